@@ -1,0 +1,80 @@
+"""Deadlines as data: a heap the shell only has to ask for its earliest entry.
+
+A cancelled alarm is forgotten, not unscheduled, so it can never ring late; what was cancelled leaves the heap when it
+comes to the top or when most of the heap is cancelled, whichever is first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from heapq import heapify, heappop, heappush
+
+_SLACK = 64
+
+
+class AlarmKind(Enum):
+    """Who handles an alarm when it rings."""
+
+    APPLICATION_STATE = auto()
+    RECONNECT = auto()
+    EARLY_ITEM = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Alarm:
+    deadline_ns: int
+    kind: AlarmKind
+    subject: object
+    """What it is about: the application, the resource manager, the early item."""
+    live: bool = True
+
+
+class Alarms:
+    """All live alarms of the scheduler, earliest first; those of one instant ring in the order they were set."""
+
+    __slots__ = ("_cancelled", "_heap", "_serial")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Alarm]] = []
+        self._serial = 0
+        self._cancelled = 0
+
+    def set(self, deadline_ns: int, kind: AlarmKind, subject: object) -> Alarm:
+        alarm = Alarm(deadline_ns, kind, subject)
+        self._serial += 1
+        heappush(self._heap, (deadline_ns, self._serial, alarm))
+        return alarm
+
+    def cancel(self, alarm: Alarm | None) -> None:
+        """Forgets an alarm; None and one that has rung are fine."""
+        if alarm is None or not alarm.live:
+            return
+        alarm.live = False
+        self._cancelled += 1
+        if self._cancelled > _SLACK and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].live]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def next_deadline_ns(self) -> int | None:
+        self._drop_cancelled()
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ns: int) -> Alarm | None:
+        """Takes out the earliest alarm if its deadline is not after `now_ns`."""
+        self._drop_cancelled()
+        if not self._heap or self._heap[0][0] > now_ns:
+            return None
+        alarm = heappop(self._heap)[2]
+        alarm.live = False
+        return alarm
+
+    def live(self) -> list[Alarm]:
+        """All live alarms, in no particular order; for the invariants."""
+        return [alarm for _, _, alarm in self._heap if alarm.live]
+
+    def _drop_cancelled(self) -> None:
+        while self._heap and not self._heap[0][2].live:
+            heappop(self._heap)
+            self._cancelled -= 1

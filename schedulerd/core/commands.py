@@ -1,0 +1,228 @@
+"""All that can happen to the scheduler. Everything that changes state is one of these, in one order.
+
+Commands carry what a resource manager sent, decoded but not judged: whether it makes sense is for the handlers to say.
+The classes are plain slotted dataclasses and not frozen ones, because building a frozen one costs five times as much
+and there is one per ask; nothing changes a command after it was built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TypeAlias
+
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import PartitionSpec
+
+NO_TAGS: Mapping[str, str] = {}
+
+
+class NodeAction(IntEnum):
+    """What to do with a node; numbers as in SI `NodeInfo.ActionFromRM`."""
+
+    UNKNOWN = 0
+    CREATE = 1
+    UPDATE = 2
+    DRAIN_NODE = 3
+    DECOMISSION = 4
+    DRAIN_TO_SCHEDULABLE = 5
+    CREATE_DRAIN = 6
+    """Not in the 2023-06 interface; the peer's release takes it (register a node that is drained from the start)."""
+
+
+class TerminationType(IntEnum):
+    """Why an allocation or an ask ends; numbers as in SI `TerminationType`."""
+
+    UNKNOWN_TERMINATION_TYPE = 0
+    STOPPED_BY_RM = 1
+    TIMEOUT = 2
+    PREEMPTED_BY_SCHEDULER = 3
+    PLACEHOLDER_REPLACED = 4
+
+
+class StopCause(StrEnum):
+    """Why a resource manager is no longer served."""
+
+    RECONNECT_TIMEOUT = "reconnect_timeout"
+    OUTBOX_OVERFLOW = "outbox_overflow"
+    UNREGISTERED = "unregistered"
+
+
+@dataclass(slots=True)
+class ExistingAllocation:
+    """An allocation that a resource manager reports with its node, to be taken over as it is (recovery)."""
+
+    application_id: str
+    allocation_key: str
+    uuid: str
+    resources: Resources
+    node_id: str = ""
+    partition: str = ""
+    priority: int = 0
+    task_group: str = ""
+    placeholder: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class NodeUpdate:
+    """One item of SI `NodeRequest.nodes`."""
+
+    node_id: str
+    action: NodeAction
+    partition: str = ""
+    """Name of the partition, '' for the default one; SI carries it in the attribute `si/node-partition`."""
+    capacity: Resources | None = None
+    """Schedulable resources; None if the message does not carry any (an UPDATE then leaves the capacity alone)."""
+    occupied: Resources | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    existing: list[ExistingAllocation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NewApplication:
+    """One item of SI `ApplicationRequest.new`."""
+
+    application_id: str
+    queue: str
+    partition: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    execution_timeout_ms: int = 0
+    placeholder_ask: Resources = field(default_factory=Resources)
+    gang_style: str = ""
+
+
+@dataclass(slots=True)
+class ApplicationRemoval:
+    """One item of SI `ApplicationRequest.remove`."""
+
+    application_id: str
+    partition: str = ""
+
+
+@dataclass(slots=True)
+class NewAsk:
+    """One item of SI `AllocationRequest.asks`: a request for `max_allocations` allocations of `resources` each."""
+
+    application_id: str
+    allocation_key: str
+    resources: Resources
+    partition: str = ""
+    max_allocations: int = 1
+    priority: int = 0
+    execution_timeout_ms: int = 0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    task_group: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    allow_preempt_self: bool = True
+    allow_preempt_other: bool = False
+
+
+@dataclass(slots=True)
+class AllocationRelease:
+    """One item of SI `AllocationReleasesRequest.allocationsToRelease`: a wish of the RM, or its answer to ours."""
+
+    application_id: str
+    partition: str = ""
+    uuid: str = ""
+    allocation_key: str = ""
+    termination: TerminationType = TerminationType.STOPPED_BY_RM
+    message: str = ""
+
+
+@dataclass(slots=True)
+class AskRelease:
+    """One item of SI `AllocationReleasesRequest.allocationAsksToRelease`; no key means all asks of the application."""
+
+    application_id: str
+    partition: str = ""
+    allocation_key: str = ""
+    termination: TerminationType = TerminationType.STOPPED_BY_RM
+    message: str = ""
+
+
+@dataclass(slots=True)
+class RegisterResourceManager:
+    """A resource manager (re-)registers: whatever was known of `rm_id` is dropped and a full report expected."""
+
+    rm_id: str
+    partitions: tuple[PartitionSpec, ...]
+    version: str = ""
+    policy_group: str = ""
+    build_info: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ConnectResourceManager:
+    """The stream that carries this RM's allocations is open for responses: it is Running."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
+class DisconnectResourceManager:
+    """That stream is gone: the RM is Paused, nothing is placed for it, and a deadline starts."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
+class StopResourceManager:
+    """The RM will not be served any longer: drop its state at once."""
+
+    rm_id: str
+    cause: StopCause
+
+
+@dataclass(slots=True)
+class UpdateNodes:
+    rm_id: str
+    nodes: list[NodeUpdate]
+
+
+@dataclass(slots=True)
+class UpdateApplications:
+    """New applications are handled before removals, each list in order."""
+
+    rm_id: str
+    new: list[NewApplication] = field(default_factory=list)
+    remove: list[ApplicationRemoval] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class UpdateAllocations:
+    """Asks are handled first, then releases of allocations, then releases of asks, each list in order."""
+
+    rm_id: str
+    asks: list[NewAsk] = field(default_factory=list)
+    releases: list[AllocationRelease] = field(default_factory=list)
+    ask_releases: list[AskRelease] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RunCycle:
+    """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
+
+    placements_max: int
+
+
+@dataclass(slots=True)
+class RingAlarms:
+    """Deadlines may have passed: let every alarm that is due by now ring."""
+
+
+Command: TypeAlias = (
+    RegisterResourceManager
+    | ConnectResourceManager
+    | DisconnectResourceManager
+    | StopResourceManager
+    | UpdateNodes
+    | UpdateApplications
+    | UpdateAllocations
+    | RunCycle
+    | RingAlarms
+)

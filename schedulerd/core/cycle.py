@@ -1,0 +1,99 @@
+"""One scheduling cycle: place the next ask, and the next, up to a bound.
+
+What cannot be placed is set aside with its reason (the queue whose quota is short, or no node with room) for all asks
+of its shape at once, so a cycle spends its time on what moves. The bounds are counts: a bound by time would make a
+replay of the same commands diverge.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core import commit
+from schedulerd.core.decide.next_ask import next_ask
+from schedulerd.core.facts import Allocated, CycleRan
+from schedulerd.core.handlers import application_states
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.turn import Turn
+
+PARKED_MAX = 1_000
+"""How many shapes one cycle may find impossible before it gives the loop back."""
+
+
+def run_cycle(turn: Turn, placements_max: int) -> None:
+    """Places up to `placements_max` asks over all partitions whose resource manager is there."""
+    partitions = turn.cluster.running_partitions()
+    if not partitions:
+        return
+    first = turn.cluster.cycle_turn % len(partitions)
+    turn.cluster.cycle_turn += 1
+    placements = parked = 0
+    for partition in partitions[first:] + partitions[:first]:
+        partition.settle()
+        placed, refused = _run_partition(turn, partition, placements_max - placements, PARKED_MAX - parked)
+        placements += placed
+        parked += refused
+    if placements or parked:
+        more = placements == placements_max or parked == PARKED_MAX
+        turn.say(CycleRan(placements=placements, parked=parked, more=more))
+
+
+def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked_max: int) -> tuple[int, int]:
+    """Returns how many asks were placed, and how many shapes set aside."""
+    placements = parked = 0
+    node_order = partition.node_order
+    new_uuid = turn.cluster.new_uuid
+    say = turn.say
+    while placements < placements_max and parked < parked_max:
+        found = next_ask(partition)
+        if found is None:
+            break
+        application, ask = found
+        queue = application.queue
+        assert queue is not None
+        shape = ask.shape
+        short = _without_quota(queue, shape)
+        if short is not None:
+            short.close(shape)
+            parked += 1
+            continue
+        node = node_order.first_fit(shape)
+        if node is None:
+            partition.shapes.park(shape)
+            parked += 1
+            continue
+        uuid = new_uuid()
+        allocation = commit.place(application, ask, node, uuid)
+        placements += 1
+        if application.state is not ApplicationState.RUNNING:
+            application_states.on_placed(turn, application, placeholder=allocation.placeholder)
+        spec = ask.spec
+        say(
+            Allocated(
+                partition.rm_id,
+                partition.name,
+                queue.path,
+                application.application_id,
+                spec.allocation_key,
+                uuid,
+                node.node_id,
+                shape.resources,
+                spec.priority,
+                spec.tags,
+                spec.task_group,
+                allocation.placeholder,
+                False,
+                ask.asked_at_ns,
+            )
+        )
+    return placements, parked
+
+
+def _without_quota(queue: Queue, shape: Shape) -> Queue | None:
+    """The highest queue on the path whose quota has no room for one more of the shape."""
+    short = None
+    for one in queue.lineage:
+        if one.max and one.lacks_quota(shape.items) is not None:
+            short = one
+    return short

@@ -1,0 +1,280 @@
+"""All that can be said about what happened. Responses, metrics, events and logs are projections of this one stream.
+
+A fact names its cause, and carries enough to keep every count by adding and subtracting: who recounts from facts alone
+arrives at the scheduler's own state. `queue` is the full lower-case path (`root.a.b`), `partition` the name as in the
+queue file, resources are per allocation. Like commands these are plain slotted dataclasses for speed: treat them as
+values, and never change the mappings inside, which are shared with the scheduler's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.resources import Resources
+
+
+class RejectCode(StrEnum):
+    """The kind of mistake, for counting; the reason beside it is the sentence for a person."""
+
+    EMPTY_ID = "empty_id"
+    DUPLICATE_ID = "duplicate_id"
+    UNKNOWN_PARTITION = "unknown_partition"
+    UNKNOWN_APPLICATION = "unknown_application"
+    UNKNOWN_NODE = "unknown_node"
+    UNKNOWN_ACTION = "unknown_action"
+    INVALID_RESOURCES = "invalid_resources"
+    INVALID_COUNT = "invalid_count"
+    INVALID_STATE = "invalid_state"
+    INVALID_FIELD = "invalid_field"
+    NOT_PLACED = "not_placed"
+    ACCESS_DENIED = "access_denied"
+    OVER_QUOTA = "over_quota"
+    QUEUE_NOT_FIFO = "queue_not_fifo"
+
+
+class WithdrawCause(StrEnum):
+    """Why pending asks are gone without having been placed."""
+
+    UPDATED = "updated"
+    RELEASED_BY_RM = "released_by_rm"
+    APPLICATION_REMOVED = "application_removed"
+    TIMEOUT = "timeout"
+
+
+@dataclass(slots=True)
+class ResourceManagerChanged:
+    """A resource manager registered, connected, was lost or stopped; entering INIT or STOPPED drops its state."""
+
+    rm_id: str
+    state: ResourceManagerState
+    cause: str
+
+
+@dataclass(slots=True)
+class NodeAccepted:
+    rm_id: str
+    partition: str
+    node_id: str
+
+
+@dataclass(slots=True)
+class NodeRejected:
+    rm_id: str
+    partition: str
+    node_id: str
+    code: RejectCode
+    reason: str
+
+
+@dataclass(slots=True)
+class NodeChanged:
+    """A node entered a state (None before it existed) or its capacity or occupied resources changed."""
+
+    rm_id: str
+    partition: str
+    node_id: str
+    old_state: NodeState | None
+    state: NodeState
+    capacity: Resources
+    occupied: Resources
+    cause: str
+
+
+@dataclass(slots=True)
+class ApplicationAccepted:
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+
+
+@dataclass(slots=True)
+class ApplicationRejected:
+    rm_id: str
+    partition: str
+    application_id: str
+    code: RejectCode
+    reason: str
+
+
+@dataclass(slots=True)
+class ApplicationChanged:
+    """An application moved from one state to another; `old_state` is None when it came to be (New, or Rejected)."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    """'' for an application that was rejected before it had a queue."""
+    application_id: str
+    old_state: ApplicationState | None
+    state: ApplicationState
+    cause: str
+    at_ns: int
+
+
+@dataclass(slots=True)
+class ApplicationForgotten:
+    """Nothing is remembered of an application any longer (removed by its RM, or Expired); its id is free."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    state: ApplicationState
+    """The state it was last in."""
+
+
+@dataclass(slots=True)
+class AskAdded:
+    """An ask was taken: `count` more allocations of `resources` each are pending."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    resources: Resources
+    count: int
+
+
+@dataclass(slots=True)
+class AskWithdrawn:
+    """`count` pending allocations of an ask are pending no longer, without having been placed."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    resources: Resources
+    count: int
+    cause: WithdrawCause
+    termination: TerminationType | None
+    """Set if the RM is to be told (SI `releasedAsks`), and the type to tell it."""
+    message: str
+
+
+@dataclass(slots=True)
+class AskRejected:
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    code: RejectCode
+    reason: str
+
+
+@dataclass(slots=True)
+class Allocated:
+    """An ask was placed on a node, or (`recovered`) an existing allocation was taken over with its node."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resources: Resources
+    priority: int
+    tags: Mapping[str, str]
+    task_group: str
+    placeholder: bool
+    recovered: bool
+    """True: it came with the node, no ask was pending for it, and the RM is not told what it told us."""
+    asked_at_ns: int
+    """When the ask arrived; with the time of the step that is the placement latency."""
+
+
+@dataclass(slots=True)
+class ReleaseRequested:
+    """The core wants an allocation gone and tells the RM; nothing is freed before the RM confirms (SEMANTICS F)."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    termination: TerminationType
+    message: str
+
+
+@dataclass(slots=True)
+class Released:
+    """An allocation is gone and what it used is free."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resources: Resources
+    placeholder: bool
+    termination: TerminationType
+    confirm: bool
+    """True if the RM is to be told: it asked for it, or has to learn of it. False after the RM's own confirmation."""
+    message: str
+
+
+@dataclass(slots=True)
+class ReleaseIgnored:
+    """A release or confirmation that refers to nothing here; counted, and nothing changes (SEMANTICS F)."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ItemIgnored:
+    """Something else that refers to nothing here and has no rejection message of its own in SI."""
+
+    rm_id: str
+    partition: str
+    object_id: str
+    code: RejectCode
+    reason: str
+
+
+@dataclass(slots=True)
+class CycleRan:
+    """A scheduling pass placed something or found out that asks cannot be placed now."""
+
+    placements: int
+    parked: int
+    """How many kinds of ask were set aside during this pass because nothing can place them for now."""
+    more: bool
+    """True if the pass stopped at its bound and another one should follow."""
+
+
+Fact: TypeAlias = (
+    ResourceManagerChanged
+    | NodeAccepted
+    | NodeRejected
+    | NodeChanged
+    | ApplicationAccepted
+    | ApplicationRejected
+    | ApplicationChanged
+    | ApplicationForgotten
+    | AskAdded
+    | AskWithdrawn
+    | AskRejected
+    | Allocated
+    | ReleaseRequested
+    | Released
+    | ReleaseIgnored
+    | ItemIgnored
+    | CycleRan
+)

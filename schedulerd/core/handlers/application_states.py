@@ -1,0 +1,150 @@
+"""How an application moves: one generic move, and the rules for when it happens.
+
+Entering a state arms its alarm and leaving cancels it, from one table for all states, so that no timer can outlive the
+state it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedulerd.core import commit
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseRequested
+from schedulerd.core.fsm import is_legal, move
+from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.partition import REMEMBERED_MAX
+from schedulerd.core.specs import Timeouts
+from schedulerd.core.turn import Turn
+
+TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
+    ApplicationState.STARTING: ("starting_ns", ApplicationTrigger.RUN),
+    ApplicationState.COMPLETING: ("completing_ns", ApplicationTrigger.COMPLETE),
+    ApplicationState.COMPLETED: ("retention_ns", ApplicationTrigger.EXPIRE),
+    ApplicationState.FAILED: ("retention_ns", ApplicationTrigger.EXPIRE),
+    ApplicationState.REJECTED: ("retention_ns", ApplicationTrigger.EXPIRE),
+}
+"""States that end by themselves: which field of Timeouts says when, and what moves them then."""
+
+
+def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, cause: str = "") -> None:
+    """Moves the application and says so. Raises IllegalMove if the table has no such move."""
+    old = application.state
+    new = move(APPLICATION, old, trigger)
+    if new is old:
+        return
+    application.state = new
+    cause = cause or trigger.value
+    application.state_log.append((turn.now_ns, new, cause))
+    alarms = turn.cluster.alarms
+    alarms.cancel(application.alarm)
+    application.alarm = None
+    if new in TIMED_STATES:
+        deadline_ns = turn.now_ns + _timeout_ns(turn.cluster.timeouts, new)
+        application.alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+    queue = application.queue
+    turn.say(
+        ApplicationChanged(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=queue.path if queue is not None else "",
+            application_id=application.application_id,
+            old_state=old if trigger is not ApplicationTrigger.REJECT else None,
+            state=new,
+            cause=cause,
+            at_ns=turn.now_ns,
+        )
+    )
+    application.reconsider()
+    if new is ApplicationState.COMPLETING:
+        commit.retire(application)
+    elif new is ApplicationState.EXPIRED:
+        forget(turn, application)
+    elif new in TERMINAL_STATES:
+        _leave_queue(turn, application)
+
+
+def on_ask(turn: Turn, application: Application) -> None:
+    """An ask was added: a new application is accepted, one that was about to complete runs again."""
+    if application.state in (ApplicationState.NEW, ApplicationState.COMPLETING):
+        fire(turn, application, ApplicationTrigger.RUN)
+
+
+def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> None:
+    """An allocation was made: the first real one starts the application, the second makes it running."""
+    if not placeholder and is_legal(APPLICATION, application.state, ApplicationTrigger.RUN):
+        fire(turn, application, ApplicationTrigger.RUN)
+
+
+def on_less(turn: Turn, application: Application) -> None:
+    """Asks or allocations are gone: without any left the application waits for its completion."""
+    if application.state is ApplicationState.COMPLETING:
+        if application.alarm is None and not application.allocations:
+            fire(turn, application, ApplicationTrigger.COMPLETE)
+    elif application.is_idle and is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE):
+        fire(turn, application, ApplicationTrigger.COMPLETE)
+
+
+def on_state_timeout(turn: Turn, application: Application) -> None:
+    """The time of its present state is over."""
+    application.alarm = None
+    if application.state is ApplicationState.COMPLETING and application.allocations:
+        _release_leftovers(turn, application)
+        return
+    fire(turn, application, TIMED_STATES[application.state][1])
+
+
+def forget(turn: Turn, application: Application) -> None:
+    """Nothing is remembered of it any longer."""
+    turn.cluster.alarms.cancel(application.alarm)
+    application.alarm = None
+    application.partition.terminated.pop(application.serial, None)
+    turn.say(
+        ApplicationForgotten(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path if application.queue is not None else "",
+            application_id=application.application_id,
+            state=application.state,
+        )
+    )
+
+
+def _leave_queue(turn: Turn, application: Application) -> None:
+    """A terminated application gives its id and its place in the queue back, and is remembered for a while."""
+    partition, queue = application.partition, application.queue
+    if queue is not None:
+        partition.applications.pop(application.application_id, None)
+        queue.applications.pop(application.application_id, None)
+        commit.retire(application)
+    partition.terminated[application.serial] = application
+    if len(partition.terminated) > REMEMBERED_MAX:
+        forget(turn, next(iter(partition.terminated.values())))
+
+
+def _release_leftovers(turn: Turn, application: Application) -> None:
+    """Placeholders nobody used are released; the application completes when the RM has confirmed them all (G6)."""
+    assert application.queue is not None
+    for allocation in application.allocations.values():
+        if allocation.releasing is None:
+            allocation.releasing = TerminationType.TIMEOUT
+            turn.say(
+                ReleaseRequested(
+                    rm_id=application.partition.rm_id,
+                    partition=application.partition.name,
+                    queue=application.queue.path,
+                    application_id=application.application_id,
+                    allocation_key=allocation.key,
+                    uuid=allocation.uuid,
+                    node_id=allocation.node.node_id,
+                    termination=TerminationType.TIMEOUT,
+                    message=f"application {application.application_id} is completing: its unused placeholders go",
+                )
+            )
+
+
+def _timeout_ns(timeouts: Timeouts, state: ApplicationState) -> int:
+    timeout_ns: int = getattr(timeouts, TIMED_STATES[state][0])
+    return timeout_ns

@@ -1,0 +1,133 @@
+"""Applications: added, and removed with all they have (SI `ApplicationRequest`; SEMANTICS E4)."""
+
+from __future__ import annotations
+
+from schedulerd.core import checks, commit
+from schedulerd.core.checks import Mistake, shown
+from schedulerd.core.commands import ApplicationRemoval, NewApplication, NewAsk, TerminationType
+from schedulerd.core.decide.placement import place_application
+from schedulerd.core.facts import (
+    ApplicationAccepted,
+    ApplicationChanged,
+    ApplicationRejected,
+    ItemIgnored,
+    RejectCode,
+    WithdrawCause,
+)
+from schedulerd.core.fsm import is_legal
+from schedulerd.core.handlers import application_states, asks, early, nodes, releases
+from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import EarlyItem, ResourceManager
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.turn import Turn
+
+
+def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
+    """Takes an application into its queue, and then what has been waiting for it; or rejects it with the reason."""
+    mistake = checks.identifier("applicationID", spec.application_id) or checks.not_negative(
+        "placeholderAsk", spec.placeholder_ask
+    )
+    partition = rm.partition(spec.partition)
+    if mistake is None and partition is None:
+        mistake = checks.unknown_partition(spec.partition, rm.partitions)
+    if mistake is not None or partition is None:
+        _reject(turn, rm, spec, mistake)
+        return
+    if spec.application_id in partition.applications:
+        state = partition.applications[spec.application_id].state
+        _reject(
+            turn,
+            rm,
+            spec,
+            Mistake(
+                RejectCode.DUPLICATE_ID,
+                f"applicationID {shown(spec.application_id)} is in use by an application in state {state}; "
+                "an id is free again once its application is removed, completed, failed or rejected",
+            ),
+        )
+        return
+    placement = place_application(partition.root, spec)
+    if isinstance(placement, Mistake):
+        _remember_rejected(turn, partition, spec, placement)
+        _reject(turn, rm, spec, placement)
+        for held in early.take(turn, rm, spec.application_id):
+            replay(turn, rm, held, may_wait=False)
+        return
+    queue = _recovery_queue(placement.queue, placement.create) if placement.create else placement.queue
+    _accept(turn, partition, queue, spec)
+    for held in early.take(turn, rm, spec.application_id):
+        replay(turn, rm, held, may_wait=True)
+
+
+def remove(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> None:
+    """Removes an application: its asks and allocations are released and each of them confirmed."""
+    partition = rm.partition(item.partition)
+    application = partition.applications.get(item.application_id) if partition is not None else None
+    if partition is None or application is None or application.queue is None:
+        mistake = (
+            checks.unknown_partition(item.partition, rm.partitions)
+            if partition is None
+            else early.unknown_application(item.application_id)
+        )
+        turn.say(ItemIgnored(rm.rm_id, item.partition, item.application_id, mistake.code, mistake.reason))
+        return
+    message = f"application {item.application_id} was removed by the resource manager"
+    if application.state is not ApplicationState.COMPLETING and is_legal(
+        APPLICATION, application.state, ApplicationTrigger.COMPLETE
+    ):
+        application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        asks.withdraw(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, TerminationType.STOPPED_BY_RM, message)
+    for allocation in list(application.allocations.values()):
+        commit.free(allocation)
+        turn.say(releases.released(allocation, TerminationType.STOPPED_BY_RM, confirm=True, message=message))
+    commit.retire(application)
+    del partition.applications[item.application_id]
+    del application.queue.applications[item.application_id]
+    application_states.forget(turn, application)
+
+
+def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
+    """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
+    if isinstance(held.item, NewAsk):
+        asks.add(turn, rm, held.item, may_wait=may_wait)
+    else:
+        nodes.update(turn, rm, held.item, may_wait=may_wait)
+
+
+def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:
+    application = Application(spec, partition, queue, partition.next_serial(), turn.now_ns)
+    partition.applications[spec.application_id] = application
+    queue.applications[spec.application_id] = application
+    turn.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
+    turn.say(
+        ApplicationChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=spec.application_id,
+            old_state=None,
+            state=ApplicationState.NEW,
+            cause="submitted",
+            at_ns=turn.now_ns,
+        )
+    )
+
+
+def _reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
+    assert mistake is not None
+    turn.say(ApplicationRejected(rm.rm_id, spec.partition, spec.application_id, mistake.code, mistake.reason))
+
+
+def _remember_rejected(turn: Turn, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
+    """A rejected application is remembered for a while, so that one can see later why it never ran."""
+    application = Application(spec, partition, None, partition.next_serial(), turn.now_ns)
+    application_states.fire(turn, application, ApplicationTrigger.REJECT, mistake.reason)
+
+
+def _recovery_queue(parent: Queue, name: str) -> Queue:
+    queue = Queue(name, parent, is_leaf=True, managed=False)
+    parent.children[name] = queue
+    return queue

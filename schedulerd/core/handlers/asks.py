@@ -1,0 +1,162 @@
+"""Asks: new ones, updates of known ones, and their release (SI `AllocationRequest`; SEMANTICS E1)."""
+
+from __future__ import annotations
+
+from schedulerd.core import checks, commit
+from schedulerd.core.checks import Mistake
+from schedulerd.core.commands import AskRelease, NewAsk, TerminationType
+from schedulerd.core.facts import AskAdded, AskRejected, AskWithdrawn, RejectCode, ReleaseIgnored, WithdrawCause
+from schedulerd.core.handlers import application_states, early
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.turn import Turn
+
+MAX_ALLOCATIONS_MAX = 1_000_000
+"""The most allocations one ask may stand for."""
+
+
+def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> None:
+    """Takes an ask, updates a known one, holds one whose application may still come, or rejects it with the reason."""
+    mistake = _mistake(spec)
+    if mistake is not None:
+        reject(turn, rm, spec, mistake)
+        return
+    partition = rm.partition(spec.partition)
+    if partition is None:
+        reject(turn, rm, spec, checks.unknown_partition(spec.partition, rm.partitions))
+        return
+    application = partition.applications.get(spec.application_id)
+    if application is None:
+        if not may_wait or not early.hold(turn, rm, spec, spec.application_id):
+            reject(turn, rm, spec, early.unknown_application(spec.application_id))
+        return
+    ask = application.asks.get(spec.allocation_key)
+    if ask is None:
+        shape = partition.shapes.of(spec.resources)
+        ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
+    else:
+        withdraw(turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key")
+        ask.spec = spec
+        ask.shape = partition.shapes.of(spec.resources)
+    _demand(turn, application, ask)
+
+
+def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
+    turn.say(
+        AskRejected(
+            rm_id=rm.rm_id,
+            partition=spec.partition,
+            application_id=spec.application_id,
+            allocation_key=spec.allocation_key,
+            code=mistake.code,
+            reason=mistake.reason,
+        )
+    )
+
+
+def withdraw(
+    turn: Turn,
+    application: Application,
+    ask: Ask,
+    cause: WithdrawCause,
+    termination: TerminationType | None,
+    message: str,
+) -> None:
+    """Nothing of the ask is pending any longer; the RM is told if `termination` is given."""
+    count = commit.withdraw(application, ask)
+    if not count:
+        return
+    assert application.queue is not None
+    turn.say(
+        AskWithdrawn(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            resources=ask.shape.resources,
+            count=count,
+            cause=cause,
+            termination=termination,
+            message=message,
+        )
+    )
+
+
+def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
+    """The RM takes asks back: one by its key, or all of an application. SI promises no confirmation for these."""
+    if item.termination not in (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE):
+        ignore(turn, rm, item, f"terminationType {item.termination.name} confirms a release; nothing is to be released")
+        return
+    partition = rm.partition(item.partition)
+    if partition is None:
+        ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
+        return
+    if not item.application_id and not item.allocation_key:
+        ignore(turn, rm, item, "applicationID and allocationKey are both empty; one of them must be set")
+        return
+    dropped = early.drop_asks(turn, rm, item)
+    if item.application_id:
+        one = partition.applications.get(item.application_id)
+        applications = [one] if one is not None else []
+    else:
+        applications = [one for one in partition.applications.values() if item.allocation_key in one.asks]
+    found = False
+    for application in applications:
+        found |= _release_of(turn, application, item)
+    if not found and not dropped:
+        ignore(turn, rm, item, "no such ask is pending")
+
+
+def ignore(turn: Turn, rm: ResourceManager, item: AskRelease, reason: str) -> None:
+    turn.say(ReleaseIgnored(rm.rm_id, item.partition, item.application_id, item.allocation_key, "", reason))
+
+
+def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
+    """Releases what `item` names of this application; False if there is no such ask."""
+    if item.allocation_key:
+        named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
+    else:
+        named = [ask for group in application.groups.values() for ask in group]
+        named.sort(key=lambda ask: ask.serial)
+    for ask in named:
+        withdraw(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
+        commit.forget_if_done(application, ask)
+    if named and not application.placeholders:
+        application_states.on_less(turn, application)
+    return bool(named)
+
+
+def _demand(turn: Turn, application: Application, ask: Ask) -> None:
+    """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
+    count = max(0, ask.spec.max_allocations - ask.placed)
+    if not count:
+        return
+    application_states.on_ask(turn, application)
+    commit.demand(application, ask, count)
+    assert application.queue is not None
+    turn.say(
+        AskAdded(
+            application.partition.rm_id,
+            application.partition.name,
+            application.queue.path,
+            application.application_id,
+            ask.key,
+            ask.shape.resources,
+            count,
+        )
+    )
+
+
+def _mistake(spec: NewAsk) -> Mistake | None:
+    count = spec.max_allocations
+    if not 1 <= count <= MAX_ALLOCATIONS_MAX:
+        return Mistake(
+            RejectCode.INVALID_COUNT, f"maxAllocations is {count}; it must be between 1 and {MAX_ALLOCATIONS_MAX}"
+        )
+    return (
+        checks.identifier("allocationKey", spec.allocation_key)
+        or checks.identifier("applicationID", spec.application_id)
+        or checks.request("resourceAsk", spec.resources)
+    )

@@ -1,0 +1,253 @@
+"""Nodes: registered, changed, drained, removed (SI `NodeInfo.ActionFromRM`), and the allocations they come with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from schedulerd.core import checks, commit
+from schedulerd.core.checks import Mistake, shown
+from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate, TerminationType
+from schedulerd.core.facts import Allocated, NodeAccepted, NodeChanged, NodeRejected, RejectCode
+from schedulerd.core.handlers import application_states, early, releases
+from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.resources import Resources
+from schedulerd.core.turn import Turn
+
+
+def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True) -> None:
+    """Does what the item says, lets it wait for an application it refers to, or rejects it with the reason."""
+    partition = rm.partition(item.partition)
+    mistake = checks.identifier("nodeID", item.node_id)
+    if mistake is None and partition is None:
+        mistake = checks.unknown_partition(item.partition, rm.partitions)
+    if mistake is not None or partition is None:
+        _reject(turn, rm, item, mistake)
+        return
+    waits_for = _early_application(rm, partition, item) if may_wait else None
+    if waits_for is not None and early.hold(turn, rm, item, waits_for):
+        return
+    mistake = _mistake(partition, item)
+    if mistake is not None:
+        _reject(turn, rm, item, mistake)
+        return
+    if item.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+        _create(turn, rm, partition, item)
+        return
+    node = partition.nodes[item.node_id]
+    _CHANGES[item.action](turn, partition, node, item)
+
+
+def _early_application(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> str | None:
+    """The application this item has to wait for: one of its own allocations, or one the node waits for already."""
+    for existing in item.existing:
+        if existing.application_id and existing.application_id not in partition.applications:
+            return existing.application_id
+    if rm.early and item.node_id not in partition.nodes:
+        held = early.holds_node(rm, item.node_id)
+        return held.waits_for if held is not None else None
+    return None
+
+
+def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
+    if item.action is NodeAction.UNKNOWN:
+        return Mistake(
+            RejectCode.UNKNOWN_ACTION,
+            "action is UNKNOWN_ACTION_FROM_RM or not one of CREATE, UPDATE, DRAIN_NODE, DECOMISSION, "
+            "DRAIN_TO_SCHEDULABLE",
+        )
+    known = partition.nodes.get(item.node_id)
+    if item.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+        if known is not None:
+            return Mistake(
+                RejectCode.DUPLICATE_ID,
+                f"nodeID {shown(item.node_id)} is registered already; use UPDATE to change it, or DECOMISSION it first",
+            )
+    elif known is None:
+        return Mistake(
+            RejectCode.UNKNOWN_NODE,
+            f"nodeID {shown(item.node_id)} is not registered; {item.action.name} needs a node that was created before",
+        )
+    elif item.action is NodeAction.DRAIN_TO_SCHEDULABLE and not known.draining:
+        return Mistake(
+            RejectCode.INVALID_STATE,
+            f"nodeID {shown(item.node_id)} is not draining; DRAIN_TO_SCHEDULABLE is for a node drained before",
+        )
+    return checks.not_negative("schedulableResource", item.capacity or {}) or checks.not_negative(
+        "occupiedResource", item.occupied or {}
+    )
+
+
+def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
+    node = Node(item.node_id, partition.scoring)
+    node.attributes = dict(item.attributes)
+    node.draining = item.action is NodeAction.CREATE_DRAIN
+    node.offer(item.capacity or Resources(), item.occupied or Resources())
+    partition.nodes[item.node_id] = node
+    _changed(turn, partition, node, None, "registered")
+    mistake = _recover(turn, partition, node, item)
+    if mistake is not None:
+        _remove(turn, partition, node, "registration rolled back", tell=False)
+        _reject(turn, rm, item, mistake)
+        return
+    if node.state is NodeState.SCHEDULABLE:
+        commit.open_node(partition, node)
+    turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
+
+
+def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+    """UPDATE: new resources and attributes; what the message does not carry stays as it is."""
+    old = node.state
+    node.offer(item.capacity, item.occupied)
+    if item.attributes:
+        node.attributes = dict(item.attributes)
+    _reopen_or_shut(partition, node)
+    _changed(turn, partition, node, old, "updated")
+
+
+def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+    old = node.state
+    node.draining = True
+    _reopen_or_shut(partition, node)
+    _changed(turn, partition, node, old, "drained")
+
+
+def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+    old = node.state
+    node.draining = False
+    _reopen_or_shut(partition, node)
+    _changed(turn, partition, node, old, "schedulable again")
+
+
+def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+    _remove(turn, partition, node, f"node {node.node_id} was removed", tell=True)
+
+
+_CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None]] = {
+    NodeAction.UPDATE: _change,
+    NodeAction.DRAIN_NODE: _drain,
+    NodeAction.DRAIN_TO_SCHEDULABLE: _undrain,
+    NodeAction.DECOMISSION: _decommission,
+}
+
+
+def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell: bool) -> None:
+    """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
+    commit.shut_node(partition, node)
+    old = node.state
+    by_application: dict[Application, list[Allocation]] = {}
+    for allocation in node.allocations.values():
+        by_application.setdefault(allocation.application, []).append(allocation)
+    for application, allocations in by_application.items():
+        releases.finish(turn, application, allocations, TerminationType.STOPPED_BY_RM, confirm=tell, message=message)
+    del partition.nodes[node.node_id]
+    turn.say(
+        NodeChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            node_id=node.node_id,
+            old_state=old,
+            state=NodeState.REMOVED,
+            capacity=Resources(),
+            occupied=Resources(),
+            cause=message,
+        )
+    )
+
+
+def _recover(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> Mistake | None:
+    """Takes over the allocations the node comes with; stops at the first that cannot be right."""
+    for at, existing in enumerate(item.existing):
+        field = f"existingAllocations[{at}]"
+        mistake = (
+            checks.identifier(f"{field}.allocationKey", existing.allocation_key)
+            or checks.identifier(f"{field}.UUID", existing.uuid)
+            or checks.identifier(f"{field}.applicationID", existing.application_id)
+            or checks.request(f"{field}.resourcePerAlloc", existing.resources)
+        )
+        if mistake is not None:
+            return mistake
+        application = partition.applications.get(existing.application_id)
+        if application is None:
+            return early.unknown_application(existing.application_id)
+        if existing.uuid in application.allocations:
+            return Mistake(
+                RejectCode.DUPLICATE_ID,
+                f"{field}.UUID {shown(existing.uuid)} is an allocation of the application already, on node "
+                f"{application.allocations[existing.uuid].node.node_id}",
+            )
+        _take_over(turn, application, node, existing)
+    return None
+
+
+def _take_over(turn: Turn, application: Application, node: Node, existing: ExistingAllocation) -> None:
+    """Books an existing allocation; the ask it once had is made up from it (gang design, Application recovery)."""
+    partition = application.partition
+    spec = NewAsk(
+        application_id=existing.application_id,
+        allocation_key=existing.allocation_key,
+        resources=existing.resources,
+        partition=existing.partition,
+        priority=existing.priority,
+        tags=existing.tags,
+        task_group=existing.task_group,
+        placeholder=existing.placeholder,
+    )
+    ask = application.asks.get(existing.allocation_key)
+    if ask is None:
+        ask = application.asks[existing.allocation_key] = Ask(
+            spec, partition.shapes.of(existing.resources), partition.next_serial(), turn.now_ns
+        )
+    application_states.on_ask(turn, application)
+    allocation = commit.take_over(application, ask, node, existing.uuid)
+    application_states.on_placed(turn, application, placeholder=allocation.placeholder)
+    assert application.queue is not None
+    turn.say(
+        Allocated(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=application.queue.path,
+            application_id=existing.application_id,
+            allocation_key=existing.allocation_key,
+            uuid=existing.uuid,
+            node_id=node.node_id,
+            resources=allocation.shape.resources,
+            priority=existing.priority,
+            tags=existing.tags,
+            task_group=existing.task_group,
+            placeholder=allocation.placeholder,
+            recovered=True,
+            asked_at_ns=turn.now_ns,
+        )
+    )
+
+
+def _reopen_or_shut(partition: Partition, node: Node) -> None:
+    if node.state is NodeState.SCHEDULABLE:
+        commit.open_node(partition, node)
+    else:
+        commit.shut_node(partition, node)
+
+
+def _changed(turn: Turn, partition: Partition, node: Node, old: NodeState | None, cause: str) -> None:
+    turn.say(
+        NodeChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            node_id=node.node_id,
+            old_state=old,
+            state=node.state,
+            capacity=node.capacity,
+            occupied=node.occupied,
+            cause=cause,
+        )
+    )
+
+
+def _reject(turn: Turn, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
+    assert mistake is not None
+    turn.say(NodeRejected(rm.rm_id, item.partition, item.node_id, mistake.code, mistake.reason))

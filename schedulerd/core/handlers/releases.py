@@ -1,0 +1,102 @@
+"""Releases of allocations, both ways (SI `AllocationRelease`; the table of SEMANTICS F).
+
+STOPPED_BY_RM is the RM's wish and is confirmed with the same type. The other types are the core's: from the RM they are
+the confirmation of a release the core asked for, and the core finalises without an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schedulerd.core import checks, commit
+from schedulerd.core.commands import AllocationRelease, TerminationType
+from schedulerd.core.facts import Released, ReleaseIgnored
+from schedulerd.core.handlers import application_states, early
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.turn import Turn
+
+_BY_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
+
+
+def release(turn: Turn, rm: ResourceManager, item: AllocationRelease) -> None:
+    """Frees what the item names: one UUID, all allocations of a key, or all of the application."""
+    partition = rm.partition(item.partition)
+    if partition is None:
+        _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
+        return
+    application = partition.applications.get(item.application_id)
+    if application is None:
+        _ignore(turn, rm, item, early.unknown_application(item.application_id).reason)
+        return
+    named = _named(application, item)
+    if not named:
+        _ignore(turn, rm, item, "no such allocation; it may have been released before")
+        return
+    if item.termination is TerminationType.PLACEHOLDER_REPLACED:
+        kept = [one for one in named if one.releasing is not item.termination]
+        for one in kept:
+            _ignore(turn, rm, item, f"allocation {one.uuid} is not being replaced")
+        named = [one for one in named if one.releasing is item.termination]
+    finish(
+        turn,
+        application,
+        named,
+        TerminationType.STOPPED_BY_RM if item.termination in _BY_RM else item.termination,
+        confirm=item.termination in _BY_RM,
+        message=item.message or "released by the resource manager",
+    )
+
+
+def finish(
+    turn: Turn,
+    application: Application,
+    allocations: Iterable[Allocation],
+    termination: TerminationType,
+    *,
+    confirm: bool,
+    message: str,
+) -> None:
+    """Frees allocations of one application; its change of state, if any, is said before them."""
+    gone = list(allocations)
+    if not gone:
+        return
+    for allocation in gone:
+        commit.free(allocation)
+    application_states.on_less(turn, application)
+    for allocation in gone:
+        turn.say(released(allocation, termination, confirm=confirm, message=message))
+
+
+def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:
+    application = allocation.application
+    assert application.queue is not None
+    return Released(
+        rm_id=application.partition.rm_id,
+        partition=application.partition.name,
+        queue=application.queue.path,
+        application_id=application.application_id,
+        allocation_key=allocation.key,
+        uuid=allocation.uuid,
+        node_id=allocation.node.node_id,
+        resources=allocation.shape.resources,
+        placeholder=allocation.placeholder,
+        termination=termination,
+        confirm=confirm,
+        message=message,
+    )
+
+
+def _named(application: Application, item: AllocationRelease) -> list[Allocation]:
+    if item.uuid:
+        one = application.allocations.get(item.uuid)
+        return [one] if one is not None else []
+    if item.allocation_key:
+        ask = application.asks.get(item.allocation_key)
+        return list(ask.allocations.values()) if ask is not None else []
+    return list(application.allocations.values())
+
+
+def _ignore(turn: Turn, rm: ResourceManager, item: AllocationRelease, reason: str) -> None:
+    turn.say(ReleaseIgnored(rm.rm_id, item.partition, item.application_id, item.allocation_key, item.uuid, reason))

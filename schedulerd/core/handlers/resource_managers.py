@@ -1,0 +1,64 @@
+"""Resource managers: registered, connected, away, stopped (SI `Lifecycle of RM-Scheduler communication`)."""
+
+from __future__ import annotations
+
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.commands import RegisterResourceManager, StopCause
+from schedulerd.core.facts import ResourceManagerChanged
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.turn import Turn
+
+
+def register(turn: Turn, command: RegisterResourceManager) -> None:
+    """A fresh start: all state of an RM of this id is dropped, and a full report expected (SEMANTICS C2).
+
+    Until its stream opens nothing is placed for it, and it must open in time like one that was lost (C3).
+    """
+    known = turn.cluster.resource_managers.get(command.rm_id)
+    if known is not None:
+        _drop(turn, known)
+    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command)
+    _await_contact(turn, rm)
+    cause = "registered" if known is None else "registered again: all its state was dropped"
+    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
+
+
+def connect(turn: Turn, rm: ResourceManager) -> None:
+    """It is there to receive: placements go on."""
+    turn.cluster.alarms.cancel(rm.alarm)
+    rm.alarm = None
+    if rm.state is not ResourceManagerState.RUNNING:
+        rm.state = ResourceManagerState.RUNNING
+        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is open"))
+
+
+def disconnect(turn: Turn, rm: ResourceManager) -> None:
+    """It is away: nothing is placed for it until it is back, and it is stopped if that takes too long."""
+    if rm.state is ResourceManagerState.RUNNING:
+        rm.state = ResourceManagerState.PAUSED
+        _await_contact(turn, rm)
+        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is closed"))
+
+
+def stop(turn: Turn, rm: ResourceManager, cause: StopCause) -> None:
+    """It is not served any longer: everything of it is dropped. To come back it has to register."""
+    _drop(turn, rm)
+    rm.state = ResourceManagerState.STOPPED
+    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+
+
+def _await_contact(turn: Turn, rm: ResourceManager) -> None:
+    deadline_ns = turn.now_ns + turn.cluster.timeouts.reconnect_ns
+    rm.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RECONNECT, rm)
+
+
+def _drop(turn: Turn, rm: ResourceManager) -> None:
+    alarms = turn.cluster.alarms
+    alarms.cancel(rm.alarm)
+    for held in rm.early:
+        alarms.cancel(held.alarm)
+    for partition in rm.partitions.values():
+        for application in (*partition.applications.values(), *partition.terminated.values()):
+            alarms.cancel(application.alarm)
+    del turn.cluster.resource_managers[rm.rm_id]

@@ -1,0 +1,197 @@
+"""What must hold after every step, as sentences about what does not.
+
+Everything is counted anew from the allocations and asks themselves. Used by the tests, the simulator and the health
+check; never by the scheduler to decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.handlers.application_states import TIMED_STATES
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.line import Contender
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
+from schedulerd.core.scheduler import Scheduler
+
+
+def violations(scheduler: Scheduler) -> list[str]:
+    """One sentence per broken invariant; empty if all is well."""
+    found: list[str] = []
+    for partition in scheduler.cluster.partitions():
+        for check in (_nodes, _node_order, _applications, _queues, _waiting, _shapes, _users):
+            found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
+    found.extend(_alarms(scheduler))
+    return found
+
+
+def _differ(what: str, has: Resources, counted: Resources) -> Iterator[str]:
+    if has != counted:
+        yield f"{what} is {has.nonzero()}, counted {counted.nonzero()}"
+    if any(amount < 0 for amount in has.values()):
+        yield f"{what} is negative: {has.nonzero()}"
+
+
+def _nodes(partition: Partition) -> Iterator[str]:
+    for node in partition.nodes.values():
+        counted = Resources()
+        for uuid, allocation in node.allocations.items():
+            counted.add(allocation.shape.items)
+            if allocation.node is not node or allocation.application.allocations.get(uuid) is not allocation:
+                yield f"node {node.node_id} has allocation {uuid} that its application does not have there"
+        yield from _differ(f"allocated of node {node.node_id}", node.allocated, counted)
+        if node.available != node.capacity.minus(node.occupied).minus(node.allocated):
+            yield f"available of node {node.node_id} is {node.available.nonzero()}, not capacity less what is used"
+
+
+def _node_order(partition: Partition) -> Iterator[str]:
+    ordered = list(partition.node_order)
+    if [(node.score, node.node_id) for node in ordered] != sorted((node.score, node.node_id) for node in ordered):
+        yield "the node order is not sorted by score"
+    open_nodes = {node.node_id for node in partition.nodes.values() if node.state is NodeState.SCHEDULABLE}
+    if {node.node_id for node in ordered} != open_nodes or len(ordered) != len(open_nodes):
+        yield "the node order does not hold exactly the schedulable nodes"
+    for node in ordered:
+        if node.score != partition.scoring.score(node.capacity, node.available):
+            yield f"score of node {node.node_id} is stale"
+
+
+def _applications(partition: Partition) -> Iterator[str]:
+    for app in partition.applications.values():
+        name = f"application {app.application_id}"
+        real, placeholder, pending = Resources(), Resources(), Resources()
+        for uuid, allocation in app.allocations.items():
+            (placeholder if allocation.placeholder else real).add(allocation.shape.items)
+            if allocation.node.allocations.get(uuid) is not allocation:
+                yield f"{name} has allocation {uuid} that its node does not have"
+            if allocation.ask.allocations.get(uuid) is not allocation:
+                yield f"{name} has allocation {uuid} that its ask does not have"
+        for ask in app.asks.values():
+            pending.add(ask.shape.items, ask.pending)
+            if ask.pending < 0:
+                yield f"{name} ask {ask.key} has {ask.pending} pending"
+            if not ask.pending and not ask.allocations:
+                yield f"{name} remembers ask {ask.key} that has nothing pending and nothing alive"
+            if (ask.pending > 0) != (ask.shape in app.groups and ask in set(app.groups[ask.shape])):
+                yield f"{name} ask {ask.key} has {ask.pending} pending, but its group does not say so"
+        yield from _differ(f"allocated of {name}", app.allocated, real)
+        yield from _differ(f"placeholders of {name}", app.placeholder_allocated, placeholder)
+        yield from _differ(f"pending of {name}", app.pending, pending)
+        if app.placeholders != sum(one.placeholder for one in app.allocations.values()):
+            yield f"{name} counts {app.placeholders} placeholders"
+        if app.is_terminal:
+            yield f"{name} is {app.state} and still has its queue"
+        if app.state is ApplicationState.COMPLETING and not app.is_idle:
+            yield f"{name} is Completing with asks or real allocations"
+        if app.queue is None or app.queue.applications.get(app.application_id) is not app:
+            yield f"{name} is not in its queue"
+
+
+def _queues(partition: Partition) -> Iterator[str]:
+    for queue in partition.root.subtree():
+        allocated, pending = Resources(), Resources()
+        for child in queue.children.values():
+            allocated.add(child.allocated.items())
+            pending.add(child.pending.items())
+        for app in queue.applications.values():
+            allocated.add(app.allocated.items())
+            allocated.add(app.placeholder_allocated.items())
+            pending.add(app.pending.items())
+        yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
+        yield from _differ(f"pending of {queue.path}", queue.pending, pending)
+        if queue.is_leaf and queue.children:
+            yield f"{queue.path} is a leaf and has queues"
+        if not queue.is_leaf and queue.applications:
+            yield f"{queue.path} is a parent and has applications"
+
+
+def _waiting(partition: Partition) -> Iterator[str]:
+    """Every pending ask can be found from the root, or is set aside for a reason that still holds."""
+    for queue in partition.root.subtree():
+        contenders: list[Contender] = [*queue.children.values(), *queue.applications.values()]
+        counted: dict[Shape, int] = {}
+        for contender in contenders:
+            for shape in contender.needs:
+                counted[shape] = counted.get(shape, 0) + 1
+            if (contender.entry is not None) != bool(contender.needs):
+                yield f"a contender of {queue.path} needs {len(contender.needs)} shapes, but its place says otherwise"
+        if counted != queue.demand:
+            yield f"demand of {queue.path} is not what its contenders need"
+        if queue.parent is not None and queue.needs != frozenset(queue.demand.keys() - queue.closed.keys()):
+            yield f"{queue.path} does not offer its parent what its contenders need"
+        for shape in queue.closed:
+            if queue.lacks_quota(shape.items) is None:
+                yield f"{queue.path} is closed for {shape.resources} though its quota has room"
+        yield from _order(partition, queue)
+    for app in partition.applications.values():
+        if app.needs != (frozenset(app.groups) if app.state in SCHEDULABLE_STATES else frozenset()):
+            yield f"application {app.application_id} in state {app.state} does not need what it has asks of"
+
+
+def _order(partition: Partition, queue: Queue) -> Iterator[str]:
+    for key, contender in queue.lines:
+        if isinstance(contender, Queue) and contender not in partition.touched and key != contender.key():
+            yield f"the place of {contender.path} among its siblings is stale"
+        if isinstance(contender, Application) and key != contender.key():
+            yield f"the place of application {contender.application_id} in {queue.path} is stale"
+
+
+def _shapes(partition: Partition) -> Iterator[str]:
+    uses: dict[Shape, int] = {}
+    for app in partition.applications.values():
+        for shape in app.groups:
+            uses[shape] = uses.get(shape, 0) + 1
+    if uses != {shape: shape.uses for shape in partition.shapes.known()}:
+        yield "the known shapes are not those that applications have asks of"
+    parked = list(partition.shapes.parked())
+    if {shape for shape in uses if shape.parked} != set(parked):
+        yield "the parked shapes are not those marked parked"
+    for shape in parked:
+        for node in partition.node_order:
+            if node.available.lacks(shape.items) is None:
+                yield f"shape {shape.resources} is parked though node {node.node_id} has room"
+
+
+def _users(partition: Partition) -> Iterator[str]:
+    counted: dict[tuple[str, str], Resources] = {}
+    for app in partition.applications.values():
+        if app.queue is None:
+            continue
+        for queue in app.queue.lineage:
+            usage = counted.setdefault((app.spec.user, queue.path), Resources())
+            for allocation in app.allocations.values():
+                usage.add(allocation.shape.items)
+    for user, ledgers in partition.user_usage.items():
+        for path, ledger in ledgers.items():
+            yield from _differ(f"usage of user {user} in {path}", ledger.usage, counted.pop((user, path), Resources()))
+            for application_id in ledger.applications:
+                if application_id not in partition.applications:
+                    yield f"user {user} runs application {application_id} in {path}, which is not there"
+    for (user, path), usage in counted.items():
+        if not usage.is_zero():
+            yield f"usage of user {user} in {path} is not kept, counted {usage.nonzero()}"
+
+
+def _alarms(scheduler: Scheduler) -> Iterator[str]:
+    """Every alarm belongs to a state that has one, and every such state has its alarm."""
+    owned: set[Alarm] = set()
+    for rm in scheduler.cluster.resource_managers.values():
+        waits = rm.state in (ResourceManagerState.INIT, ResourceManagerState.PAUSED)
+        if (rm.alarm is not None and rm.alarm.live) != waits:
+            yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
+        owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
+        for partition in rm.partitions.values():
+            for app in (*partition.applications.values(), *partition.terminated.values()):
+                if app.alarm is not None:
+                    owned.add(app.alarm)
+                timed = app.state in TIMED_STATES
+                waits_for_rm = app.state is ApplicationState.COMPLETING and bool(app.allocations)
+                if (app.alarm is not None) != timed and not waits_for_rm:
+                    yield f"application {app.application_id} in state {app.state} has {'no' if timed else 'an'} alarm"
+    if set(scheduler.cluster.alarms.live()) != owned:
+        yield "there are alarms that nothing owns, or owned ones that will not ring"

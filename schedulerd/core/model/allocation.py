@@ -1,0 +1,62 @@
+"""A request (`Ask`) and what it became (`Allocation`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulerd.core.commands import NewAsk, TerminationType
+from schedulerd.core.model.shape import Shape
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.node import Node
+
+
+class Ask:
+    """A request for one or more equal allocations. It is remembered while it has any pending or living one, so that a
+    repeated key is an update (SI `AllocationAsk.allocationKey`)."""
+
+    __slots__ = ("allocations", "asked_at_ns", "key", "pending", "placed", "serial", "shape", "spec")
+
+    def __init__(self, spec: NewAsk, shape: Shape, serial: int, asked_at_ns: int) -> None:
+        self.key = spec.allocation_key
+        self.spec = spec
+        self.shape = shape
+        self.serial = serial
+        """Order of arrival in the partition; an update keeps it, so nobody loses their place by correcting a size."""
+        self.asked_at_ns = asked_at_ns
+        self.pending = 0
+        """Allocations still to be placed."""
+        self.placed = 0
+        """Allocations placed so far, whether they still live or not: they count towards maxAllocations."""
+        self.allocations: dict[str, Allocation] = {}
+        """Its living allocations by UUID."""
+
+    @property
+    def placeholder(self) -> bool:
+        """Whether it only holds room for its task group; SI ignores the flag without a task group."""
+        return self.spec.placeholder and bool(self.spec.task_group)
+
+
+class Allocation:
+    """An ask placed on a node. It keeps the spec it was placed with: a later update of the ask does not change it."""
+
+    __slots__ = ("application", "ask", "node", "releasing", "shape", "spec", "uuid")
+
+    def __init__(self, uuid: str, application: Application, ask: Ask, node: Node) -> None:
+        self.uuid = uuid
+        self.application = application
+        self.ask = ask
+        self.spec = ask.spec
+        self.shape = ask.shape
+        self.node = node
+        self.releasing: TerminationType | None = None
+        """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
+
+    @property
+    def key(self) -> str:
+        return self.spec.allocation_key
+
+    @property
+    def placeholder(self) -> bool:
+        return self.spec.placeholder and bool(self.spec.task_group)

@@ -1,0 +1,130 @@
+"""An application: its asks and allocations, its state, and its place in its leaf queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.commands import NewApplication
+from schedulerd.core.decide.shares import fair_application_key, fifo_application_key
+from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.line import Contender, Key
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.user_usage import UsageLedger
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.partition import Partition
+    from schedulerd.core.model.queue import Queue
+
+SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
+"""In these an application's asks are placed. One that is failing still takes asks, but gets nothing any more."""
+
+
+class Application(Contender):
+    __slots__ = (
+        "alarm",
+        "allocated",
+        "allocations",
+        "application_id",
+        "asks",
+        "groups",
+        "partition",
+        "pending",
+        "placeholder_allocated",
+        "placeholders",
+        "queue",
+        "serial",
+        "spec",
+        "state",
+        "state_log",
+        "submitted_at_ns",
+        "usage_ledgers",
+    )
+
+    def __init__(
+        self, spec: NewApplication, partition: Partition, queue: Queue | None, serial: int, now_ns: int
+    ) -> None:
+        super().__init__()
+        self.application_id = spec.application_id
+        self.spec = spec
+        self.partition = partition
+        self.queue = queue
+        """Its leaf; kept after it has left the queue, so that one can still tell where it was. None if rejected."""
+        self.serial = serial
+        """Order of submission in the partition."""
+        self.submitted_at_ns = now_ns
+        self.state = ApplicationState.NEW
+        self.state_log: list[tuple[int, ApplicationState, str]] = []
+        self.alarm: Alarm | None = None
+        """The deadline of its present state, if that state has one."""
+        self.asks: dict[str, Ask] = {}
+        self.groups: dict[Shape, AskGroup] = {}
+        """Its pending asks by shape; no empty groups."""
+        self.allocations: dict[str, Allocation] = {}
+        self.allocated = Resources()
+        """By real allocations."""
+        self.placeholder_allocated = Resources()
+        self.placeholders = 0
+        """How many of its allocations only hold room for a task group."""
+        self.pending = Resources()
+        self.usage_ledgers: list[UsageLedger] = []
+        """Its user's ledgers for its queue and all above."""
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+    @property
+    def is_idle(self) -> bool:
+        """Neither real allocations nor pending asks; placeholders are not activity (gang design, Definition)."""
+        return not self.groups and len(self.allocations) == self.placeholders
+
+    def key(self) -> Key:
+        """Its place in its leaf."""
+        assert self.queue is not None
+        if self.queue.application_order is ApplicationOrder.FAIR:
+            return fair_application_key(self.allocated, self.queue.guaranteed, self.serial)
+        return fifo_application_key(self.serial)
+
+    def rekey(self) -> None:
+        """Its usage changed: give it its new place in its leaf."""
+        if self.entry is not None and self.queue is not None and self.queue.application_order is ApplicationOrder.FAIR:
+            self.queue.lines.rekey(self, self.key())
+
+    def wait_for(self, ask: Ask) -> None:
+        """The ask has something pending: it waits with the others of its shape."""
+        shape = ask.shape
+        group = self.groups.get(shape)
+        if group is None:
+            group = self.groups[shape] = AskGroup()
+            self.partition.shapes.use(shape)
+            if self.state in SCHEDULABLE_STATES and self.queue is not None:
+                self.queue.offer(self, self.key(), shape)
+        group.add(ask)
+
+    def stop_waiting_for(self, ask: Ask) -> None:
+        """The ask has nothing pending any more."""
+        shape = ask.shape
+        group = self.groups[shape]
+        group.discard(ask)
+        if not group:
+            del self.groups[shape]
+            if shape in self.needs and self.queue is not None:
+                self.queue.withdraw(self, self.key(), shape)
+            self.partition.shapes.disuse(shape)
+
+    def reconsider(self) -> None:
+        """Its state changed: its asks are looked at from now on, or not any longer."""
+        queue = self.queue
+        if queue is None:
+            return
+        schedulable = self.state in SCHEDULABLE_STATES
+        for shape in self.groups:
+            if schedulable and shape not in self.needs:
+                queue.offer(self, self.key(), shape)
+            elif not schedulable and shape in self.needs:
+                queue.withdraw(self, self.key(), shape)

@@ -1,0 +1,43 @@
+"""The pending asks of one shape in one application: highest priority first, then oldest first (INVENTORY 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from schedulerd.core.model.allocation import Ask
+
+
+class AskGroup:
+    """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
+
+    __slots__ = ("_entries", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Ask]] = []
+        self._entries: dict[str, tuple[int, int, Ask]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Ask]:
+        return (entry[2] for entry in self._entries.values())
+
+    def add(self, ask: Ask) -> None:
+        entry = (-ask.spec.priority, ask.serial, ask)
+        self._entries[ask.key] = entry
+        heappush(self._heap, entry)
+
+    def discard(self, ask: Ask) -> None:
+        self._entries.pop(ask.key, None)
+        if len(self._heap) > 2 * len(self._entries) + 32:
+            self._heap = sorted(self._entries.values(), key=lambda entry: entry[:2])
+
+    def head(self) -> tuple[int, int, Ask]:
+        """(-priority, serial, ask) of the first one. The group must not be empty."""
+        heap, entries = self._heap, self._entries
+        entry = heap[0]
+        while entries.get(entry[2].key) is not entry:
+            heappop(heap)
+            entry = heap[0]
+        return entry

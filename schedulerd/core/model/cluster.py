@@ -1,0 +1,70 @@
+"""Everything the scheduler knows: the resource managers with their partitions, and the alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from schedulerd.core.alarms import Alarm, Alarms
+from schedulerd.core.commands import NewAsk, NodeUpdate, RegisterResourceManager
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.specs import Timeouts
+
+
+class EarlyItem:
+    """Something that refers to an application that has not been heard of (yet), and the alarm that ends its wait."""
+
+    __slots__ = ("alarm", "item", "rm_id", "waits_for")
+
+    def __init__(self, rm_id: str, item: NewAsk | NodeUpdate, waits_for: str) -> None:
+        self.rm_id = rm_id
+        self.item = item
+        self.waits_for = waits_for
+        """Id of the application."""
+        self.alarm: Alarm | None = None
+
+
+class ResourceManager:
+    __slots__ = ("alarm", "build_info", "early", "partitions", "policy_group", "rm_id", "state", "version")
+
+    def __init__(self, command: RegisterResourceManager) -> None:
+        self.rm_id = command.rm_id
+        self.version = command.version
+        self.policy_group = command.policy_group
+        self.build_info = command.build_info
+        self.state = ResourceManagerState.INIT
+        self.alarm: Alarm | None = None
+        """Rings when it has been away for too long."""
+        self.partitions = {spec.name: Partition(command.rm_id, spec) for spec in command.partitions}
+        self.early: dict[EarlyItem, None] = {}
+        """In order of arrival."""
+
+    def partition(self, name: str) -> Partition | None:
+        """The partition an item names: `name`, `[rmID]name`, or '' for the default one."""
+        plain = name.removeprefix(f"[{self.rm_id}]")
+        return self.partitions.get(plain.lower() or "default")
+
+
+class Cluster:
+    __slots__ = ("alarms", "cycle_turn", "new_uuid", "resource_managers", "timeouts")
+
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
+        self.timeouts = timeouts
+        self.new_uuid = new_uuid
+        self.alarms = Alarms()
+        self.resource_managers: dict[str, ResourceManager] = {}
+        self.cycle_turn = 0
+        """Which partition goes first in the next cycle, so that none starves behind the others."""
+
+    def partitions(self) -> Iterator[Partition]:
+        for rm in self.resource_managers.values():
+            yield from rm.partitions.values()
+
+    def running_partitions(self) -> list[Partition]:
+        """Those whose resource manager is there to hear about placements (SEMANTICS C3)."""
+        return [
+            partition
+            for rm in self.resource_managers.values()
+            if rm.state is ResourceManagerState.RUNNING
+            for partition in rm.partitions.values()
+        ]

@@ -1,0 +1,97 @@
+"""A node: what it offers, what is used of it, and whether anything new may go there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import NodeOrder
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.allocation import Allocation
+
+READY_ATTRIBUTE = "ready"
+"""SI constant `NodeReadyAttribute`; "false" keeps new allocations away (a node without it is ready)."""
+
+
+class Scoring:
+    """How the nodes of a partition are ordered (`nodesortpolicy`): lowest score first.
+
+    `fair` scores the weighted mean of the used shares, `binpacking` that of the free shares. Resources without weight,
+    or of which the node has none, do not count.
+    """
+
+    __slots__ = ("policy", "weights")
+
+    def __init__(self, policy: NodeOrder, weights: Mapping[str, float]) -> None:
+        self.policy = policy
+        self.weights = tuple(sorted((name, weight) for name, weight in weights.items() if weight))
+
+    def score(self, capacity: Resources, available: Resources) -> float:
+        used = total = 0.0
+        for name, weight in self.weights:
+            offered = capacity[name]
+            if offered:
+                used += weight * (1.0 - available[name] / offered)
+                total += weight
+        mean = used / total if total else 0.0
+        return mean if self.policy is NodeOrder.FAIR else 1.0 - mean
+
+
+class Node:
+    __slots__ = (
+        "allocated",
+        "allocations",
+        "attributes",
+        "available",
+        "capacity",
+        "draining",
+        "node_id",
+        "occupied",
+        "ordered",
+        "ordered_by",
+        "score",
+        "scoring",
+    )
+
+    def __init__(self, node_id: str, scoring: Scoring) -> None:
+        self.node_id = node_id
+        self.scoring = scoring
+        self.capacity = Resources()
+        self.occupied = Resources()
+        """Used by others than this scheduler (SI `occupiedResource`)."""
+        self.allocated = Resources()
+        self.available = Resources()
+        """Capacity less occupied less allocated; negative where the node is over-committed."""
+        self.allocations: dict[str, Allocation] = {}
+        self.attributes: Mapping[str, str] = {}
+        self.draining = False
+        self.score = 0.0
+        self.ordered = False
+        """Whether it stands in the partition's node order, that is: may get new allocations."""
+        self.ordered_by = 0.0
+        """The score under which it stands in the partition's node order."""
+
+    @property
+    def ready(self) -> bool:
+        return self.attributes.get(READY_ATTRIBUTE, "true").strip().lower() != "false"
+
+    @property
+    def state(self) -> NodeState:
+        if self.draining:
+            return NodeState.DRAINING
+        return NodeState.SCHEDULABLE if self.ready else NodeState.NOT_READY
+
+    def offer(self, capacity: Resources | None, occupied: Resources | None) -> None:
+        """Takes over what the resource manager reports; None leaves that part as it is."""
+        if capacity is not None:
+            self.capacity = capacity
+        if occupied is not None:
+            self.occupied = occupied
+        self.available = self.capacity.minus(self.occupied).minus(self.allocated)
+        self.rescore()
+
+    def rescore(self) -> None:
+        self.score = self.scoring.score(self.capacity, self.available)

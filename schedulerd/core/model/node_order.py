@@ -1,0 +1,144 @@
+"""The nodes that may get new allocations, best score first, with a search for the first one that has room.
+
+A sorted list in blocks. Each block knows an upper bound of what any of its nodes has free, so a search steps over full
+nodes a block at a time; a search that finds nothing in a block tightens its bound, and remembers the shape where the
+bound cannot tell (one node has the memory, another the cores). Placing only lowers what is free, so bounds stay valid
+without being touched; whoever enters a block raises it. The cost of a placement is two binary searches, and a scan of
+one block in the worst case, however many nodes are full.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.node import Node
+
+_BLOCK_NODES_MAX = 256
+_MISFITS_MAX = 64
+
+_Entry: TypeAlias = "tuple[float, str, Node]"
+
+
+class _Block:
+    __slots__ = ("bound", "entries", "misfits")
+
+    def __init__(self, entries: list[_Entry], bound: Resources) -> None:
+        self.entries = entries
+        self.bound = bound
+        """At least as much of every resource as any node of the block has free."""
+        self.misfits: set[Shape] = set()
+        """Shapes within the bound that no node of the block fits; valid until somebody enters."""
+
+    def raise_bound(self, available: Resources) -> None:
+        bound = self.bound
+        for name, amount in available.items():
+            if amount > bound[name]:
+                bound[name] = amount
+        if self.misfits:
+            self.misfits.clear()
+
+    def tighten(self, shape: Shape) -> None:
+        bound = Resources()
+        for _, _, node in self.entries:
+            for name, amount in node.available.items():
+                if amount > bound[name]:
+                    bound[name] = amount
+        self.bound = bound
+        if bound.lacks(shape.items) is None:
+            if len(self.misfits) >= _MISFITS_MAX:
+                self.misfits.clear()
+            self.misfits.add(shape)
+
+
+class NodeOrder:
+    """Nodes by (score, id), lowest first."""
+
+    __slots__ = ("_blocks", "_lasts", "visits")
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+        self._lasts: list[_Entry] = []
+        """The last entry of each block: where a binary search finds the block."""
+        self.visits = 0
+        """Nodes and blocks looked at so far; tests count with it what they must not time."""
+
+    def add(self, node: Node) -> None:
+        """Puts a node in by its present score and free resources."""
+        entry = (node.score, node.node_id, node)
+        node.ordered_by = node.score
+        if not self._blocks:
+            self._blocks.append(_Block([entry], Resources(node.available)))
+            self._lasts.append(entry)
+            return
+        at = min(bisect_left(self._lasts, entry), len(self._blocks) - 1)
+        block = self._blocks[at]
+        insort(block.entries, entry)
+        self._lasts[at] = block.entries[-1]
+        block.raise_bound(node.available)
+        if len(block.entries) > _BLOCK_NODES_MAX:
+            self._split(at)
+
+    def remove(self, node: Node) -> None:
+        """Takes a node out. It has to be in."""
+        entry = (node.ordered_by, node.node_id, node)
+        at = bisect_left(self._lasts, entry)
+        entries = self._blocks[at].entries
+        del entries[bisect_left(entries, entry)]
+        if entries:
+            self._lasts[at] = entries[-1]
+        else:
+            del self._blocks[at], self._lasts[at]
+
+    def moved(self, node: Node) -> None:
+        """The node's score or what it has free changed."""
+        self.remove(node)
+        self.add(node)
+
+    def first_fit(self, shape: Shape) -> Node | None:
+        """The first node with room for the shape, or None if there is none."""
+        items = shape.items
+        visits = 0
+        for block in self._blocks:
+            visits += 1
+            bound = block.bound
+            for name, amount in items:
+                if amount > bound[name]:
+                    break
+            else:
+                if shape in block.misfits:
+                    continue
+                for entry in block.entries:
+                    visits += 1
+                    available = entry[2].available
+                    for name, amount in items:
+                        if amount > available[name]:
+                            break
+                    else:
+                        self.visits += visits
+                        return entry[2]
+                block.tighten(shape)
+        self.visits += visits
+        return None
+
+    def __iter__(self) -> Iterator[Node]:
+        for block in self._blocks:
+            for entry in block.entries:
+                yield entry[2]
+
+    def __len__(self) -> int:
+        return sum(len(block.entries) for block in self._blocks)
+
+    def _split(self, at: int) -> None:
+        block = self._blocks[at]
+        half = len(block.entries) // 2
+        upper = _Block(block.entries[half:], Resources(block.bound))
+        del block.entries[half:]
+        self._blocks.insert(at + 1, upper)
+        self._lasts[at] = block.entries[-1]
+        self._lasts.insert(at + 1, upper.entries[-1])

@@ -1,0 +1,163 @@
+"""A queue: its quotas, its ledgers, and the contenders that wait in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulerd.core.decide.shares import queue_key
+from schedulerd.core.model.line import Contender, Lines
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Items, Limits, Resources
+from schedulerd.core.specs import Acl, ApplicationOrder, QueueSpec
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.line import Key
+
+
+class Queue(Contender):
+    """A node of the queue tree. Leaves have applications, parents have queues.
+
+    `demand` counts, per shape, the contenders that need it. `closed` are shapes for which this queue's own quota has no
+    room; they are not offered to the parent until usage here goes down.
+    """
+
+    __slots__ = (
+        "admin_acl",
+        "allocated",
+        "application_order",
+        "applications",
+        "children",
+        "closed",
+        "demand",
+        "guaranteed",
+        "is_leaf",
+        "lineage",
+        "lines",
+        "managed",
+        "max",
+        "name",
+        "parent",
+        "path",
+        "pending",
+        "submit_acl",
+    )
+
+    def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
+        super().__init__()
+        self.name = name
+        self.parent = parent
+        self.path: str = f"{parent.path}.{name}" if parent else name
+        self.lineage: tuple[Queue, ...] = (self, *(parent.lineage if parent else ()))
+        """This queue, its parent, and so on up to the root."""
+        self.is_leaf = is_leaf
+        self.managed = managed
+        self.guaranteed = Resources()
+        self.max = Limits()
+        self.application_order = ApplicationOrder.FIFO
+        self.submit_acl = Acl()
+        self.admin_acl = Acl()
+        self.children: dict[str, Queue] = {}
+        self.applications: dict[str, Application] = {}
+        self.allocated = Resources()
+        self.pending = Resources()
+        self.lines = Lines()
+        self.demand: dict[Shape, int] = {}
+        self.closed: dict[Shape, None] = {}
+
+    @classmethod
+    def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
+        """The queue of the file with everything below it."""
+        queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
+        queue.guaranteed = spec.guaranteed
+        queue.max = spec.max
+        queue.application_order = spec.application_order
+        queue.submit_acl = spec.submit_acl
+        queue.admin_acl = spec.admin_acl
+        queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
+        return queue
+
+    # quotas ---------------------------------------------------------------------------------------------------------
+
+    def lacks_quota(self, items: Items) -> str | None:
+        """The first resource for which this queue's own quota has no room, or None."""
+        return self.max.exceeded_by(self.allocated, items)
+
+    def headroom(self) -> Limits:
+        """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""
+        left = Limits()
+        for queue in self.lineage:
+            left = left.tightest(queue.max.left(queue.allocated))
+        return left
+
+    def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:
+        """Whether a submit or admin ACL here or above lets the user in; any grant on the way up counts."""
+        return any(
+            queue.submit_acl.allows(user, groups) or queue.admin_acl.allows(user, groups) for queue in self.lineage
+        )
+
+    # waiting --------------------------------------------------------------------------------------------------------
+
+    def key(self) -> Key:
+        """Its place among its siblings."""
+        return queue_key(self.allocated, self.guaranteed, self.pending, self.name)
+
+    def rekey(self) -> None:
+        """Its usage or pending changed: give it its new place at its parent."""
+        if self.parent is not None and self.entry is not None:
+            self.parent.lines.rekey(self, self.key())
+
+    def offer(self, contender: Contender, key: Key, shape: Shape) -> None:
+        """`contender`, a child or application of this queue, now needs `shape` too."""
+        self.lines.stand(contender, contender.needs | {shape}, key)
+        contenders = self.demand.get(shape, 0)
+        self.demand[shape] = contenders + 1
+        if not contenders:
+            self._pass_on(shape)
+
+    def withdraw(self, contender: Contender, key: Key, shape: Shape) -> None:
+        """`contender` does not need `shape` any longer, or must not be considered for it at present."""
+        self.lines.stand(contender, contender.needs - {shape}, key)
+        contenders = self.demand[shape] - 1
+        if contenders:
+            self.demand[shape] = contenders
+            return
+        del self.demand[shape]
+        if shape in self.closed:
+            del self.closed[shape]
+        elif self.parent is not None:
+            self.parent.withdraw(self, self.key(), shape)
+
+    def close(self, shape: Shape) -> None:
+        """This queue's quota has no room for the shape: nobody above looks here for it any longer."""
+        self.closed[shape] = None
+        if self.parent is not None:
+            self.parent.withdraw(self, self.key(), shape)
+
+    def reopen(self) -> None:
+        """Usage went down or the quota up: offer again what has room now."""
+        if self.closed:
+            for shape in [shape for shape in self.closed if self.lacks_quota(shape.items) is None]:
+                del self.closed[shape]
+                self._pass_on(shape)
+
+    def _pass_on(self, shape: Shape) -> None:
+        if self.parent is not None and shape not in self.closed:
+            self.parent.offer(self, self.key(), shape)
+
+    # looking around -------------------------------------------------------------------------------------------------
+
+    def subtree(self) -> list[Queue]:
+        """This queue and all below it, parents before children, in the order of the file."""
+        found = [self]
+        for child in self.children.values():
+            found.extend(child.subtree())
+        return found
+
+    def find(self, path: str) -> Queue | None:
+        """The queue of a full path below this root, or None. Paths are compared in lower case."""
+        names = path.lower().split(".")
+        queue: Queue | None = self if names[0] == self.name else None
+        for name in names[1:]:
+            queue = queue.children.get(name) if queue is not None else None
+        return queue

@@ -1,0 +1,104 @@
+"""Amounts of resources: what is used or offered (`Resources`) and what may be used (`Limits`).
+
+Two types and not one with a flag, because a resource that is not mentioned means opposite things: in a usage or a
+capacity it is 0, in a quota it is unlimited (SEMANTICS D). Both are dictionaries of resource name to int64 in the
+units of the wire: `vcore` in thousandths of a core, `memory` in bytes or whatever unit the resource manager uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+Items: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class Resources(dict[str, int]):
+    """Amounts per resource name; a missing name is 0. Equality ignores zeros, so `{"gpu": 0}` equals `{}`."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self.canonical() == Resources.canonical(other)
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = None  # a ledger changes; the canonical items are what can be a key
+
+    def canonical(self: Mapping[str, int]) -> Items:
+        """The non-zero amounts sorted by name: equal resources have equal items, so they can be a dictionary key."""
+        return tuple(sorted(item for item in self.items() if item[1]))
+
+    def nonzero(self) -> dict[str, int]:
+        """A plain dictionary of the amounts that are not 0, sorted by name."""
+        return dict(self.canonical())
+
+    def is_zero(self) -> bool:
+        return not any(self.values())
+
+    def add(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
+        """Adds `times` the amounts in place; ledgers only, never a value somebody else holds."""
+        for name, amount in items:
+            self[name] += amount * times
+
+    def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
+        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D)."""
+        for name, amount in items:
+            self[name] -= amount * times
+
+    def times(self, count: int) -> Resources:
+        return Resources({name: amount * count for name, amount in self.items()})
+
+    def plus(self, other: Mapping[str, int]) -> Resources:
+        total = Resources(self)
+        total.add(other.items())
+        return total
+
+    def minus(self, other: Mapping[str, int]) -> Resources:
+        rest = Resources(self)
+        rest.subtract(other.items())
+        return rest
+
+    def lacks(self, items: Iterable[tuple[str, int]]) -> str | None:
+        """The first resource of which less is here than `items` asks for, or None if all of it fits."""
+        get = self.get
+        for name, amount in items:
+            if amount > get(name, 0):
+                return name
+        return None
+
+
+class Limits(dict[str, int]):
+    """The most that may be used per resource name; a missing name is unlimited, 0 is none."""
+
+    __slots__ = ()
+
+    def exceeded_by(self, used: Mapping[str, int], items: Iterable[tuple[str, int]]) -> str | None:
+        """The first resource of which `used` plus `items` would be more than the limit, or None if it stays within.
+
+        Only what `items` asks for is looked at: usage that is over a limit already blocks nothing of another type.
+        """
+        get = self.get
+        for name, amount in items:
+            limit = get(name)
+            if limit is not None and amount and used.get(name, 0) + amount > limit:
+                return name
+        return None
+
+    def tightest(self, other: Mapping[str, int]) -> Limits:
+        """Both limits at once: the smaller where both name a resource."""
+        both = Limits(self)
+        for name, limit in other.items():
+            both[name] = min(both.get(name, limit), limit)
+        return both
+
+    def left(self, used: Mapping[str, int]) -> Limits:
+        """What may still be used (negative where usage is over the limit), for the limited resources only."""
+        return Limits({name: limit - used.get(name, 0) for name, limit in self.items()})

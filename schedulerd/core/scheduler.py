@@ -1,0 +1,120 @@
+"""The scheduler as one function of a command and a time: `facts = scheduler.step(now_ns, command)`.
+
+Dispatch only: what a command means is in its handler, what may be decided in `decide`, what changes in `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedulerd.core.alarms import Alarm, AlarmKind
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    DisconnectResourceManager,
+    RegisterResourceManager,
+    RingAlarms,
+    RunCycle,
+    StopCause,
+    StopResourceManager,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.cycle import run_cycle
+from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
+from schedulerd.core.handlers import application_states, applications, asks, early, nodes, releases, resource_managers
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import Cluster, EarlyItem, ResourceManager
+from schedulerd.core.specs import Timeouts
+from schedulerd.core.turn import Turn
+
+
+class Scheduler:
+    """Owns all scheduling state. Not thread safe, and need not be: one owner calls `step`, one command at a time."""
+
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
+        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has."""
+        self.cluster = Cluster(timeouts, new_uuid)
+        self._now_ns = 0
+
+    def step(self, now_ns: int, command: Command) -> list[Fact]:
+        """Lets one thing happen at `now_ns` (nanoseconds since the epoch) and returns all there is to say about it.
+
+        A time before that of an earlier step counts as that one: the clock never runs backwards in here. Nothing an RM
+        can send makes this raise; an exception is a bug of the scheduler.
+        """
+        self._now_ns = now_ns = max(now_ns, self._now_ns)
+        turn = Turn(self.cluster, now_ns)
+        match command:
+            case RunCycle():
+                run_cycle(turn, command.placements_max)
+            case RingAlarms():
+                while (alarm := self.cluster.alarms.pop_due(now_ns)) is not None:
+                    _ring(turn, alarm)
+            case RegisterResourceManager():
+                resource_managers.register(turn, command)
+            case _:
+                rm = self.cluster.resource_managers.get(command.rm_id)
+                if rm is None:
+                    turn.say(_not_registered(command.rm_id))
+                else:
+                    _of_resource_manager(turn, rm, command)
+        return turn.facts
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next alarm is due: send RingAlarms then. None if nothing is waited for."""
+        return self.cluster.alarms.next_deadline_ns()
+
+    def wants_cycle(self) -> bool:
+        """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
+        return any(
+            partition.root.lines.is_open(partition.root.closed) for partition in self.cluster.running_partitions()
+        )
+
+
+def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
+    match command:
+        case UpdateAllocations():
+            for ask in command.asks:
+                asks.add(turn, rm, ask)
+            for release in command.releases:
+                releases.release(turn, rm, release)
+            for ask_release in command.ask_releases:
+                asks.release(turn, rm, ask_release)
+        case UpdateApplications():
+            for new in command.new:
+                applications.add(turn, rm, new)
+            for removal in command.remove:
+                applications.remove(turn, rm, removal)
+        case UpdateNodes():
+            for node in command.nodes:
+                nodes.update(turn, rm, node)
+        case ConnectResourceManager():
+            resource_managers.connect(turn, rm)
+        case DisconnectResourceManager():
+            resource_managers.disconnect(turn, rm)
+        case StopResourceManager():
+            resource_managers.stop(turn, rm, command.cause)
+
+
+def _ring(turn: Turn, alarm: Alarm) -> None:
+    subject = alarm.subject
+    if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
+        application_states.on_state_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
+        resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
+    elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
+        rm = turn.cluster.resource_managers[subject.rm_id]
+        early.release(turn, rm, subject)
+        applications.replay(turn, rm, subject, may_wait=False)
+
+
+def _not_registered(rm_id: str) -> ItemIgnored:
+    return ItemIgnored(
+        rm_id=rm_id,
+        partition="",
+        object_id=rm_id,
+        code=RejectCode.INVALID_STATE,
+        reason=f"resource manager {rm_id!r} is not registered; it has to register before it can send anything",
+    )

@@ -1,0 +1,92 @@
+"""What the operator configured, as plain data: the core's own form of the queue file and of the daemon's timeouts.
+
+`config` reads and validates YAML and builds these; the core never sees a file, a unit suffix or a default that was not
+spelled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from schedulerd.core.resources import Limits, Resources
+
+MILLISECOND_NS = 1_000_000
+SECOND_NS = 1_000 * MILLISECOND_NS
+MINUTE_NS = 60 * SECOND_NS
+DAY_NS = 24 * 60 * MINUTE_NS
+
+
+class ApplicationOrder(StrEnum):
+    """In which order the applications of a leaf queue get resources (`application.sort.policy`)."""
+
+    FIFO = "fifo"
+    FAIR = "fair"
+
+
+class NodeOrder(StrEnum):
+    """Which node is tried first (`nodesortpolicy.type`): the emptiest (`fair`) or the fullest (`binpacking`)."""
+
+    FAIR = "fair"
+    BINPACKING = "binpacking"
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """Who may do something: everybody, or the named users and the members of the named groups (default nobody)."""
+
+    everybody: bool = False
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def allows(self, user: str, groups: tuple[str, ...]) -> bool:
+        return self.everybody or user in self.users or any(group in self.groups for group in groups)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """One queue of the file, with its children. `name` is a single lower-case path element; the top one is `root`."""
+
+    name: str
+    parent: bool = False
+    """True for a queue that may hold queues only. A queue with children is a parent whatever this says."""
+    guaranteed: Resources = field(default_factory=Resources)
+    max: Limits = field(default_factory=Limits)
+    application_order: ApplicationOrder = ApplicationOrder.FIFO
+    submit_acl: Acl = Acl()
+    admin_acl: Acl = Acl()
+    children: tuple[QueueSpec, ...] = ()
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.parent and not self.children
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """One partition of the file: a set of nodes and the queue tree that shares them."""
+
+    name: str
+    root: QueueSpec
+    node_order: NodeOrder = NodeOrder.FAIR
+    node_weights: Mapping[str, float] = field(default_factory=lambda: {"memory": 1.0, "vcore": 1.0})
+    """How much each resource counts in a node's score; a resource without weight does not count."""
+    preemption_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Every duration the core waits for, in nanoseconds."""
+
+    completing_ns: int = 30 * SECOND_NS
+    """How long an application without asks and allocations stays Completing before it is Completed (SEMANTICS G6)."""
+    starting_ns: int = 5 * MINUTE_NS
+    """How long an application with one allocation stays Starting before it counts as Running."""
+    retention_ns: int = 3 * DAY_NS
+    """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
+    reconnect_ns: int = 5 * MINUTE_NS
+    """How long a resource manager may be away (Paused) before it is Stopped and its state dropped (SEMANTICS C3)."""
+    early_message_ns: int = 2 * SECOND_NS
+    """How long an item waits for the application it refers to: the streams of an RM have no order between them.
+    0 rejects at once, which is right only where one ordered channel carries everything."""

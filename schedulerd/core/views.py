@@ -1,0 +1,130 @@
+"""The shapes in which the scheduler's state can be looked at: plain values, never references into the state.
+
+`view.py` fills them. Amounts are plain dictionaries without zeros, sorted by name; times are nanoseconds since the
+epoch; lists are sorted by id unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Amounts = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationView:
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resources: Amounts
+    priority: int
+    task_group: str
+    placeholder: bool
+    releasing: str
+    """Name of the termination type the RM still has to confirm, '' if the allocation is not being released."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskView:
+    application_id: str
+    allocation_key: str
+    resources: Amounts
+    pending: int
+    """How many allocations of it are still to be placed."""
+    priority: int
+    task_group: str
+    placeholder: bool
+    asked_at_ns: int
+    waiting_for: str
+    """Why it is not placed, as a sentence; '' if it has not been tried since something changed for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationView:
+    application_id: str
+    queue: str
+    user: str
+    groups: tuple[str, ...]
+    state: str
+    state_log: list[tuple[int, str, str]]
+    """(time, state, cause) of each state entered, oldest first; New is not listed."""
+    submitted_at_ns: int
+    allocated: Amounts
+    """By real allocations."""
+    placeholder_allocated: Amounts
+    pending: Amounts
+    asks: list[AskView]
+    """Only those with something pending."""
+    allocations: list[AllocationView]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    path: str
+    leaf: bool
+    managed: bool
+    """False for a dynamic queue that the file does not name."""
+    guaranteed: Amounts
+    max: Amounts
+    """Its own quota; a missing name is unlimited, 0 is none."""
+    headroom: Amounts
+    """What the quotas of it and its parents still allow; a missing name is unlimited."""
+    allocated: Amounts
+    pending: Amounts
+    running_applications: int
+    applications: list[str]
+    application_order: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node_id: str
+    state: str
+    schedulable: bool
+    ready: bool
+    attributes: dict[str, str]
+    capacity: Amounts
+    occupied: Amounts
+    allocated: Amounts
+    available: Amounts
+    """May be negative where the node is over-committed."""
+    allocations: list[AllocationView]
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    user: str
+    usage: dict[str, Amounts]
+    """Per queue path, root first."""
+    applications: dict[str, list[str]]
+    """Per queue path, the applications that have allocations."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    rm_id: str
+    name: str
+    node_order: str
+    preemption_enabled: bool
+    total: Amounts
+    """Sum of the capacities of its nodes."""
+    queues: list[QueueView]
+    applications: list[ApplicationView]
+    """Those with a queue."""
+    terminated: list[ApplicationView]
+    """Completed, Failed and Rejected ones that are still remembered; an id can occur more than once."""
+    nodes: list[NodeView]
+    users: list[UserView]
+    outstanding: list[tuple[str, str]]
+    """(application, key) of each pending allocation that fits every quota but no node: what a bigger cluster would
+    run. A key occurs as often as it has pending allocations like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceManagerView:
+    rm_id: str
+    state: str
+    version: str
+    policy_group: str
+    partitions: list[PartitionView]
