@@ -17,6 +17,7 @@ class AlarmKind(Enum):
     """Who handles an alarm when it rings."""
 
     APPLICATION_STATE = auto()
+    PLACEHOLDER_TIMEOUT = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
 

@@ -64,7 +64,7 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
         for name, amount in items:
             pending[name] -= amount
     ask.pending -= 1
-    allocation = Allocation(uuid, application, ask, node)
+    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
     _bind(allocation)
     if not ask.pending:
         application.stop_waiting_for(ask)
@@ -74,9 +74,8 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     return allocation
 
 
-def take_over(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+def take_over(application: Application, allocation: Allocation) -> Allocation:
     """An allocation that exists already is booked as it is, quota or no quota, room or no room (SEMANTICS D)."""
-    allocation = Allocation(uuid, application, ask, node)
     _bind(allocation)
     _rekey(application)
     return allocation

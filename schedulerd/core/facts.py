@@ -43,6 +43,7 @@ class WithdrawCause(StrEnum):
     UPDATED = "updated"
     RELEASED_BY_RM = "released_by_rm"
     APPLICATION_REMOVED = "application_removed"
+    APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
 
 

@@ -187,8 +187,9 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
         for partition in rm.partitions.values():
             for app in (*partition.applications.values(), *partition.terminated.values()):
-                if app.alarm is not None:
-                    owned.add(app.alarm)
+                owned.update(alarm for alarm in (app.alarm, app.gang_alarm) if alarm is not None)
+                if app.gang_alarm is not None and not app.placeholders:
+                    yield f"application {app.application_id} has a placeholder timeout, but no placeholder"
                 timed = app.state in TIMED_STATES
                 waits_for_rm = app.state is ApplicationState.COMPLETING and bool(app.allocations)
                 if (app.alarm is not None) != timed and not waits_for_rm:

@@ -23,7 +23,16 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.cycle import run_cycle
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.handlers import application_states, applications, asks, early, nodes, releases, resource_managers
+from schedulerd.core.handlers import (
+    application_states,
+    applications,
+    asks,
+    early,
+    gangs,
+    nodes,
+    releases,
+    resource_managers,
+)
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, EarlyItem, ResourceManager
 from schedulerd.core.specs import Timeouts
@@ -102,6 +111,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
     subject = alarm.subject
     if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
         application_states.on_state_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
+        gangs.on_timeout(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):

@@ -83,6 +83,8 @@ class Timeouts:
     """How long an application without asks and allocations stays Completing before it is Completed (SEMANTICS G6)."""
     starting_ns: int = 5 * MINUTE_NS
     """How long an application with one allocation stays Starting before it counts as Running."""
+    placeholder_ns: int = 15 * MINUTE_NS
+    """How long a gang may take from its first placeholder placed, if the application does not say (SEMANTICS G5)."""
     retention_ns: int = 3 * DAY_NS
     """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
     reconnect_ns: int = 5 * MINUTE_NS

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseRequested
+from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
+from schedulerd.core.handlers import departures
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import REMEMBERED_MAX
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
 
 TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
@@ -73,16 +74,31 @@ def on_ask(turn: Turn, application: Application) -> None:
 
 
 def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> None:
-    """An allocation was made: the first real one starts the application, the second makes it running."""
-    if not placeholder and is_legal(APPLICATION, application.state, ApplicationTrigger.RUN):
-        fire(turn, application, ApplicationTrigger.RUN)
+    """An allocation was made: the first real one starts the application, the second makes it running.
+
+    A placeholder changes no state (gang design); the first one starts the time in which all have to be placed.
+    """
+    if not placeholder:
+        if is_legal(APPLICATION, application.state, ApplicationTrigger.RUN):
+            fire(turn, application, ApplicationTrigger.RUN)
+    elif application.gang_alarm is None and application.state is ApplicationState.ACCEPTED:
+        deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
+        application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
 
 
 def on_less(turn: Turn, application: Application) -> None:
-    """Asks or allocations are gone: without any left the application waits for its completion."""
+    """Asks or allocations are gone: without any left the application ends, or waits for its end."""
+    if not application.placeholders:
+        turn.cluster.alarms.cancel(application.gang_alarm)
+        application.gang_alarm = None
+        if application.state is ApplicationState.RESUMING:
+            fire(turn, application, ApplicationTrigger.RUN)
     if application.state is ApplicationState.COMPLETING:
         if application.alarm is None and not application.allocations:
             fire(turn, application, ApplicationTrigger.COMPLETE)
+    elif application.state is ApplicationState.FAILING:
+        if not application.allocations:
+            fire(turn, application, ApplicationTrigger.FAIL)
     elif application.is_idle and is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE):
         fire(turn, application, ApplicationTrigger.COMPLETE)
 
@@ -91,7 +107,9 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
     """The time of its present state is over."""
     application.alarm = None
     if application.state is ApplicationState.COMPLETING and application.allocations:
-        _release_leftovers(turn, application)
+        message = f"application {application.application_id} is completing: its unused placeholders go"
+        for allocation in application.allocations.values():
+            departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
         return
     fire(turn, application, TIMED_STATES[application.state][1])
 
@@ -99,7 +117,8 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
 def forget(turn: Turn, application: Application) -> None:
     """Nothing is remembered of it any longer."""
     turn.cluster.alarms.cancel(application.alarm)
-    application.alarm = None
+    turn.cluster.alarms.cancel(application.gang_alarm)
+    application.alarm = application.gang_alarm = None
     application.partition.terminated.pop(application.serial, None)
     turn.say(
         ApplicationForgotten(
@@ -116,6 +135,11 @@ def _leave_queue(turn: Turn, application: Application) -> None:
     """A terminated application gives its id and its place in the queue back, and is remembered for a while."""
     partition, queue = application.partition, application.queue
     if queue is not None:
+        message = f"application {application.application_id} is {application.state}"
+        for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+            cause = WithdrawCause.APPLICATION_ENDED
+            departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
+            commit.forget_if_done(application, ask)
         partition.applications.pop(application.application_id, None)
         queue.applications.pop(application.application_id, None)
         commit.retire(application)
@@ -124,27 +148,14 @@ def _leave_queue(turn: Turn, application: Application) -> None:
         forget(turn, next(iter(partition.terminated.values())))
 
 
-def _release_leftovers(turn: Turn, application: Application) -> None:
-    """Placeholders nobody used are released; the application completes when the RM has confirmed them all (G6)."""
-    assert application.queue is not None
-    for allocation in application.allocations.values():
-        if allocation.releasing is None:
-            allocation.releasing = TerminationType.TIMEOUT
-            turn.say(
-                ReleaseRequested(
-                    rm_id=application.partition.rm_id,
-                    partition=application.partition.name,
-                    queue=application.queue.path,
-                    application_id=application.application_id,
-                    allocation_key=allocation.key,
-                    uuid=allocation.uuid,
-                    node_id=allocation.node.node_id,
-                    termination=TerminationType.TIMEOUT,
-                    message=f"application {application.application_id} is completing: its unused placeholders go",
-                )
-            )
-
-
 def _timeout_ns(timeouts: Timeouts, state: ApplicationState) -> int:
     timeout_ns: int = getattr(timeouts, TIMED_STATES[state][0])
     return timeout_ns
+
+
+def _gang_timeout_ns(timeouts: Timeouts, application: Application) -> int:
+    """How long a gang may take: what the application says, if it says for what (SEMANTICS E3), else the default."""
+    spec = application.spec
+    if spec.execution_timeout_ms > 0 and not spec.placeholder_ask.is_zero():
+        return spec.execution_timeout_ms * MILLISECOND_NS
+    return timeouts.placeholder_ns

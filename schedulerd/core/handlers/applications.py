@@ -15,7 +15,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, early, nodes, releases
+from schedulerd.core.handlers import application_states, asks, departures, early, nodes
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import EarlyItem, ResourceManager
@@ -71,22 +71,13 @@ def remove(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> None:
             if partition is None
             else early.unknown_application(item.application_id)
         )
-        turn.say(ItemIgnored(rm.rm_id, item.partition, item.application_id, mistake.code, mistake.reason))
+        turn.say(
+            ItemIgnored(
+                rm.rm_id, rm.known_partition_name(item.partition), item.application_id, mistake.code, mistake.reason
+            )
+        )
         return
-    message = f"application {item.application_id} was removed by the resource manager"
-    if application.state is not ApplicationState.COMPLETING and is_legal(
-        APPLICATION, application.state, ApplicationTrigger.COMPLETE
-    ):
-        application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
-    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-        asks.withdraw(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, TerminationType.STOPPED_BY_RM, message)
-    for allocation in list(application.allocations.values()):
-        commit.free(allocation)
-        turn.say(releases.released(allocation, TerminationType.STOPPED_BY_RM, confirm=True, message=message))
-    commit.retire(application)
-    del partition.applications[item.application_id]
-    del application.queue.applications[item.application_id]
-    application_states.forget(turn, application)
+    _remove(turn, partition, application, f"application {item.application_id} was removed by the resource manager")
 
 
 def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
@@ -116,9 +107,41 @@ def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication
     )
 
 
+def _remove(turn: Turn, partition: Partition, application: Application, message: str) -> None:
+    """Everything it has goes at once. One without allocations is completed by that and remembered as such."""
+    assert application.queue is not None
+    stopped = TerminationType.STOPPED_BY_RM
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        if ask.pending:
+            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+            commit.forget_if_done(application, ask)
+    _complete(turn, application)
+    if not application.allocations:
+        _complete(turn, application)
+    if application.is_terminal:
+        return
+    for allocation in list(application.allocations.values()):
+        commit.free(allocation)
+        turn.say(departures.released(allocation, stopped, confirm=True, message=message))
+    commit.retire(application)
+    del partition.applications[application.application_id]
+    del application.queue.applications[application.application_id]
+    application_states.forget(turn, application)
+
+
+def _complete(turn: Turn, application: Application) -> None:
+    """One step towards its end, if its state has one."""
+    completing = application.state is ApplicationState.COMPLETING
+    if is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE) and not (
+        completing and application.allocations
+    ):
+        application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
+
+
 def _reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
     assert mistake is not None
-    turn.say(ApplicationRejected(rm.rm_id, spec.partition, spec.application_id, mistake.code, mistake.reason))
+    partition = rm.known_partition_name(spec.partition)
+    turn.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))
 
 
 def _remember_rejected(turn: Turn, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:

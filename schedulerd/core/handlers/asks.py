@@ -5,8 +5,8 @@ from __future__ import annotations
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AskRelease, NewAsk, TerminationType
-from schedulerd.core.facts import AskAdded, AskRejected, AskWithdrawn, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.handlers import application_states, early
+from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
+from schedulerd.core.handlers import application_states, departures, early
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -36,7 +36,9 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         shape = partition.shapes.of(spec.resources)
         ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     else:
-        withdraw(turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key")
+        departures.withdraw_ask(
+            turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
+        )
         ask.spec = spec
         ask.shape = partition.shapes.of(spec.resources)
     _demand(turn, application, ask)
@@ -46,7 +48,7 @@ def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> N
     turn.say(
         AskRejected(
             rm_id=rm.rm_id,
-            partition=spec.partition,
+            partition=rm.known_partition_name(spec.partition),
             application_id=spec.application_id,
             allocation_key=spec.allocation_key,
             code=mistake.code,
@@ -55,46 +57,19 @@ def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> N
     )
 
 
-def withdraw(
-    turn: Turn,
-    application: Application,
-    ask: Ask,
-    cause: WithdrawCause,
-    termination: TerminationType | None,
-    message: str,
-) -> None:
-    """Nothing of the ask is pending any longer; the RM is told if `termination` is given."""
-    count = commit.withdraw(application, ask)
-    if not count:
-        return
-    assert application.queue is not None
-    turn.say(
-        AskWithdrawn(
-            rm_id=application.partition.rm_id,
-            partition=application.partition.name,
-            queue=application.queue.path,
-            application_id=application.application_id,
-            allocation_key=ask.key,
-            resources=ask.shape.resources,
-            count=count,
-            cause=cause,
-            termination=termination,
-            message=message,
-        )
-    )
-
-
 def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
     """The RM takes asks back: one by its key, or all of an application. SI promises no confirmation for these."""
     if item.termination not in (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE):
-        ignore(turn, rm, item, f"terminationType {item.termination.name} confirms a release; nothing is to be released")
+        _ignore(
+            turn, rm, item, f"terminationType {item.termination.name} confirms a release; nothing is to be released"
+        )
         return
     partition = rm.partition(item.partition)
     if partition is None:
-        ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
+        _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
         return
     if not item.application_id and not item.allocation_key:
-        ignore(turn, rm, item, "applicationID and allocationKey are both empty; one of them must be set")
+        _ignore(turn, rm, item, "applicationID and allocationKey are both empty; one of them must be set")
         return
     dropped = early.drop_asks(turn, rm, item)
     if item.application_id:
@@ -106,11 +81,12 @@ def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
     for application in applications:
         found |= _release_of(turn, application, item)
     if not found and not dropped:
-        ignore(turn, rm, item, "no such ask is pending")
+        _ignore(turn, rm, item, "no such ask is pending")
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: AskRelease, reason: str) -> None:
-    turn.say(ReleaseIgnored(rm.rm_id, item.partition, item.application_id, item.allocation_key, "", reason))
+def _ignore(turn: Turn, rm: ResourceManager, item: AskRelease, reason: str) -> None:
+    partition = rm.known_partition_name(item.partition)
+    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", reason))
 
 
 def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
@@ -121,7 +97,7 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
         named = [ask for group in application.groups.values() for ask in group]
         named.sort(key=lambda ask: ask.serial)
     for ask in named:
-        withdraw(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
+        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
     if named and not application.placeholders:
         application_states.on_less(turn, application)
@@ -132,6 +108,8 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
     count = max(0, ask.spec.max_allocations - ask.placed)
     if not count:
+        commit.forget_if_done(application, ask)
+        application_states.on_less(turn, application)
         return
     application_states.on_ask(turn, application)
     commit.demand(application, ask, count)

@@ -197,13 +197,12 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
         task_group=existing.task_group,
         placeholder=existing.placeholder,
     )
+    shape = partition.shapes.of(existing.resources)
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
-        ask = application.asks[existing.allocation_key] = Ask(
-            spec, partition.shapes.of(existing.resources), partition.next_serial(), turn.now_ns
-        )
+        ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     application_states.on_ask(turn, application)
-    allocation = commit.take_over(application, ask, node, existing.uuid)
+    allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
     application_states.on_placed(turn, application, placeholder=allocation.placeholder)
     assert application.queue is not None
     turn.say(
@@ -250,4 +249,5 @@ def _changed(turn: Turn, partition: Partition, node: Node, old: NodeState | None
 
 def _reject(turn: Turn, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
     assert mistake is not None
-    turn.say(NodeRejected(rm.rm_id, item.partition, item.node_id, mistake.code, mistake.reason))
+    partition = rm.known_partition_name(item.partition)
+    turn.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))

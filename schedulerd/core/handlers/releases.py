@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from schedulerd.core import checks, commit
 from schedulerd.core.commands import AllocationRelease, TerminationType
-from schedulerd.core.facts import Released, ReleaseIgnored
-from schedulerd.core.handlers import application_states, early
+from schedulerd.core.facts import ReleaseIgnored
+from schedulerd.core.handlers import application_states, departures, early
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -66,26 +66,7 @@ def finish(
         commit.free(allocation)
     application_states.on_less(turn, application)
     for allocation in gone:
-        turn.say(released(allocation, termination, confirm=confirm, message=message))
-
-
-def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:
-    application = allocation.application
-    assert application.queue is not None
-    return Released(
-        rm_id=application.partition.rm_id,
-        partition=application.partition.name,
-        queue=application.queue.path,
-        application_id=application.application_id,
-        allocation_key=allocation.key,
-        uuid=allocation.uuid,
-        node_id=allocation.node.node_id,
-        resources=allocation.shape.resources,
-        placeholder=allocation.placeholder,
-        termination=termination,
-        confirm=confirm,
-        message=message,
-    )
+        turn.say(departures.released(allocation, termination, confirm=confirm, message=message))
 
 
 def _named(application: Application, item: AllocationRelease) -> list[Allocation]:
@@ -99,4 +80,5 @@ def _named(application: Application, item: AllocationRelease) -> list[Allocation
 
 
 def _ignore(turn: Turn, rm: ResourceManager, item: AllocationRelease, reason: str) -> None:
-    turn.say(ReleaseIgnored(rm.rm_id, item.partition, item.application_id, item.allocation_key, item.uuid, reason))
+    partition = rm.known_partition_name(item.partition)
+    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, reason))

@@ -61,4 +61,5 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
     for partition in rm.partitions.values():
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
+            alarms.cancel(application.gang_alarm)
     del turn.cluster.resource_managers[rm.rm_id]

@@ -39,16 +39,16 @@ class Ask:
 
 
 class Allocation:
-    """An ask placed on a node. It keeps the spec it was placed with: a later update of the ask does not change it."""
+    """An ask placed on a node. It keeps spec and shape it was placed with: an update of the ask changes neither."""
 
     __slots__ = ("application", "ask", "node", "releasing", "shape", "spec", "uuid")
 
-    def __init__(self, uuid: str, application: Application, ask: Ask, node: Node) -> None:
+    def __init__(self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, shape: Shape) -> None:
         self.uuid = uuid
         self.application = application
         self.ask = ask
-        self.spec = ask.spec
-        self.shape = ask.shape
+        self.spec = spec
+        self.shape = shape
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""

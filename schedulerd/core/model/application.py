@@ -31,6 +31,7 @@ class Application(Contender):
         "allocations",
         "application_id",
         "asks",
+        "gang_alarm",
         "groups",
         "partition",
         "pending",
@@ -61,6 +62,8 @@ class Application(Contender):
         self.state_log: list[tuple[int, ApplicationState, str]] = []
         self.alarm: Alarm | None = None
         """The deadline of its present state, if that state has one."""
+        self.gang_alarm: Alarm | None = None
+        """The deadline of its gang, while there are placeholders."""
         self.asks: dict[str, Ask] = {}
         self.groups: dict[Shape, AskGroup] = {}
         """Its pending asks by shape; no empty groups."""

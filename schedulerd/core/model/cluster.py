@@ -39,6 +39,11 @@ class ResourceManager:
         self.early: dict[EarlyItem, None] = {}
         """In order of arrival."""
 
+    def known_partition_name(self, name: str) -> str:
+        """The name of the partition an item names, or '' if there is none: garbage is not repeated in facts."""
+        partition = self.partition(name)
+        return partition.name if partition is not None else ""
+
     def partition(self, name: str) -> Partition | None:
         """The partition an item names: `name`, `[rmID]name`, or '' for the default one."""
         plain = name.removeprefix(f"[{self.rm_id}]")

@@ -1,0 +1,88 @@
+"""How asks and allocations leave: the change in the ledgers together with the fact that says so.
+
+Every handler that ends something goes through here, so that nothing can leave without being said, or be said without
+having left.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core import commit
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import AskWithdrawn, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.turn import Turn
+
+
+def withdraw_ask(
+    turn: Turn,
+    application: Application,
+    ask: Ask,
+    cause: WithdrawCause,
+    termination: TerminationType | None,
+    message: str,
+) -> None:
+    """Nothing of the ask is pending any longer. With a `termination` the RM is told, even if nothing was pending."""
+    count = commit.withdraw(application, ask)
+    if not count and termination is None:
+        return
+    assert application.queue is not None
+    turn.say(
+        AskWithdrawn(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            resources=ask.shape.resources,
+            count=count,
+            cause=cause,
+            termination=termination,
+            message=message,
+        )
+    )
+
+
+def request_release(turn: Turn, allocation: Allocation, termination: TerminationType, message: str) -> None:
+    """Asks the RM to end an allocation; it uses its resources until the RM confirms (SEMANTICS F).
+
+    One that is on its way out already is not asked for again.
+    """
+    if allocation.releasing is not None:
+        return
+    allocation.releasing = termination
+    application = allocation.application
+    assert application.queue is not None
+    turn.say(
+        ReleaseRequested(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=allocation.key,
+            uuid=allocation.uuid,
+            node_id=allocation.node.node_id,
+            termination=termination,
+            message=message,
+        )
+    )
+
+
+def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:
+    """The fact that an allocation is gone; `confirm` if the RM is to be told."""
+    application = allocation.application
+    assert application.queue is not None
+    return Released(
+        rm_id=application.partition.rm_id,
+        partition=application.partition.name,
+        queue=application.queue.path,
+        application_id=application.application_id,
+        allocation_key=allocation.key,
+        uuid=allocation.uuid,
+        node_id=allocation.node.node_id,
+        resources=allocation.shape.resources,
+        placeholder=allocation.placeholder,
+        termination=termination,
+        confirm=confirm,
+        message=message,
+    )
