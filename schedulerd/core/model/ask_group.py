@@ -1,4 +1,4 @@
-"""The pending asks of one shape in one application: highest priority first, then oldest first (INVENTORY 1.4)."""
+"""The pending asks of one shape in one application: highest priority first, then oldest first."""
 
 from __future__ import annotations
 

@@ -1,0 +1,28 @@
+# The first stage builds the wheel and the virtual environment, the second carries the latter and nothing else.
+# Everything that pip fetches is pinned by hash. tests/packaging/test_container.py performs these steps.
+FROM python:3.11-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+RUN pip install --require-hashes --requirement requirements-build.lock
+RUN python -m venv /opt/schedulerd \
+    && /opt/schedulerd/bin/pip install --require-hashes --requirement requirements.lock
+COPY LICENSE README.md pyproject.toml ./
+COPY config ./config
+COPY schedulerd ./schedulerd
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
+    && /opt/schedulerd/bin/pip install --no-deps --no-index /dist/*.whl
+
+FROM python:3.11-slim
+ENV PATH=/opt/schedulerd/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY --from=build /opt/schedulerd /opt/schedulerd
+COPY config/queues.yaml /etc/schedulerd/queues.yaml
+WORKDIR /
+USER 10001:10001
+# gRPC for resource managers, and HTTP for /metrics, /livez and /readyz: the defaults of SCHEDULERD_GRPC_BIND and
+# SCHEDULERD_HTTP_BIND. Who moves the latter moves the health check too.
+EXPOSE 3333 9080
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+    CMD ["python", "-c", "import http.client, sys; c = http.client.HTTPConnection('127.0.0.1', 9080, timeout=2); c.request('GET', '/livez'); sys.exit(c.getresponse().status != 200)"]
+ENTRYPOINT ["schedulerd"]
+CMD ["serve", "--config", "/etc/schedulerd/queues.yaml"]

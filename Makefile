@@ -1,0 +1,68 @@
+# Every target does its own set-up; nothing but make and Python 3.11 or newer with pip needs to be there.
+# Another interpreter: make PYTHON=python3.13 test. More options of a command: make demo ARGS="--duration 10".
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST := $(BIN)/python -m pytest -q -W error
+LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
+	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
+
+.PHONY: demo test check conformance sim bench protos lock format clean
+
+# The cluster fills, queues and drains before your eyes. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
+demo: $(READY)
+	$(BIN)/schedulerd demo $(if $(DURATION),--duration $(DURATION)) $(if $(NODES),--nodes $(NODES)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep) $(ARGS)
+
+test: $(READY)
+	$(PYTEST) $(ARGS)
+
+# What CI runs, in the order in which it fails fastest.
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/python protos/generate.py --check
+	$(BIN)/mypy
+	$(PYTEST)
+
+# The recorded scenarios of the peer: make conformance ARGS="sort_fifo_basic --level order -v"
+conformance: $(READY)
+	$(BIN)/python -m tests.conformance $(ARGS)
+
+# A seeded random world against the core, invariants after every step.
+sim: $(READY)
+	$(BIN)/python -m tests.sim --seed $(or $(SEED),42) --steps $(or $(STEPS),10000) $(ARGS)
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Regenerates schedulerd/_generated after a change of a .proto file.
+protos: $(READY)
+	$(BIN)/python protos/generate.py
+
+# Pins dependencies anew after a change in pyproject.toml; LOCK_ARGS=--upgrade takes the newest of everything.
+# Run it with Python 3.11: what 3.11 needs is what the newer ones need and a little more.
+lock: $(READY)
+	$(LOCK) --build-deps-for wheel --only-build-deps --output-file requirements-build.lock pyproject.toml
+	$(LOCK) --extra simulate --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra simulate --extra dev --constraint requirements.lock --constraint requirements-build.lock \
+		--build-deps-for wheel --output-file requirements-dev.lock pyproject.toml
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The virtual environment, made once and again whenever the pinned packages or the project's metadata change.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "schedulerd needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.13" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,127 @@
+"""Runs a workload on the core alone: commands that are decoded already go into `Scheduler.step`, facts are dropped."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
+from benchmarks.workloads import GROUP, RM_ID, USER, Ask, Size, Workload
+from schedulerd.config import load_queue_file
+from schedulerd.core import view
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    NewApplication,
+    NewAsk,
+    NodeAction,
+    NodeUpdate,
+    RegisterResourceManager,
+    RunCycle,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.facts import Allocated, Fact
+from schedulerd.core.invariants import violations
+from schedulerd.core.resources import Resources
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import Timeouts
+from schedulerd.daemon.ids import uuid_source
+
+PARTITION = "default"
+PLACEMENTS_MAX = 400
+"""Per cycle; the daemon's default."""
+
+
+def run(workload: Workload) -> Measurement:
+    """Raises `WrongResult`."""
+    scheduler = prepare(workload)
+    commands = [UpdateAllocations(RM_ID, asks) for asks in map(new_asks, workload.requests)]
+    singles = [UpdateAllocations(RM_ID, new_asks([ask])) for ask in workload.single_asks]
+    _settle_collector()
+    visits_before = node_visits(scheduler)
+    started_s = time.perf_counter()
+    for command in commands:
+        handle(scheduler, command)
+    seconds = time.perf_counter() - started_s
+    visits = node_visits(scheduler) - visits_before
+    latencies_s = tuple(_latency_s(scheduler, single) for single in singles)
+    peak = peak_rss_bytes()
+    check(workload, placed(scheduler), violations(scheduler))
+    return Measurement(workload.placements(workload.asks), seconds, latencies_s, visits, peak_rss_bytes=peak)
+
+
+def prepare(workload: Workload, new_uuid: Callable[[], str] | None = None) -> Scheduler:
+    """A scheduler that has the workload's nodes and applications, and none of its asks."""
+    scheduler = Scheduler(Timeouts(), new_uuid or uuid_source())
+    node_size = _resources(workload.node_size)
+    nodes = [NodeUpdate(node_id, NodeAction.CREATE, capacity=Resources(node_size)) for node_id in workload.node_ids]
+    applications = [
+        NewApplication(application_id, queue, user=USER, groups=(GROUP,))
+        for application_id, queue in workload.applications.items()
+    ]
+    for command in (
+        RegisterResourceManager(RM_ID, load_queue_file(workload.queue_file).partitions),
+        ConnectResourceManager(RM_ID),
+        UpdateNodes(RM_ID, nodes),
+        UpdateApplications(RM_ID, applications),
+    ):
+        scheduler.step(time.time_ns(), command)
+    return scheduler
+
+
+def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:
+    """Asks of equal size share one `Resources` object, as they do when they come out of the wire codec."""
+    sizes: dict[Size, Resources] = {}
+    return [
+        NewAsk(
+            ask.application_id,
+            ask.key,
+            sizes.get(ask.size) or sizes.setdefault(ask.size, _resources(ask.size)),
+            max_allocations=ask.count,
+        )
+        for ask in asks
+    ]
+
+
+def handle(scheduler: Scheduler, command: Command) -> list[Fact]:
+    """One command, and cycles for as long as anything might be placed."""
+    facts = scheduler.step(time.time_ns(), command)
+    while scheduler.wants_cycle():
+        facts += scheduler.step(time.time_ns(), RunCycle(PLACEMENTS_MAX))
+    return facts
+
+
+def node_visits(scheduler: Scheduler) -> int:
+    """Nodes and blocks of nodes looked at since the scheduler began."""
+    return sum(partition.node_order.visits for partition in scheduler.cluster.partitions())
+
+
+def placed(scheduler: Scheduler) -> Iterator[Placed]:
+    for node in view.partition(scheduler, RM_ID, PARTITION).nodes:
+        for one in node.allocations:
+            size = Size(one.resources["memory"], one.resources["vcore"])
+            yield Placed(one.uuid, one.application_id, one.allocation_key, one.node_id, size)
+
+
+def _latency_s(scheduler: Scheduler, single: UpdateAllocations) -> float:
+    started_s = time.perf_counter()
+    facts = handle(scheduler, single)
+    seconds = time.perf_counter() - started_s
+    key = single.asks[0].allocation_key
+    if not any(isinstance(fact, Allocated) and fact.allocation_key == key for fact in facts):
+        raise WrongResult(f"{key} was not placed at once")
+    return seconds
+
+
+def _resources(size: Size) -> Resources:
+    return Resources(memory=size.memory, vcore=size.vcore)
+
+
+def _settle_collector() -> None:
+    """As the daemon does when it has started: the figures are to be those of the core as it is run."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

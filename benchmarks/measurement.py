@@ -1,0 +1,92 @@
+"""What one run of a workload gives, and the proof that it did what it was to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.workloads import Size, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    placements: int
+    """Allocations that the asks sent back to back became."""
+    seconds: float
+    """From just before the first request with asks to the last of these allocations."""
+    latencies_s: tuple[float, ...] = ()
+    """Of each ask sent by itself, from just before it was sent to its allocation."""
+    node_visits: int | None = None
+    """Nodes and blocks of nodes looked at for these allocations; None where that cannot be seen."""
+    idle_cpu_share: float | None = None
+    """Of one core, that the daemon used while nothing was to do."""
+    peak_rss_bytes: int | None = None
+    """Of the process with the scheduler; None where the system does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An allocation as it was seen from outside."""
+
+    uuid: str
+    application_id: str
+    key: str
+    node_id: str
+    size: Size
+
+
+class WrongResult(Exception):
+    """The scheduler did not do what the workload is meant to make it do, so its speed means nothing."""
+
+
+def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str]) -> None:
+    """Every ask that fits a node was placed as often as asked, once each, at its size; no node holds more than it has.
+
+    Raises `WrongResult` with everything that is not so.
+    """
+    placed = list(placed)
+    problems = list(violations)
+    asks = [ask for ask in (*workload.asks, *workload.single_asks) if ask.size.fits(workload.node_size)]
+    wanted = Counter({(ask.application_id, ask.key, ask.size): ask.count for ask in asks})
+    found = Counter((one.application_id, one.key, one.size) for one in placed)
+    for what, differing in (("missing", wanted - found), ("too many", found - wanted)):
+        if differing:
+            problems.append(f"{differing.total()} allocations {what}, such as {next(iter(differing))}")
+    if len({one.uuid for one in placed}) != len(placed):
+        problems.append("a UUID was given to more than one allocation")
+    problems += _over_capacity(workload, placed)
+    if problems:
+        raise WrongResult("\n  ".join([f"{workload.name}: the result is wrong", *problems]))
+
+
+def _over_capacity(workload: Workload, placed: Iterable[Placed]) -> list[str]:
+    memory: Counter[str] = Counter()
+    vcore: Counter[str] = Counter()
+    for one in placed:
+        memory[one.node_id] += one.size.memory
+        vcore[one.node_id] += one.size.vcore
+    problems = [
+        f"{node_id} holds memory {memory[node_id]} and vcore {vcore[node_id]}, and has {workload.node_size}"
+        for node_id in memory
+        if not Size(memory[node_id], vcore[node_id]).fits(workload.node_size)
+    ]
+    if unknown := memory.keys() - set(workload.node_ids):
+        problems.append(f"allocations on {len(unknown)} nodes that do not exist, such as {min(unknown)}")
+    return problems
+
+
+def peak_rss_bytes(pid: int | str = "self") -> int | None:
+    """The most memory a process has had resident so far; None where there is no /proc.
+
+    `getrusage` will not do: it counts what the parent had when it made the process.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return None
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return None

@@ -1,0 +1,188 @@
+"""The workloads: clusters, applications and asks as plain data, the same for every way of running them.
+
+Each is a function of its size, because what matters as much as the speed is how the cost grows with nodes and asks.
+The numbers are those in which schedulerd's goals are stated, so results can be compared over time and with its peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+RM_ID = "benchmark"
+USER, GROUP = "testuser", "testgroup"
+ASKS_PER_REQUEST = 1_000
+
+QUEUES_AB = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources: {guaranteed: {memory: 100000, vcore: 10000}}
+          - name: b
+            resources: {guaranteed: {memory: 1000000, vcore: 10000}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Raw integers as in messages: no unit is implied."""
+
+    memory: int
+    vcore: int
+
+    def fits(self, room: Size) -> bool:
+        return self.memory <= room.memory and self.vcore <= room.vcore
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    application_id: str
+    key: str
+    size: Size
+    count: int = 1
+    """maxAllocations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    queue_file: str
+    """YAML text."""
+    nodes: int
+    node_size: Size
+    applications: Mapping[str, str]
+    """Queue by application id, in the order of submission."""
+    asks: tuple[Ask, ...]
+    """Sent in this order, back to back, `asks_per_request` at a time. Those larger than a node stay pending."""
+    asks_per_request: int = ASKS_PER_REQUEST
+    single_asks: tuple[Ask, ...] = ()
+    """Sent afterwards one by one, each when the one before has its allocation: their latency is the result."""
+    idle_s: float = 0.0
+    """Afterwards nothing is sent for so long: what the daemon burns meanwhile is the result."""
+
+    @property
+    def node_ids(self) -> Iterable[str]:
+        return (f"node-{index:05d}" for index in range(self.nodes))
+
+    @property
+    def requests(self) -> list[tuple[Ask, ...]]:
+        step = self.asks_per_request
+        return [self.asks[first : first + step] for first in range(0, len(self.asks), step)]
+
+    def placements(self, asks: Iterable[Ask]) -> int:
+        """How many allocations these asks become: all but those that are larger than any node."""
+        return sum(ask.count for ask in asks if ask.size.fits(self.node_size))
+
+
+POD = Size(memory=10, vcore=1)
+SLOTS_10 = Size(memory=100, vcore=10)
+TWO_APPLICATIONS = {"app-1": "root.a", "app-2": "root.b"}
+
+
+def _numbered(owners: Iterable[str], size: Size = POD, count: int = 1, prefix: str = "ask") -> tuple[Ask, ...]:
+    return tuple(Ask(owner, f"{prefix}-{index:06d}", size, count) for index, owner in enumerate(owners))
+
+
+def _node_for(asks: int, nodes: int) -> Size:
+    """The node size at which the asks fill all nodes but for one pod each."""
+    slots = asks // nodes + 1
+    return Size(memory=POD.memory * slots, vcore=POD.vcore * slots)
+
+
+def _many_applications(count: int) -> dict[str, str]:
+    return {f"app-{index:03d}": "root.a" if index % 2 == 0 else "root.b" for index in range(count)}
+
+
+def u(nodes: int, asks: int = 10_000, *, in_bulk: bool = False) -> Workload:
+    """One application after the other, with an ask per pod or, in bulk, one ask for all its pods."""
+    each = asks // len(TWO_APPLICATIONS)
+    if in_bulk:
+        requested = _numbered(TWO_APPLICATIONS, count=each)
+    else:
+        requested = _numbered(owner for owner in TWO_APPLICATIONS for _ in range(each))
+    name = f"u{nodes}-bulk" if in_bulk else f"u{nodes}"
+    return Workload(name, QUEUES_AB, nodes, _node_for(asks, nodes), TWO_APPLICATIONS, requested)
+
+
+def a(nodes: int, asks: int = 50_000) -> Workload:
+    """Two applications in turn."""
+    owners = [*TWO_APPLICATIONS] * (asks // 2)
+    return Workload(f"a{nodes}", QUEUES_AB, nodes, _node_for(asks, nodes), TWO_APPLICATIONS, _numbered(owners))
+
+
+def m(nodes: int, asks: int = 50_000) -> Workload:
+    """Five hundred applications in turn."""
+    applications = _many_applications(500)
+    owners = [*applications] * (asks // len(applications))
+    return Workload(f"m{nodes}", QUEUES_AB, nodes, _node_for(asks, nodes), applications, _numbered(owners))
+
+
+def b() -> Workload:
+    """A hundred fair queues of ten applications, every application in turn."""
+    lines = ["partitions:", "  - name: default", "    queues:", "      - name: root", '        submitacl: "*"']
+    lines.append("        queues:")
+    applications = {}
+    for index in range(100):
+        lines += [
+            f"          - name: q{index:03d}",
+            "            properties: {application.sort.policy: fair}",
+            f"            resources: {{guaranteed: {{memory: {500 + 10 * index}, vcore: {50 + index}}}}}",
+        ]
+        applications.update({f"app-{index:03d}-{one}": f"root.q{index:03d}" for one in range(10)})
+    requested = _numbered([*applications] * 10)
+    node_size = _node_for(len(requested), 1_000)
+    return Workload("b", "\n".join(lines) + "\n", 1_000, node_size, applications, requested)
+
+
+def c(nodes: int = 5_000, asks: int = 4_000) -> Workload:
+    """As many asks that fit no node, ahead of as many that do; all in one request."""
+    owners = [*TWO_APPLICATIONS] * (asks // 4)
+    requested = _numbered(owners, Size(memory=200, vcore=20), prefix="large") + _numbered(owners)
+    return Workload("c", QUEUES_AB, nodes, SLOTS_10, TWO_APPLICATIONS, requested, asks_per_request=asks)
+
+
+def e(applications: int = 2, nodes: int = 5_000, singles: int = 500) -> Workload:
+    """One ask at a time on a cluster that is 80 % full."""
+    names = TWO_APPLICATIONS if applications == 2 else _many_applications(applications)
+    fill = _numbered([*names] * (nodes * 8 // len(names)))
+    owners = list(names)
+    single_asks = _numbered((owners[index % len(owners)] for index in range(singles)), prefix="single")
+    name = "e" if applications == 2 else "e2"
+    return Workload(name, QUEUES_AB, nodes, SLOTS_10, names, fill, single_asks=single_asks)
+
+
+def idle(asks: int = 10_000, seconds: float = 10.0) -> Workload:
+    """Nothing to do, with asks of a hundred sizes parked because no node is large enough.
+
+    The one small ask behind them is there to tell that the daemon has taken them all.
+    """
+    parked = tuple(
+        Ask(f"app-{1 + index % 2}", f"large-{index:06d}", Size(memory=200 + index % 100, vcore=20)) for index in range(asks)
+    )
+    requested = parked + _numbered(["app-1"])
+    return Workload("idle", QUEUES_AB, 1_000, SLOTS_10, TWO_APPLICATIONS, requested, idle_s=seconds)
+
+
+WORKLOADS: Mapping[str, Callable[[], Workload]] = {
+    **{f"u{nodes}": partial(u, nodes) for nodes in (500, 1_000, 2_000, 5_000)},
+    **{f"u{nodes}-bulk": partial(u, nodes, in_bulk=True) for nodes in (500, 1_000, 2_000, 5_000)},
+    "a2000": partial(a, 2_000),
+    "a10000": partial(a, 10_000),
+    "m2000": partial(m, 2_000),
+    "b": b,
+    "c": c,
+    "e": partial(e, 2),
+    "e2": partial(e, 400),
+    "idle": idle,
+}
+"""By name, in the order of the table of results."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    letter: tuple(name for name in WORKLOADS if name.rstrip("-bulk0123456789") == letter) for letter in ("u", "a", "m")
+}
+"""One word for all the sizes of a workload."""

@@ -1,0 +1,120 @@
+"""What must hold between the queues of a partition: names, and the sums and bounds of their resources.
+
+A resource that a quota does not name is unlimited there (SEMANTICS D), so each comparison looks only at resources that
+both sides name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from schedulerd.config.findings import Finding
+from schedulerd.config.models import Partition, Queue
+from schedulerd.config.problems import Path
+from schedulerd.core.resources import Limits, Resources
+
+ROOT = "root"
+
+
+def top_queue(partition: Partition, at: Path) -> tuple[Queue, Path]:
+    """The root queue of a partition and where it is; one is put above what is not exactly one queue named root."""
+    queues = partition.queues or ()
+    if len(queues) == 1 and queues[0].name.lower() == ROOT:
+        return queues[0].model_copy(update={"name": ROOT, "parent": True}), (*at, "queues", 0)
+    return Queue(name=ROOT, parent=True, queues=queues), at
+
+
+def walk(queue: Queue, at: Path) -> Iterator[tuple[Queue, Path]]:
+    """The queue and all below it, each with its place in the file, parents first."""
+    yield queue, at
+    for index, child in enumerate(queue.queues):
+        yield from walk(child, (*at, "queues", index))
+
+
+def check_structure(partition: Partition, at: Path) -> Iterator[Finding]:
+    """Names are there and differ, and the root queue has no resources of its own: the nodes decide what it has."""
+    if partition.queues is None:
+        yield (*at, "queues"), "missing; list the queues, at least one named root"
+        return
+    root, root_at = top_queue(partition, at)
+    for kind in ("guaranteed", "max"):
+        if getattr(root.resources, kind).items():
+            yield (
+                (*root_at, "resources", kind),
+                "the root queue has what the nodes have; remove this and set it on the queues below",
+            )
+    for queue, queue_at in walk(root, root_at):
+        yield from _check_child_names(queue, queue_at)
+
+
+def _check_child_names(queue: Queue, at: Path) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for index, child in enumerate(queue.queues):
+        child_at = (*at, "queues", index)
+        if not child.name:
+            yield (*child_at, "name"), "missing; every queue needs a name"
+        elif (other := first.setdefault(child.name.lower(), index)) != index:
+            same = queue.queues[other].name
+            yield (
+                (*child_at, "name"),
+                f'the name is taken by queues[{other}] "{same}" beside it; names must differ in more than case',
+            )
+
+
+def check_resources(root: Queue, at: Path) -> Iterator[Finding]:
+    """Guaranteed and max of all queues fit together. What root has does not count: it must not have any."""
+    findings: list[Finding] = []
+    for index, queue in enumerate(root.queues):
+        _check_resources(queue, (*at, "queues", index), Limits(), findings)
+    yield from findings
+
+
+def _check_resources(queue: Queue, at: Path, parent_max: Limits, findings: list[Finding]) -> Resources:
+    """What the queue is promised: its own guaranteed, or if it has none the sum of its children's."""
+    here = (*at, "resources")
+    guaranteed, own_max = Resources(queue.resources.guaranteed.items()), Limits(queue.resources.max.items())
+    for name, limit in _over(guaranteed, own_max):
+        findings.append(((*here, "guaranteed", name), f"{guaranteed[name]} is more than the max of the queue, {limit}"))
+    for name, limit in _over(own_max, parent_max):
+        findings.append(((*here, "max", name), f"{own_max[name]} is more than the max of a queue above it, {limit}"))
+    path_max = own_max.tightest(parent_max)
+    children = Resources()
+    for index, child in enumerate(queue.queues):
+        children.add(_check_resources(child, (*at, "queues", index), path_max, findings).items())
+    for name, limit in _over(children, guaranteed):
+        message = f"{limit} is less than what the queues below are guaranteed together, {children[name]}"
+        findings.append(((*here, "guaranteed", name), message))
+    # Without a guaranteed of its own the sum goes up to the queue whose max it is, which says it once.
+    bounds = own_max if guaranteed.is_zero() else path_max
+    for name, limit in _over(children, bounds):
+        message = f"the queues below are guaranteed {children[name]} together, which is more than the max, {limit}"
+        findings.append(((*here, "max", name), message))
+    return children if guaranteed.is_zero() else guaranteed
+
+
+def _over(amounts: Mapping[str, int], bounds: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The names of which there is more than the bound, with the bound."""
+    return [(name, bounds[name]) for name, amount in amounts.items() if name in bounds and amount > bounds[name]]
+
+
+def check_template(queue: Queue, at: Path) -> Iterator[Finding]:
+    """What a child template promises is not more than it allows."""
+    template = queue.childtemplate.resources
+    guaranteed = template.guaranteed.items()
+    for name, limit in _over(guaranteed, template.max.items()):
+        here = (*at, "childtemplate", "resources", "guaranteed", name)
+        yield here, f"{guaranteed[name]} is more than the max of the template, {limit}"
+
+
+def check_max_applications(queue: Queue, at: Path) -> Iterator[Finding]:
+    """Where a queue bounds its applications, each queue below it has a bound too, and none is larger."""
+    for index, child in enumerate(queue.queues):
+        child_at = (*at, "queues", index)
+        if queue.maxapplications and not child.maxapplications:
+            yield (
+                (*child_at, "maxapplications"),
+                f"missing or 0; the queue above has {queue.maxapplications}, so this one needs 1 to that",
+            )
+        elif queue.maxapplications and child.maxapplications > queue.maxapplications:
+            yield (*child_at, "maxapplications"), f"more than the {queue.maxapplications} of the queue above"
+        yield from check_max_applications(child, child_at)

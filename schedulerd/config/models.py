@@ -1,0 +1,226 @@
+"""The queue file as pydantic models: which keys there are, and what each value on its own may be.
+
+Field names are the keys of the file. Unknown keys are errors. What can be said only by looking at several values (a
+sum of guarantees, a name used twice) is in `hierarchy`, `limits` and `placement`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
+
+from schedulerd.config import acl, quantities
+from schedulerd.core.specs import Acl, NodeOrder
+
+UINT64_MAX = 2**64 - 1
+QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
+RULE_NAME = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
+CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
+
+_Parsed = TypeVar("_Parsed")
+
+
+def _from_text(parse: Callable[[str], _Parsed]) -> BeforeValidator:
+    """A validator that gives texts to `parse`, and leaves what is no text to the type's own check."""
+
+    def validate(value: Any) -> Any:
+        return parse(value) if isinstance(value, str) else value
+
+    return BeforeValidator(validate)
+
+
+def _matching(form: re.Pattern[str], rule: str) -> BeforeValidator:
+    def parse(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError(rule)
+        return text
+
+    return _from_text(parse)
+
+
+def _one_of(names: type[StrEnum]) -> BeforeValidator:
+    def parse(text: str) -> str:
+        if text.lower() not in list(names):
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return text.lower()
+
+    return _from_text(parse)
+
+
+def _parse_weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not math.isfinite(weight) or weight < 0:
+        raise ValueError("a weight is a number, 0 or more")
+    return weight
+
+
+def _parse_flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def _parse_count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,20}", text) or int(text) > UINT64_MAX:
+        raise ValueError(f"must be a whole number from 0 (no limit) to {UINT64_MAX}")
+    return int(text)
+
+
+Amount = Annotated[int, _from_text(quantities.parse_amount)]
+Count = Annotated[int, _from_text(_parse_count)]
+Flag = Annotated[bool, _from_text(_parse_flag)]
+AccessList = Annotated[InstanceOf[Acl], _from_text(acl.parse_acl)]
+QueueName = Annotated[
+    str, _matching(QUEUE_NAME, "a queue name is 1 to 64 letters, digits and _ : # / @ -, without a dot or a space")
+]
+
+
+class FilterType(StrEnum):
+    """Whether a placement filter names whom the rule is for (`allow`) or whom it is not for."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class ResolverType(StrEnum):
+    """How the groups of a user are found if the resource manager does not send them."""
+
+    OS = "os"
+    LDAP = "ldap"
+    TEST = "test"
+
+
+class _Mapping(BaseModel):
+    """A mapping with known keys. A key without a value, or with an empty text, is as if it were not there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_keys(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value not in (None, "") or key not in cls.model_fields}
+
+
+class Amounts(BaseModel):
+    """Amounts per resource name, in the units of the wire; any name is a resource."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Amount] = Field(init=False)
+    vcore: Annotated[int, _from_text(quantities.parse_vcore)] = 0
+
+    def items(self) -> dict[str, int]:
+        """The amounts that were written, zeros too: in a quota a 0 is none and a missing name is unlimited."""
+        written = {quantities.VCORE: self.vcore} if quantities.VCORE in self.model_fields_set else {}
+        return written | self.__pydantic_extra__
+
+
+class QueueResources(_Mapping):
+    """What a queue is promised and what it may use at most."""
+
+    guaranteed: Amounts = Amounts()
+    max: Amounts = Amounts()
+
+
+class Limit(_Mapping):
+    """What each of the named users and groups may use at most in a queue and all below it."""
+
+    limit: str = ""
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    maxapplications: Count = 0
+    maxresources: Amounts = Amounts()
+
+
+class ChildTemplate(_Mapping):
+    """What a queue that is created below this one by a placement rule starts with."""
+
+    maxapplications: Count = 0
+    properties: dict[str, str] = Field(default_factory=dict)
+    resources: QueueResources = QueueResources()
+
+
+class Queue(_Mapping):
+    """A queue and all below it."""
+
+    name: QueueName = ""
+    parent: Flag = False
+    resources: QueueResources = QueueResources()
+    maxapplications: Count = 0
+    adminacl: AccessList = Acl()
+    submitacl: AccessList = Acl()
+    properties: dict[str, str] = Field(default_factory=dict)
+    childtemplate: ChildTemplate = ChildTemplate()
+    limits: tuple[Limit, ...] = ()
+    queues: tuple[Queue, ...] = ()
+
+    @property
+    def is_parent(self) -> bool:
+        return self.parent or bool(self.queues)
+
+
+class Filter(_Mapping):
+    """For which users and groups a placement rule is used."""
+
+    type: Annotated[FilterType, _one_of(FilterType)] = FilterType.ALLOW
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class PlacementRule(_Mapping):
+    """One way to find the queue of an application."""
+
+    name: Annotated[str, _matching(RULE_NAME, "a rule name is letters, digits and _, not starting with a digit")] = ""
+    create: Flag = False
+    filter: Filter = Filter()
+    parent: PlacementRule | None = None
+    value: str = ""
+
+
+class NodeSortPolicy(_Mapping):
+    """Which node is tried first, and how much each resource counts for that."""
+
+    type: Annotated[NodeOrder, _one_of(NodeOrder)] = NodeOrder.FAIR
+    resourceweights: dict[str, Annotated[float, _from_text(_parse_weight)]] = Field(default_factory=dict)
+
+
+class Preemption(_Mapping):
+    """Whether running work may be stopped for the sake of other work."""
+
+    enabled: Flag = True
+    quotapreemptionenabled: Flag = False
+
+
+class UserGroupResolver(_Mapping):
+    """How the groups of a user are found."""
+
+    type: Annotated[ResolverType, _one_of(ResolverType)] | None = None
+
+
+class Partition(_Mapping):
+    """A set of nodes with the queues that share them."""
+
+    name: Annotated[str, _matching(PARTITION_NAME, "a partition name is 1 to 64 characters without space or []")] = ""
+    queues: tuple[Queue, ...] | None = None
+    placementrules: tuple[PlacementRule, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    preemption: Preemption = Preemption()
+    nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
+    usergroupresolver: UserGroupResolver = UserGroupResolver()
+
+
+class QueueConfiguration(_Mapping):
+    """The whole file."""
+
+    partitions: tuple[Partition, ...] = ()
+    checksum: Annotated[str, _matching(CHECKSUM, "a checksum is the 64 hexadecimal digits of a SHA-256")] = ""

@@ -1,0 +1,98 @@
+"""What must hold for the placement rules of a partition, as far as it can be said before an application comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
+from schedulerd.config.findings import Finding
+from schedulerd.config.hierarchy import ROOT, walk
+from schedulerd.config.models import Partition, PlacementRule, Queue
+from schedulerd.config.problems import Path
+
+FIXED = "fixed"
+RULES = (FIXED, "provided", "tag", "user")
+_NEEDS_VALUE = frozenset({FIXED, "tag"})
+_REGEXP_CHARACTER = re.compile(r"[\^$*+?()\[{}|]")
+
+
+def check_rules(partition: Partition, root: Queue, at: Path) -> Iterator[Finding]:
+    """Each rule on its own, and that the queues named by `fixed` rules exist or can be created."""
+    names_known = all(queue.name for queue, _ in walk(root, at))
+    for index, rule in enumerate(partition.placementrules):
+        here = (*at, "placementrules", index)
+        findings = list(_check_rule(rule, here))
+        yield from findings
+        if names_known and not findings:
+            yield from _check_target(rule, root, here)
+
+
+def chain(rule: PlacementRule, at: Path) -> list[tuple[PlacementRule, Path]]:
+    """The rule after all its parents: in the order in which they add to the path of the queue."""
+    above = [] if rule.parent is None else chain(rule.parent, (*at, "parent"))
+    return [*above, (rule, at)]
+
+
+def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
+    for part, here in chain(rule, at):
+        kind = part.name.lower()
+        if not part.name:
+            yield (*here, "name"), f"missing; one of {', '.join(RULES)}"
+        if kind in _NEEDS_VALUE and not part.value:
+            yield (*here, "value"), f"missing; a {kind} rule needs one"
+        if kind == FIXED and part.parent is not None and _is_qualified(part.value):
+            yield (*here, "value"), "begins with root, so it cannot be put below what the parent rule finds"
+        for key, names, form in (
+            ("users", part.filter.users, USER_NAME),
+            ("groups", part.filter.groups, GROUP_NAME),
+        ):
+            yield from _check_filter(names, form, (*here, "filter", key))
+
+
+def _check_filter(names: tuple[str, ...], form: re.Pattern[str], at: Path) -> Iterator[Finding]:
+    """A list of names, or a single regular expression."""
+    for index, name in enumerate(names):
+        if form.fullmatch(name):
+            continue
+        if len(names) > 1:
+            yield (*at, index), f"not a name ({NAME_RULE}), and a regular expression must be the only entry"
+        elif not _REGEXP_CHARACTER.search(name) or not _compiles(name):
+            yield (*at, index), f"neither a name ({NAME_RULE}) nor a regular expression"
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _is_qualified(value: str) -> bool:
+    return value.lower() == ROOT or value.lower().startswith(f"{ROOT}.")
+
+
+def _check_target(rule: PlacementRule, root: Queue, at: Path) -> Iterator[Finding]:
+    """Follows the part of the path that is the same for every application: `fixed` rules before any other."""
+    rules = chain(rule, at)
+    fixed = rules[: next((index for index, (part, _) in enumerate(rules) if part.name.lower() != FIXED), len(rules))]
+    if not fixed:
+        return
+    path = ".".join(part.value.lower() for part, _ in fixed)
+    names = path.split(".")[1:] if _is_qualified(path) else path.split(".")
+    here = (*fixed[-1][1], "value")
+    queue = root
+    for name in names:
+        child = next((child for child in queue.queues if child.name.lower() == name), None)
+        if child is None:
+            if not queue.is_parent:
+                yield here, f'queue "{name}" cannot be created: "{queue.name}" is a leaf, it holds applications'
+            elif not rule.create:
+                yield here, f'there is no queue "{name}" below "{queue.name}"; add it, or set create: true'
+            return
+        queue = child
+    if len(fixed) < len(rules) and not queue.is_parent:
+        yield here, f'"{queue.name}" is a leaf; the rest of the rule needs a queue with parent: true'
+    elif len(fixed) == len(rules) and queue.is_parent:
+        yield here, f'"{queue.name}" is not a leaf; applications can only be placed in a leaf queue'

@@ -1,0 +1,69 @@
+"""Which queue file a resource manager gets: its `policyGroup` picks it (SEMANTICS C1).
+
+A group G is the file G.yaml in `policy_groups_dir`. The group `queues`, also meant by an empty name, is the file in
+`config` if that is set, and at last the file that is shipped, so that a daemon without any setting has queues.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedulerd.config.default_file import default_queue_file_text
+from schedulerd.config.problems import shorten
+from schedulerd.config.settings import Settings
+
+DEFAULT_GROUP = "queues"
+
+# No separator and no leading dot: a name that comes over the wire must not leave the directory.
+_GROUP_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+
+
+class PolicyGroupUnknown(ValueError):
+    """There is no queue file for a policyGroup, or none that can be read; the text says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFileText:
+    """A queue file that was found but not parsed yet."""
+
+    text: str
+    source: str
+    """The path, or a name for the file that is shipped; for messages."""
+
+
+def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
+    """The text of the queue file of `policy_group`. Raises PolicyGroupUnknown."""
+    group = policy_group or DEFAULT_GROUP
+    if not _GROUP_NAME.fullmatch(group):
+        raise PolicyGroupUnknown(
+            f"policyGroup {shorten(group)!r} is not a name: write 1 to 64 letters, digits and . _ -, no dot first"
+        )
+    path = _path(settings, group)
+    if path is not None:
+        return QueueFileText(_read(path, group), str(path))
+    if group == DEFAULT_GROUP:
+        return QueueFileText(default_queue_file_text(), "shipped queue file")
+    raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(_known(settings))}")
+
+
+def _path(settings: Settings, group: str) -> Path | None:
+    if group == DEFAULT_GROUP and settings.config is not None:
+        return settings.config
+    if settings.policy_groups_dir is None:
+        return None
+    path = settings.policy_groups_dir / f"{group}.yaml"
+    return path if path.is_file() else None
+
+
+def _known(settings: Settings) -> list[str]:
+    files = [] if settings.policy_groups_dir is None else settings.policy_groups_dir.glob("*.yaml")
+    return sorted({DEFAULT_GROUP, *(file.stem for file in files)})
+
+
+def _read(path: Path, group: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyGroupUnknown(f"the queue file {path} of policyGroup {group!r} cannot be read: {error}") from error

@@ -1,0 +1,67 @@
+"""What is wrong with a configuration: one place, one value, one sentence that says what would be right.
+
+Everything that reads a file collects problems and goes on, so that an operator corrects a file once and not once per
+mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value is in a document: the keys and the positions in lists that lead to it."""
+
+_SHOWN_CHARACTERS_MAX = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong (or, as a warning, one thing to know) at one place of a configuration."""
+
+    path: str
+    """Like `partitions[0].queues[2].resources.max.memory`; empty for the document as a whole."""
+    line: int | None
+    """1-based line of the key or list item, or None where there is no text."""
+    value: str | None
+    """The value as it was written, or None where it is missing or is not a single value."""
+    message: str
+    """What is wrong and what would be right."""
+
+    def __str__(self) -> str:
+        where = f"line {self.line}" if self.line is not None else ""
+        shown = self.path if self.value is None else f"{self.path or 'text'} = {shorten(self.value)!r}"
+        return ": ".join(part for part in (where, shown, self.message) if part)
+
+
+def format_path(path: Path) -> str:
+    """`("queues", 0, "name")` as `queues[0].name`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def shorten(text: str) -> str:
+    """The text, cut in the middle if it is too long to be shown in a message."""
+    if len(text) <= _SHOWN_CHARACTERS_MAX:
+        return text
+    half = _SHOWN_CHARACTERS_MAX // 2 - 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean "max"?` if a known name is close to this one, else an empty text."""
+    near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.7)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown name: the known one that is close to it, or one of all that are known."""
+    names = sorted(known)
+    return did_you_mean(name, names) or f"known are {', '.join(names)}"

@@ -1,0 +1,159 @@
+"""The queue file: YAML text in, the core's specs and a list of warnings out, or all that is wrong with it at once.
+
+The same function reads the daemon's own file, the `config` of a registration and what `schedulerd validate` is given,
+so that what is valid in one place is valid in all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from schedulerd.config.document import read_document
+from schedulerd.config.findings import Finding
+from schedulerd.config.hierarchy import (
+    check_max_applications,
+    check_resources,
+    check_structure,
+    check_template,
+    top_queue,
+    walk,
+)
+from schedulerd.config.limits import check_limits
+from schedulerd.config.models import Partition, Queue, QueueConfiguration
+from schedulerd.config.placement import check_rules
+from schedulerd.config.problems import Path, Problem
+from schedulerd.config.properties import SORT_POLICY, check_properties, parse_application_order
+from schedulerd.config.unenforced import warn_partition, warn_queues
+from schedulerd.config.validation import validate
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import ApplicationOrder, PartitionSpec, QueueSpec
+
+DEFAULT_PARTITION = "default"
+
+_CHECKSUM_LINE = re.compile(r"checksum: [0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """A queue file that is valid."""
+
+    partitions: tuple[PartitionSpec, ...]
+    """In the order of the file; their names differ in more than case."""
+    warnings: tuple[Problem, ...] = field(default=())
+    """What has no effect, or likely not the one that was meant; in the order of the lines."""
+    checksum: str = ""
+    """SHA-256 in upper-case hexadecimal of the text without its own `checksum: ...`: equal means nothing changed."""
+
+
+class QueueFileInvalid(ValueError):
+    """A queue file that cannot be used. The text lists every problem on a line of its own."""
+
+    def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
+        self.source = source
+        """Where the text came from, as given by the caller."""
+        self.problems = problems
+        """All that is wrong, in the order of the lines; never empty."""
+        counted = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        super().__init__("\n  ".join([f"{source}: {counted}", *map(str, problems)]))
+
+
+def load_queue_file(text: str, source: str = "queue file") -> QueueFile:
+    """The specs of a queue file, an empty text being a file without partitions.
+
+    `source` names the text in errors. Raises QueueFileInvalid with every problem of the text. Takes up to a second for
+    each 100 kB of text, so a server reads other people's files outside its event loop.
+    """
+    document = read_document(text)
+    if document.problems and document.data is None:
+        raise QueueFileInvalid(source, document.problems)
+    configuration, findings = validate(document.data)
+    findings += _without_consequences(_check(configuration), findings)
+    problems = (*document.problems, *(document.problem(*finding) for finding in findings))
+    if problems:
+        raise QueueFileInvalid(source, _by_line(problems))
+    checksum = hashlib.sha256(_CHECKSUM_LINE.sub("", text).encode()).hexdigest().upper()
+    return QueueFile(
+        partitions=tuple(map(_partition_spec, configuration.partitions)),
+        warnings=_by_line(document.problem(*finding) for finding in _warn(configuration, checksum)),
+        checksum=checksum,
+    )
+
+
+def _by_line(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+
+
+def _without_consequences(findings: Iterable[Finding], known: list[Finding]) -> list[Finding]:
+    """The findings that do not stem from a value that was found wrong before and is therefore missing."""
+    wrong = [path for path, _ in known]
+    return [
+        (path, message)
+        for path, message in findings
+        if not any(path[: len(other)] == other[: len(path)] for other in wrong)
+    ]
+
+
+def _name(partition: Partition) -> str:
+    name = partition.name or DEFAULT_PARTITION
+    return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
+
+
+def _check(configuration: QueueConfiguration) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for index, partition in enumerate(configuration.partitions):
+        at: Path = ("partitions", index)
+        name = _name(partition)
+        if (other := first.setdefault(name.lower(), index)) != index:
+            yield (*at, "name"), f'partitions[{other}] is named "{name}" too; names must differ in more than case'
+        yield from check_structure(partition, at)
+        root, root_at = top_queue(partition, at)
+        for queue, queue_at in walk(root, root_at):
+            yield from check_properties(queue.properties, (*queue_at, "properties"))
+            yield from check_properties(queue.childtemplate.properties, (*queue_at, "childtemplate", "properties"))
+            yield from check_template(queue, queue_at)
+        yield from check_resources(root, root_at)
+        yield from check_max_applications(root, root_at)
+        yield from check_limits(partition, at, root, root_at)
+        yield from check_rules(partition, root, at)
+
+
+def _warn(configuration: QueueConfiguration, checksum: str) -> Iterator[Finding]:
+    if not configuration.partitions:
+        yield (), "there are no partitions, so nothing can be scheduled"
+    if configuration.checksum and configuration.checksum.upper() != checksum:
+        yield ("checksum",), f"not the checksum of this text, which is {checksum}; remove or correct it"
+    for index, partition in enumerate(configuration.partitions):
+        at: Path = ("partitions", index)
+        yield from warn_partition(partition, at)
+        yield from warn_queues(*top_queue(partition, at))
+
+
+def _partition_spec(partition: Partition) -> PartitionSpec:
+    root, _ = top_queue(partition, ())
+    policy = partition.nodesortpolicy
+    spec = PartitionSpec(
+        name=_name(partition),
+        root=_queue_spec(root, ApplicationOrder.FIFO),
+        node_order=policy.type,
+        preemption_enabled=partition.preemption.enabled,
+    )
+    return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
+
+
+def _queue_spec(queue: Queue, parent_order: ApplicationOrder) -> QueueSpec:
+    """The order of applications comes from the nearest queue that says it."""
+    written = queue.properties.get(SORT_POLICY)
+    order = parent_order if written is None else parse_application_order(written)
+    return QueueSpec(
+        name=queue.name.lower(),
+        parent=queue.parent,
+        guaranteed=Resources(queue.resources.guaranteed.items()),
+        max=Limits(queue.resources.max.items()),
+        application_order=order,
+        submit_acl=queue.submitacl,
+        admin_acl=queue.adminacl,
+        children=tuple(_queue_spec(child, order) for child in queue.queues),
+    )

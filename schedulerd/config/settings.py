@@ -1,0 +1,252 @@
+"""The settings of the daemon: one frozen model, filled from flags, the environment, a file and defaults, in that order.
+
+The layers are merged before they are validated, so that a setting means the same wherever it comes from and an error
+can say where to correct it: `--grpc-bind`, `SCHEDULERD_GRPC_BIND`, or a line of the settings file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    DirectoryPath,
+    Field,
+    FilePath,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from schedulerd.config.document import Document, read_document
+from schedulerd.config.problems import Problem, did_you_mean, suggest
+from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
+
+ENVIRONMENT_PREFIX = "SCHEDULERD_"
+
+# What Kubernetes adds to the environment of every container if there is a service with a name like schedulerd.
+_SERVICE_VARIABLE = re.compile(r"(.*_)?SERVICE_(HOST|PORT(_.+)?)|(.*_)?PORT(_[0-9]+_.+)?")
+
+
+class LogLevel(StrEnum):
+    """The least severity that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """One JSON object a line for machines, or coloured text for people."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 host is in brackets, which are removed. Raises ValueError."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:\[\]]+)):([0-9]{1,5})", address)
+    if match is None or int(match[3]) > 65535:
+        raise ValueError("must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, with a port up to 65535 (0 for any free)")
+    return match[1] or match[2], int(match[3])
+
+
+def _address(address: str) -> str:
+    split_address(address)
+    return address
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Seconds = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+Days = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """All that can be set. Descriptions are the help of the flags; a name's last word is the unit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    config: FilePath | None = Field(default=None, description="Queue file; without it the one that is shipped.")
+    policy_groups_dir: DirectoryPath | None = Field(
+        default=None,
+        description="Directory of queue files GROUP.yaml, one for each policyGroup that resource managers name.",
+    )
+    grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
+    http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
+    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+        LogLevel.INFO, description="Least severity that is logged."
+    )
+    log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
+        LogFormat.JSON, description="Form of the log lines."
+    )
+    grpc_reflection: bool = Field(
+        default=True, description="Whether clients may ask for the services and their messages."
+    )
+    tls_cert_file: FilePath | None = Field(
+        default=None, description="Certificate chain (PEM) of the gRPC server; turns TLS on."
+    )
+    tls_key_file: FilePath | None = Field(default=None, description="Private key (PEM) of that certificate.")
+    tls_client_ca_file: FilePath | None = Field(
+        default=None, description="Authorities (PEM) of client certificates; turns mutual TLS on."
+    )
+    cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
+    inbox_max: int = Field(
+        default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
+    )
+    outbox_max_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=64 * 1024,
+        le=2**40,
+        description="Most bytes of responses waiting for one stream's reader before its resource manager must resync; "
+        "from half of it on, its requests wait.",
+    )
+    max_message_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=64 * 1024, le=2**31 - 1, description="Largest gRPC message, in either direction."
+    )
+    reconnect_timeout_s: Seconds = Field(
+        default=300, description="How long a resource manager may be away before its state is dropped."
+    )
+    completing_timeout_s: Seconds = Field(
+        default=30, description="How long an application without work stays Completing before it is Completed."
+    )
+    starting_timeout_s: Seconds = Field(
+        default=300, description="How long an application with one allocation stays Starting before it is Running."
+    )
+    retention_days: Days = Field(default=3, description="How long a finished application is remembered.")
+    early_message_timeout_s: float = Field(
+        default=2,
+        ge=0,
+        le=3_600,
+        description="How long an item waits for the application or node it refers to; 0 for not at all.",
+    )
+    drain_timeout_s: Seconds = Field(default=10, description="How long a shutdown waits for streams to end.")
+
+    @model_validator(mode="after")
+    def _tls_is_complete(self) -> Self:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file must be set together")
+        if self.tls_client_ca_file is not None and self.tls_cert_file is None:
+            raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file too")
+        return self
+
+    def timeouts(self) -> Timeouts:
+        """The durations that the core waits for."""
+        return Timeouts(
+            completing_ns=_nanoseconds(self.completing_timeout_s, SECOND_NS),
+            starting_ns=_nanoseconds(self.starting_timeout_s, SECOND_NS),
+            retention_ns=_nanoseconds(self.retention_days, DAY_NS),
+            reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
+            early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),
+        )
+
+
+def _nanoseconds(amount: float, unit_ns: int) -> int:
+    return round(amount * unit_ns)
+
+
+class SettingsInvalid(ValueError):
+    """Settings that cannot be used. The text lists every problem on a line of its own."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        """All that is wrong; never empty. The path of a problem is the flag, variable or key to correct."""
+        super().__init__("\n  ".join(["the settings are not valid", *map(str, self.problems)]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """The values given, by where they come from; None and an empty text are the same as not given."""
+
+    flags: Mapping[str, object]
+    environment: Mapping[str, object]
+    document: Document
+
+    def merged(self) -> dict[str, object]:
+        return {**_given(self._file()), **self.environment, **self.flags}
+
+    def _file(self) -> Mapping[str, object]:
+        return self.document.data if isinstance(self.document.data, dict) else {}
+
+    def problem(self, detail: ErrorDetails) -> Problem:
+        name = str(detail["loc"][0]) if detail["loc"] else ""
+        message = _message(detail)
+        if name in self.flags:
+            return Problem(f"--{name.replace('_', '-')}", None, str(self.flags[name]), message)
+        if name in self.environment:
+            return Problem(f"{ENVIRONMENT_PREFIX}{name.upper()}", None, str(self.environment[name]), message)
+        return self.document.problem((name,) if name else (), message)
+
+
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    """The settings of a flag, else of the environment variable SCHEDULERD_NAME, else of the file, else the default.
+
+    `flags` has the names of the fields; None is a flag that was not given. Raises SettingsInvalid with all problems.
+    """
+    document = _read(file)
+    if document.problems:
+        raise SettingsInvalid(document.problems)
+    if not isinstance(document.data, dict | None):
+        raise SettingsInvalid([document.problem((), "a settings file is a mapping of names to values")])
+    layers = _Layers(_given(flags), _given(dict(_from_environment(environ))), document)
+    problems = list(_misspelt(environ))
+    try:
+        settings = Settings.model_validate(layers.merged())
+    except ValidationError as error:
+        problems.extend(map(layers.problem, error.errors(include_url=False)))
+    if problems:
+        raise SettingsInvalid(problems)
+    return settings
+
+
+def _read(file: Path | None) -> Document:
+    if file is None:
+        return Document(None, {}, ())
+    try:
+        return read_document(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        return Document(None, {}, (Problem("--settings", None, str(file), f"cannot be read: {error}"),))
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in Settings.model_fields:
+        value = environ.get(f"{ENVIRONMENT_PREFIX}{name.upper()}")
+        if value is not None:
+            yield name, value
+
+
+def _misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Variables that are nearly a setting. Others with our prefix are not ours: Kubernetes makes such names too."""
+    known = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in Settings.model_fields]
+    for variable, value in environ.items():
+        name = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if name == variable or variable in known or _SERVICE_VARIABLE.fullmatch(name):
+            continue
+        if hint := did_you_mean(name, Settings.model_fields):
+            yield Problem(variable, None, value, f"unknown setting; {hint}")
+
+
+def _message(detail: ErrorDetails) -> str:
+    if detail["type"] == "extra_forbidden":
+        return f"unknown setting; {suggest(str(detail['loc'][0]), Settings.model_fields)}"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    return (
+        detail["msg"].replace("Input should", "must").replace("Path does not point to", "must be an existing path to")
+    )

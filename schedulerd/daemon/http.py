@@ -1,0 +1,242 @@
+"""HTTP beside gRPC, on the same loop: metrics, probes, the log level, and a look at the state.
+
+It shares the loop with the scheduler because then whatever is answered is one consistent moment of one state, without
+locks. The price is that a blocked loop answers nothing at all: a liveness probe has to treat a timeout as a failure,
+which Kubernetes and Docker do. What `/livez` itself can report is a loop that runs again but was held too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
+
+BODY_BYTES_MAX = 4096
+"""No request that is served here needs more."""
+CONNECTIONS_MAX = 200
+"""At more open connections than this, new requests are answered 503."""
+SHUTDOWN_TIMEOUT_SECONDS = 2
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the HTTP side may ask the rest of the daemon. Everything is called on the loop."""
+
+    registry: CollectorRegistry
+    log_level: LogLevel
+    loop_age_seconds: Callable[[], float]
+    """How long ago the loop last ticked."""
+    not_ready_because: Callable[[], str]
+    """'' while the daemon serves, else a sentence: starting, draining."""
+    debug_state: Callable[[], object]
+    """The state for `/debug/state`: dataclasses, mappings and lists of what JSON can hold."""
+    loop_age_seconds_max: float = 5.0
+    """`/livez` fails when the last tick is longer ago."""
+
+
+class LogLevelBody(BaseModel):
+    """Body of `/loglevel`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    level: LevelName
+
+
+def build_app(sources: Sources) -> Starlette:
+    """The application with all routes; every error is JSON and says what would be right."""
+    metrics = _metrics(sources.registry)
+    routes: list[BaseRoute] = [
+        Route("/metrics", metrics),
+        Route("/ws/v1/metrics", metrics),
+        Route("/livez", _livez(sources)),
+        Route("/readyz", _readyz(sources)),
+        Route("/loglevel", _loglevel(sources.log_level), methods=["GET", "PUT"]),
+        Route("/debug/state", _debug_state(sources)),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
+
+
+class _Moment(Collector):
+    """What a registry held when this was made."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families = list(registry.collect())
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _metrics(registry: CollectorRegistry) -> Endpoint:
+    """Collects on the loop, so that all numbers are of one moment; writing them out takes longer and is done aside."""
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        body = await asyncio.to_thread(encode, _Moment(registry))
+        return Response(body, headers={"content-type": content_type})
+
+    return metrics
+
+
+def _livez(sources: Sources) -> Endpoint:
+    async def livez(_request: Request) -> Response:
+        age = sources.loop_age_seconds()
+        late = age > sources.loop_age_seconds_max
+        body = {"status": "late" if late else "ok", "loop_age_seconds": round(age, 6)}
+        return JSONResponse(body, status_code=503 if late else 200)
+
+    return livez
+
+
+def _readyz(sources: Sources) -> Endpoint:
+    async def readyz(_request: Request) -> Response:
+        reason = sources.not_ready_because()
+        if reason:
+            return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
+        return JSONResponse({"status": "ok"})
+
+    return readyz
+
+
+def _loglevel(log_level: LogLevel) -> Endpoint:
+    async def loglevel(request: Request) -> Response:
+        if request.method == "PUT":
+            try:
+                wanted = LogLevelBody.model_validate_json(await _body(request))
+            except ValidationError as error:
+                raise HTTPException(400, _sentence(error)) from error
+            log_level.set(wanted.level)
+        return JSONResponse({"level": log_level.get(), "allowed": LEVELS})
+
+    return loglevel
+
+
+def _debug_state(sources: Sources) -> Endpoint:
+    async def debug_state(_request: Request) -> Response:
+        return Response(json.dumps(sources.debug_state(), default=_as_dictionary), media_type="application/json")
+
+    return debug_state
+
+
+def _as_dictionary(value: object) -> dict[str, object]:
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise HTTPException(413, f"the body has more than {BODY_BYTES_MAX} bytes")
+    return body
+
+
+def _sentence(error: ValidationError) -> str:
+    problems = (
+        f"{'.'.join(map(str, problem['loc'])) or 'body'}: {problem['msg']} (got {problem['input']!r:.100})"
+        for problem in error.errors()
+    )
+    return f'{"; ".join(problems)}; right is for example {{"level": "info"}}'
+
+
+def _error(status: int, message: str, description: str, headers: dict[str, str] | None = None) -> Response:
+    """An error in the shape that clients of the peer's REST API know."""
+    body = {"status_code": status, "message": message, "description": description}
+    return JSONResponse(body, status_code=status, headers=headers)
+
+
+def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    paths = ", ".join(route.path for route in routes if isinstance(route, Route))
+
+    async def refusal(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        headers = dict(error.headers or {})
+        match error.status_code:
+            case 404:
+                description = f"there is no {request.url.path}; there are {paths}"
+            case 405:
+                description = f"{request.url.path} takes {headers.get('Allow', '')}, not {request.method}"
+            case _:
+                description = error.detail
+        return _error(error.status_code, error.detail, description, headers)
+
+    return refusal
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    """Answers; the framework raises the error again, so that the server logs it with its traceback."""
+    return _error(
+        500, "Internal Server Error", f"{type(error).__name__} while answering {request.url.path}; see the log"
+    )
+
+
+class HttpServer:
+    """An application on a listening socket, run inside a loop that belongs to somebody else."""
+
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        self._listener = listener
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                loop="none",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=CONNECTIONS_MAX,
+                timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+            )
+        )
+
+    @classmethod
+    def bind(cls, app: Starlette, host: str, port: int) -> HttpServer:
+        """Opens the port (0: a free one), so that clients can connect from here on; they are answered by `serve`.
+
+        Raises `OSError` with host and port in its message if it cannot be opened.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listener = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen for HTTP on {host}:{port}: {error.strerror or error}") from error
+        return cls(app, listener)
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    async def serve(self) -> None:
+        """Answers until `stop`; then finishes the requests that are running, for a bounded time, and closes."""
+        await self._server.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leaves signals alone: the daemon handles them for both of its servers."""
+        yield

@@ -1,0 +1,83 @@
+"""Logging of the process: one line per event on one stream, whoever writes it.
+
+structlog for our own lines and the standard library's loggers (uvicorn, grpc, asyncio, warnings) go through the same
+formatter, and the level of the standard library's root logger decides for both, so that it can be changed at run time.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal, TextIO, TypeAlias, get_args
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LogFormat: TypeAlias = Literal["json", "console"]
+LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+LEVELS: tuple[LevelName, ...] = get_args(LevelName)
+_LEADING_KEYS = ("timestamp", "level", "logger", "event")
+
+
+class LogLevel:
+    """The least severe level that is written; what `/loglevel` shows and changes."""
+
+    def get(self) -> str:
+        return logging.getLevelName(logging.getLogger().level).lower()
+
+    def set(self, level: str) -> None:
+        """Changes it for everything, at once. Raises `ValueError` for a name that is not in `LEVELS`."""
+        if level not in LEVELS:
+            raise ValueError(f"log level {level!r} does not exist; allowed are {', '.join(LEVELS)}")
+        logging.getLogger().setLevel(level.upper())
+
+
+def configure(level: str = "info", log_format: LogFormat = "json", stream: TextIO | None = None) -> LogLevel:
+    """Sets up logging for the whole process and gives the handle to its level; a later call replaces an earlier one.
+
+    Lines go to `stream` (default: stderr): time in UTC as RFC 3339, level, logger, event, then the event's own keys and
+    values. `json` writes one object a line; `console` is for people and shows tracebacks over several lines. Raises
+    `ValueError` for a level or format that does not exist, before anything is changed.
+    """
+    if log_format not in get_args(LogFormat):
+        raise ValueError(f"log format {log_format!r} does not exist; allowed are {', '.join(get_args(LogFormat))}")
+    log_level = LogLevel()
+    log_level.set(level)
+    common: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    target = stream if stream is not None else sys.stderr
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*common, structlog.stdlib.ExtraAdder()],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(log_format, colors=target.isatty()),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(True)
+    return log_level
+
+
+def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
+    if log_format == "console":
+        return [structlog.dev.ConsoleRenderer(colors=colors, sort_keys=False)]
+    return [structlog.processors.format_exc_info, _lead_with_what_matters, structlog.processors.JSONRenderer()]
+
+
+def _lead_with_what_matters(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: event.pop(key) for key in _LEADING_KEYS if key in event} | dict(event)

@@ -1,0 +1,190 @@
+"""The one task that owns the scheduler: it takes commands from the inbox, steps them, and hands the facts on.
+
+Nobody else calls `step`, so the scheduler needs no lock. Work is done in turns that hold the loop for about
+`TURN_SECONDS`: some commands, one cycle if anything pending could move, then the facts of the whole turn to every sink
+at once, which is what lets the responses be batched. A cycle is not queued behind the inbox: it ends the turn, so there
+is never more than one, and a flood of requests cannot keep pods from being placed. How a turn is cut depends on the
+clock, what the scheduler does does not: it sees one sequence of commands, and the same sequence gives the same facts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import reprlib
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from schedulerd.core.commands import Command, RingAlarms, RunCycle
+from schedulerd.core.facts import Fact
+from schedulerd.core.scheduler import Scheduler
+
+TURN_SECONDS = 0.010
+"""How long commands are taken before the turn is closed. One more cycle and the encoding of responses come on top."""
+
+JOURNAL_TAIL = 100
+"""Commands that are remembered for the log line of a failed step."""
+
+_ALARM_SLACK_SECONDS = 0.001
+"""The loop's timers have a resolution of a millisecond; waking a little late saves waking twice."""
+
+Sink = Callable[[Sequence[Fact], int], None]
+"""Is given all facts of a turn, in order, and the time of its last step in nanoseconds since the epoch."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Stopwatch(Protocol):
+    """Where the owner reports how long it held the loop."""
+
+    def step_seconds(self, command_name: str, seconds: float) -> None: ...
+
+    def cycle_seconds(self, seconds: float) -> None: ...
+
+
+class StepFailed(Exception):
+    """The scheduler raised: a bug of ours. Its state cannot be trusted any more, so the process has to end."""
+
+
+class _Entry:
+    __slots__ = ("command", "counted", "done")
+
+    def __init__(self, command: Command, counted: bool = False, done: asyncio.Future[None] | None = None) -> None:
+        self.command = command
+        self.counted = counted
+        self.done = done
+
+
+class Owner:
+    """Runs `scheduler` on the current loop. `sinks` are called in order; what they raise counts as a failed step."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        sinks: Sequence[Sink],
+        stopwatch: Stopwatch,
+        *,
+        inbox_max: int,
+        placements_max: int,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._scheduler = scheduler
+        self._sinks = sinks
+        self._stopwatch = stopwatch
+        self._placements_max = placements_max
+        self._clock_ns = clock_ns
+        self._now_ns = 0
+        self._inbox: asyncio.Queue[_Entry] = asyncio.Queue()
+        self._room = asyncio.Semaphore(inbox_max)
+        self._journal: deque[tuple[int, Command]] = deque(maxlen=JOURNAL_TAIL)
+        self._facts: list[Fact] = []
+        self._done: list[asyncio.Future[None]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ns: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """Commands that wait in the inbox."""
+        return self._inbox.qsize()
+
+    async def submit(self, command: Command) -> None:
+        """Queues what a resource manager sent; waits while the inbox is full, which is what slows its reader down."""
+        await self._room.acquire()
+        self._inbox.put_nowait(_Entry(command, counted=True))
+
+    async def perform(self, command: Command) -> None:
+        """Queues a command and returns when the scheduler has taken it and every sink has seen what it said."""
+        done = asyncio.get_running_loop().create_future()
+        await self._room.acquire()
+        self._inbox.put_nowait(_Entry(command, counted=True, done=done))
+        await done
+
+    def post(self, command: Command) -> None:
+        """Queues what the daemon itself has to say about a link; never waits, and there are only a few per link."""
+        self._inbox.put_nowait(_Entry(command))
+
+    async def run(self) -> None:
+        """Takes turns for ever, and sleeps when there is nothing to do. Raises `StepFailed`."""
+        try:
+            while True:
+                if self._inbox.empty() and not self._scheduler.wants_cycle():
+                    self._turn(await self._inbox.get())
+                else:
+                    self._turn(None if self._inbox.empty() else self._inbox.get_nowait())
+                self._arm()
+                await asyncio.sleep(0)
+        finally:
+            self._disarm()
+
+    def _turn(self, entry: _Entry | None) -> None:
+        try:
+            self._steps(entry)
+            self._tell()
+        except Exception as error:
+            log.critical(
+                "step_failed",
+                exc_info=error,
+                last_commands=[f"{now_ns} {_SHORT.repr(command)}" for now_ns, command in self._journal],
+            )
+            raise StepFailed(f"{type(error).__name__}: {error}") from error
+
+    def _steps(self, entry: _Entry | None) -> None:
+        started = time.perf_counter()
+        while entry is not None:
+            if entry.counted:
+                self._room.release()
+            before = time.perf_counter()
+            self._step(entry.command)
+            after = time.perf_counter()
+            self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
+            if entry.done is not None:
+                self._done.append(entry.done)
+            entry = None if after - started > TURN_SECONDS or self._inbox.empty() else self._inbox.get_nowait()
+        if self._scheduler.wants_cycle():
+            before = time.perf_counter()
+            self._step(RunCycle(self._placements_max))
+            self._stopwatch.cycle_seconds(time.perf_counter() - before)
+
+    def _step(self, command: Command) -> None:
+        self._now_ns = max(self._now_ns, self._clock_ns())
+        self._journal.append((self._now_ns, command))
+        if isinstance(command, RingAlarms):
+            self._alarm_ns = None
+        self._facts += self._scheduler.step(self._now_ns, command)
+
+    def _tell(self) -> None:
+        facts, self._facts = self._facts, []
+        if facts:
+            for sink in self._sinks:
+                sink(facts, self._now_ns)
+        done, self._done = self._done, []
+        for future in done:
+            if not future.done():
+                future.set_result(None)
+
+    def _arm(self) -> None:
+        """Sets the one alarm to the scheduler's next deadline, unless it is set to it or rings (is in the inbox)."""
+        deadline_ns = self._scheduler.next_deadline_ns()
+        if deadline_ns == self._alarm_ns:
+            return
+        self._disarm()
+        if deadline_ns is not None:
+            delay_seconds = max(deadline_ns - self._clock_ns(), 0) / 1e9 + _ALARM_SLACK_SECONDS
+            self._alarm = asyncio.get_running_loop().call_later(delay_seconds, self._ring)
+        self._alarm_ns = deadline_ns
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.post(RingAlarms())
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = 400

@@ -1,0 +1,136 @@
+"""The gRPC methods: `si.v1.Scheduler` and `schedulerd.v1.Admin`, mapped onto the owner and the links.
+
+Handlers are registered by hand and not with the generated `add_..._to_server`, because the update streams pass bytes:
+responses are serialised once when they are encoded (see `wire.encode`), and a request that is no protobuf message can
+be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid, QueueFileText, load_queue_file
+from schedulerd.core.commands import StopCause, StopResourceManager
+from schedulerd.core.specs import PartitionSpec
+from schedulerd.daemon.links import REGISTERED_AGAIN, Links
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.streams import Dialogue, RequestT, ServicerContext, StreamSession
+from schedulerd.wire.decode import RequestDecoder
+from schedulerd.wire.encode import Stream
+
+SCHEDULER_SERVICE = si_pb2.DESCRIPTOR.services_by_name["Scheduler"].full_name
+ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
+
+DETAILS_CHARACTERS_MAX = 4000
+"""Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
+
+ReadPolicyGroup = Callable[[str], QueueFileText]
+"""Finds the queue file of a policy group; raises `PolicyGroupUnknown`."""
+
+MessageT = TypeVar("MessageT", bound=Message)
+UnaryContext = grpc.aio.ServicerContext[Message, Message]
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class SchedulerService:
+    """What the methods do. One object serves all resource managers."""
+
+    def __init__(self, owner: Owner, links: Links, read_policy_group: ReadPolicyGroup) -> None:
+        self._owner = owner
+        self._links = links
+        self._read_policy_group = read_policy_group
+        self._decoder = RequestDecoder()
+
+    async def register(
+        self, request: si_pb2.RegisterResourceManagerRequest, context: UnaryContext
+    ) -> si_pb2.RegisterResourceManagerResponse:
+        """Answers when the scheduler has taken the RM with its partitions; until then none of its streams is accepted.
+
+        INVALID_ARGUMENT without rmID, for a policy group that does not exist and for a queue file with problems, all of
+        which are listed. The RM's earlier registration, if any, then goes on as if nothing had been sent.
+        """
+        if not request.rmID:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "rmID: is empty; an RM registers under a unique id")
+        try:
+            # In a thread: a long queue file takes a second to read, and the loop has to serve the other RMs meanwhile.
+            partitions = await asyncio.to_thread(self._partitions, request)
+        except (PolicyGroupUnknown, QueueFileInvalid) as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _bounded(str(error)))
+        self._links.drop(request.rmID, REGISTERED_AGAIN)
+        await self._owner.perform(self._decoder.registration(request, partitions))
+        return si_pb2.RegisterResourceManagerResponse()
+
+    async def unregister(
+        self, request: admin_pb2.UnregisterResourceManagerRequest, context: UnaryContext
+    ) -> admin_pb2.UnregisterResourceManagerResponse:
+        """Answers when the RM's state is dropped and its streams are ending. NOT_FOUND if it is not registered."""
+        if not self._links.knows(request.rmID):
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"rmID: {request.rmID!r} is not registered")
+        await self._owner.perform(StopResourceManager(request.rmID, StopCause.UNREGISTERED))
+        return admin_pb2.UnregisterResourceManagerResponse()
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        """All methods, to be added to a `grpc.aio` server."""
+        return [
+            grpc.method_handlers_generic_handler(
+                SCHEDULER_SERVICE,
+                {
+                    "RegisterResourceManager": _unary(si_pb2.RegisterResourceManagerRequest, self.register),
+                    Stream.ALLOCATION.value: self._stream(
+                        Dialogue(Stream.ALLOCATION, si_pb2.AllocationRequest.FromString, self._decoder.allocations)
+                    ),
+                    Stream.APPLICATION.value: self._stream(
+                        Dialogue(Stream.APPLICATION, si_pb2.ApplicationRequest.FromString, self._decoder.applications)
+                    ),
+                    Stream.NODE.value: self._stream(
+                        Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, self._decoder.nodes)
+                    ),
+                },
+            ),
+            grpc.method_handlers_generic_handler(
+                ADMIN_SERVICE,
+                {"UnregisterResourceManager": _unary(admin_pb2.UnregisterResourceManagerRequest, self.unregister)},
+            ),
+        ]
+
+    def _partitions(self, request: si_pb2.RegisterResourceManagerRequest) -> tuple[PartitionSpec, ...]:
+        """The `config` sent along wins over the file of the policy group (SEMANTICS C1)."""
+        if request.config:
+            found = QueueFileText(request.config, f"config of the registration of {request.rmID!r}")
+        else:
+            found = self._read_policy_group(request.policyGroup)
+        queue_file = load_queue_file(found.text, found.source)
+        for warning in queue_file.warnings:
+            log.warning("queue file", rm_id=request.rmID, source=found.source, problem=str(warning))
+        return queue_file.partitions
+
+    def _stream(self, dialogue: Dialogue[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
+        async def serve(_requests: object, context: ServicerContext) -> None:
+            await StreamSession(dialogue, self._links, self._owner, context).run()
+
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+
+def _bounded(details: str) -> str:
+    if len(details) <= DETAILS_CHARACTERS_MAX:
+        return details
+    return f"{details[:DETAILS_CHARACTERS_MAX]}... (shortened; `schedulerd validate` shows everything)"
+
+
+def _unary(
+    request_type: type[MessageT], serve: Callable[[MessageT, UnaryContext], Awaitable[Message]]
+) -> grpc.RpcMethodHandler[MessageT, Message]:
+    return grpc.unary_unary_rpc_method_handler(
+        serve,
+        request_deserializer=request_type.FromString,
+        response_serializer=lambda message: message.SerializeToString(),
+    )

@@ -1,0 +1,1 @@
+"""What can be seen from outside: metrics and log lines, both projections of the stream of facts."""

@@ -1,0 +1,87 @@
+"""Turns counts into the metric families of the client library, at scrape time.
+
+Amounts are kept per queue as facts name it; here they are summed over parents, so a scrape pays for the tree and a
+placement does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.observe import families
+from schedulerd.observe.families import Family
+from schedulerd.observe.histogram import Histogram
+from schedulerd.observe.tally import QueueKey, QueueTally, Tally
+
+Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+
+
+def tally_families(tally: Tally) -> Iterator[Metric]:
+    for family, counts in tally.counters.items():
+        yield counters(family, counts.items())
+    yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
+    yield from _queue_families(tally)
+    yield from _node_families(tally)
+    states = list(tally.resource_managers.values())
+    yield gauges(families.RESOURCE_MANAGERS, [((state,), states.count(state)) for state in ResourceManagerState])
+
+
+def _queue_families(tally: Tally) -> Iterator[Metric]:
+    queues = _with_parents(tally)
+    yield gauges(families.PENDING_ASKS, [(key, queue.pending_asks) for key, queue in queues.items() if queue.pending])
+    pending = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.pending.items())
+    yield gauges(families.PENDING, [((*key, name), amount) for key, name, amount in pending])
+    allocated = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.allocated.items())
+    yield gauges(families.ALLOCATED, [((*key, name), amount) for key, name, amount in allocated])
+    applications = ((key, state, n) for key, queue in queues.items() for state, n in queue.applications.items())
+    yield gauges(families.APPLICATIONS, [((*key, state.lower()), count) for key, state, count in applications])
+
+
+def _with_parents(tally: Tally) -> dict[QueueKey, QueueTally]:
+    """What is in each queue and below it. The root is there, with zeros, for all that the partition's nodes offer."""
+    total: dict[QueueKey, QueueTally] = {}
+    for (rm_id, partition), nodes in tally.nodes.items():
+        root = total[rm_id, partition, "root"] = QueueTally()
+        for name in nodes.capacity:
+            root.pending[name] = root.allocated[name] = 0
+    for (rm_id, partition, path), queue in tally.queues.items():
+        while True:
+            total.setdefault((rm_id, partition, path), QueueTally()).add(queue)
+            path, dot, _ = path.rpartition(".")
+            if not dot:
+                break
+    return total
+
+
+def _node_families(tally: Tally) -> Iterator[Metric]:
+    states = ((key, state, count) for key, nodes in tally.nodes.items() for state, count in nodes.states.items())
+    yield gauges(families.NODES, [((*key, state), count) for key, state, count in states])
+    capacity = ((key, name, amount) for key, nodes in tally.nodes.items() for name, amount in nodes.capacity.items())
+    yield gauges(families.CAPACITY, [((*key, name), amount) for key, name, amount in capacity])
+    occupied = ((key, name, amount) for key, nodes in tally.nodes.items() for name, amount in nodes.occupied.items())
+    yield gauges(families.OCCUPIED, [((*key, name), amount) for key, name, amount in occupied])
+
+
+def counters(family: Family, samples: Samples) -> Metric:
+    metric = CounterMetricFamily(family.name, family.documentation, labels=family.labels)
+    for labels, value in samples:
+        metric.add_metric(labels, value)
+    return metric
+
+
+def gauges(family: Family, samples: Samples) -> Metric:
+    metric = GaugeMetricFamily(family.name, family.documentation, labels=family.labels)
+    for labels, value in samples:
+        metric.add_metric(labels, value)
+    return metric
+
+
+def histograms(family: Family, series: Mapping[tuple[str, ...], Histogram]) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.documentation, labels=family.labels, unit="seconds")
+    for labels, histogram in series.items():
+        metric.add_metric(labels, buckets=histogram.buckets(), sum_value=histogram.total)
+    return metric

@@ -1,0 +1,115 @@
+"""Every metric family the daemon exposes of its own, as one literal table.
+
+One place for names, labels and meanings, so that the exposition, the reference in `docs/metrics.md` and the naming
+tests cannot disagree. Names follow Prometheus' conventions: base units, `_total` on counters and nowhere else, nothing
+in a name that could be a label. No label takes a value that an RM can invent (ids, keys, partition names it made up),
+except the names of resource managers, queues and resources, which are bounded by what exists at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+PREFIX = "schedulerd_"
+
+
+class Kind(StrEnum):
+    """Type of a metric, spelled as in the exposition format."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric: its full name as scraped, its type, the names of its labels in order, and its help text."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    documentation: str
+    bounds_seconds: tuple[float, ...] = ()
+    """Upper bounds of the buckets of a histogram, ascending, without infinity."""
+
+
+def _counter(name: str, labels: Sequence[str], documentation: str) -> Family:
+    return Family(f"{PREFIX}{name}_total", Kind.COUNTER, tuple(labels), documentation)
+
+
+def _gauge(name: str, labels: Sequence[str], documentation: str) -> Family:
+    return Family(PREFIX + name, Kind.GAUGE, tuple(labels), documentation)
+
+
+def _histogram(name: str, labels: Sequence[str], bounds_seconds: tuple[float, ...], documentation: str) -> Family:
+    return Family(f"{PREFIX}{name}_seconds", Kind.HISTOGRAM, tuple(labels), documentation, bounds_seconds)
+
+
+_WORK_BOUNDS_SECONDS = (
+    *(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005),
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+)
+"""For what the loop does in one go: a step takes microseconds, and 10 ms is as long as the loop should be held."""
+
+_WAIT_BOUNDS_SECONDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
+)
+"""For what an ask waits: milliseconds in an empty cluster, hours in a full one."""
+
+_PARTITION = ("rm", "partition")
+_QUEUE = (*_PARTITION, "queue")
+
+PLACEMENTS = _counter("placements", _PARTITION, "Allocations made for asks.")
+RECOVERED = _counter("allocations_recovered", _PARTITION, "Existing allocations taken over with the node they run on.")
+ASKS_ADDED = _counter("asks_added", _PARTITION, "Allocations asked for (an ask with maxAllocations n counts n).")
+ASKS_WITHDRAWN = _counter(
+    "asks_withdrawn", (*_PARTITION, "cause"), "Allocations asked for that ceased to be pending without a placement."
+)
+REJECTIONS = _counter("rejections", ("rm", "object", "code"), "Nodes, applications and asks rejected, by the mistake.")
+RELEASES = _counter("releases", (*_PARTITION, "termination"), "Allocations that are gone.")
+RELEASE_REQUESTS = _counter(
+    "release_requests", (*_PARTITION, "termination"), "Releases the scheduler started, which the RM is to confirm."
+)
+RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmations that referred to nothing known.")
+ITEMS_IGNORED = _counter(
+    "items_ignored", ("rm", "code"), "Other items that could not be used and that the interface has no rejection for."
+)
+APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
+SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
+CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
+
+PENDING_ASKS = _gauge("pending_asks", _QUEUE, "Allocations asked for and not placed yet.")
+PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
+ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the queue's allocations.")
+APPLICATIONS = _gauge("applications", (*_QUEUE, "state"), "Applications known, by state; no queue if never placed.")
+NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes known, by state.")
+CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
+OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what others occupy on the nodes.")
+RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers known, by state.")
+INBOX_DEPTH = _gauge("inbox_depth", (), "Commands that wait for the scheduler.")
+OUTBOX_DEPTH = _gauge("outbox_depth", (), "Responses that wait to be sent, over all resource managers.")
+BUILD_INFO = _gauge("build_info", ("version",), "Always 1; the labels say which build runs.")
+
+PLACEMENT_LATENCY = _histogram(
+    "placement_latency", (), _WAIT_BOUNDS_SECONDS, "From an ask being taken to its allocation being sent on its way."
+)
+CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
+STEP_DURATION = _histogram(
+    "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "How long a command held the loop, by kind of command."
+)
+LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event loop ran a timer that was due.")
+
+FACT_COUNTERS = (
+    *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
+    *(ITEMS_IGNORED, APPLICATION_TRANSITIONS, SHAPES_PARKED, CYCLES_CUT),
+)
+"""The counters that facts drive. The first label, if there is one, is the resource manager."""
+
+FAMILIES = (
+    *FACT_COUNTERS,
+    *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
+    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, PLACEMENT_LATENCY, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
+)

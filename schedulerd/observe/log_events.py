@@ -1,0 +1,121 @@
+"""Facts as log lines: what an operator wants to read, at the level at which it is worth reading.
+
+What happens once per ask is for `debug` alone and costs one dictionary look-up when `debug` is off. A broken resource
+manager can cause thousands of rejections a second; of each kind only the first few in a second are written and the rest
+are counted, so that logging cannot become the daemon's main work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import structlog
+
+from schedulerd.core import facts as f
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.specs import SECOND_NS
+
+COMPLAINTS_MAX = 20
+"""How many lines about mistakes of one kind by one resource manager are written per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """How a fact is written: by which logger, as what, and at which level."""
+
+    logger: str
+    event: str
+    level: int
+
+
+_LOGGER = "core.scheduler"
+_RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
+_ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
+
+_NEWS = {
+    f.ResourceManagerChanged: _Line(_RM, "resource manager changed", logging.INFO),
+    f.NodeChanged: _Line(_NODE, "node changed", logging.INFO),
+    f.ApplicationChanged: _Line(_APPLICATION, "application changed", logging.INFO),
+}
+_COMPLAINTS = {
+    f.NodeRejected: _Line(_NODE, "node rejected", logging.WARNING),
+    f.ApplicationRejected: _Line(_APPLICATION, "application rejected", logging.WARNING),
+    f.AskRejected: _Line(_ASK, "ask rejected", logging.WARNING),
+    f.ItemIgnored: _Line(_LOGGER, "item ignored", logging.WARNING),
+    f.ReleaseIgnored: _Line(_ALLOCATION, "release ignored", logging.INFO),
+}
+_DETAILS = {
+    f.NodeAccepted: _Line(_NODE, "node accepted", logging.DEBUG),
+    f.ApplicationAccepted: _Line(_APPLICATION, "application accepted", logging.DEBUG),
+    f.ApplicationForgotten: _Line(_APPLICATION, "application forgotten", logging.DEBUG),
+    f.AskAdded: _Line(_ASK, "ask added", logging.DEBUG),
+    f.AskWithdrawn: _Line(_ASK, "ask withdrawn", logging.DEBUG),
+    f.Allocated: _Line(_ALLOCATION, "allocated", logging.DEBUG),
+    f.ReleaseRequested: _Line(_ALLOCATION, "release requested", logging.DEBUG),
+    f.Released: _Line(_ALLOCATION, "released", logging.DEBUG),
+    f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
+}
+_USUAL: dict[type, _Line] = {**_NEWS, **_COMPLAINTS}
+_ALL: dict[type, _Line] = {**_USUAL, **_DETAILS}
+_LOGGERS = sorted({line.logger for line in _ALL.values()})
+_FIELD_NAMES = {fact_type: tuple(field.name for field in fields(fact_type)) for fact_type in _ALL}
+
+
+class FactLog:
+    """Writes log lines for facts. Give it every batch, as the metrics get it."""
+
+    def __init__(self) -> None:
+        self._loggers = {name: structlog.stdlib.get_logger(name) for name in _LOGGERS}
+        self._stdlib_logger = logging.getLogger(_LOGGER)
+        self._second_started_ns = 0
+        self._complaints: dict[tuple[str, str, str], int] = {}
+
+    def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
+        """Writes what is worth it at the current level; `now_ns` is the time of the step (for the limit per second)."""
+        if now_ns - self._second_started_ns >= SECOND_NS:
+            self._report_suppressed()
+            self._second_started_ns = now_ns
+        lines = _ALL if self._stdlib_logger.isEnabledFor(logging.DEBUG) else _USUAL
+        for fact in facts:
+            line = lines.get(type(fact))
+            if line is not None:
+                self._write(fact, line)
+
+    def _write(self, fact: f.Fact, line: _Line) -> None:
+        level = _level(fact, line)
+        if not self._stdlib_logger.isEnabledFor(level):
+            return
+        if type(fact) in _COMPLAINTS and not self._may_complain(fact, line):
+            return
+        values = {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
+        self._loggers[line.logger].log(level, line.event, **values)
+
+    def _may_complain(self, fact: f.Fact, line: _Line) -> bool:
+        kind = (line.event, getattr(fact, "rm_id", ""), getattr(fact, "code", ""))
+        count = self._complaints[kind] = self._complaints.get(kind, 0) + 1
+        return count <= COMPLAINTS_MAX
+
+    def _report_suppressed(self) -> None:
+        for (event, rm_id, code), count in self._complaints.items():
+            if count > COMPLAINTS_MAX:
+                logger = self._loggers[_LOGGER]
+                logger.warning("lines suppressed", of=event, rm_id=rm_id, code=code, count=count - COMPLAINTS_MAX)
+        self._complaints.clear()
+
+
+def _level(fact: f.Fact, line: _Line) -> int:
+    """The level of the table, but for the two kinds of fact that can be more or less than usual news."""
+    match fact:
+        case f.ResourceManagerChanged(state=ResourceManagerState.PAUSED | ResourceManagerState.STOPPED):
+            return logging.WARNING
+        case f.NodeChanged(old_state=old_state, state=state) if old_state == state:
+            return logging.DEBUG
+        case _:
+            return line.level
+
+
+def _readable(value: object) -> object:
+    return value.name.lower() if isinstance(value, IntEnum) else value

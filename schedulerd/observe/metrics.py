@@ -1,0 +1,105 @@
+"""The daemon's metrics: fed with facts and with what the shell measures, read by a scrape.
+
+A `labels()` call of the client library costs more than placing a pod may, so counting is done on plain integers (see
+`tally.py`) and a collector turns them into metric families when somebody scrapes. What is scraped is one consistent
+moment, because scrape and scheduler share a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from schedulerd import __version__
+from schedulerd.core.facts import Fact
+from schedulerd.observe import families
+from schedulerd.observe.exposition import gauges, histograms, tally_families
+from schedulerd.observe.families import Family
+from schedulerd.observe.histogram import Histogram
+from schedulerd.observe.tally import Tally
+
+Buffer: TypeAlias = Literal["inbox", "outbox"]
+
+_DEPTH_FAMILIES: Mapping[str, Family] = {"inbox": families.INBOX_DEPTH, "outbox": families.OUTBOX_DEPTH}
+
+
+class Metrics:
+    """Counts what happens and exposes it in `registry`, next to the metrics of the process and of Python itself.
+
+    Not safe for threads: call everything, a scrape included, on the loop that owns the scheduler.
+    """
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._cycle_duration = Histogram(families.CYCLE_DURATION.bounds_seconds)
+        self._loop_lag = Histogram(families.LOOP_LAG.bounds_seconds)
+        self._step_durations: dict[str, Histogram] = {}
+        self._depths: dict[Family, Callable[[], int]] = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(_FamiliesCollector(self._families))
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def observe(self, facts: Sequence[Fact], now_ns: int) -> None:
+        """Counts facts, in order.
+
+        `now_ns` is when the turn that caused them ended, on the clock of the scheduler's steps: it ends the placement
+        latency of the allocations among them.
+        """
+        self._tally.observe(facts, now_ns)
+
+    def cycle_seconds(self, seconds: float) -> None:
+        """Counts a scheduling cycle that held the loop for so long."""
+        self._cycle_duration.observe(seconds)
+
+    def loop_lag_seconds(self, seconds: float) -> None:
+        """Counts a timer that the loop ran so long after it was due."""
+        self._loop_lag.observe(seconds)
+
+    def step_seconds(self, command_name: str, seconds: float) -> None:
+        """Counts a step of the scheduler that took so long; `command_name` is the class of the command."""
+        histogram = self._step_durations.get(command_name)
+        if histogram is None:
+            histogram = self._step_durations[command_name] = Histogram(families.STEP_DURATION.bounds_seconds)
+        histogram.observe(seconds)
+
+    def watch_depth(self, name: Buffer, depth: Callable[[], int]) -> None:
+        """Lets every scrape ask `depth` how many items wait in the buffer `name`.
+
+        Until that is done the buffer has no sample. Raises `ValueError` for any other name.
+        """
+        family = _DEPTH_FAMILIES.get(name)
+        if family is None:
+            raise ValueError(f"watch_depth: no buffer {name!r}; allowed are {', '.join(_DEPTH_FAMILIES)}")
+        self._depths[family] = depth
+
+    def _families(self) -> Iterator[Metric]:
+        yield gauges(families.BUILD_INFO, [((__version__,), 1)])
+        for family, depth in self._depths.items():
+            yield gauges(family, [((), depth())])
+        yield from tally_families(self._tally)
+        yield histograms(families.CYCLE_DURATION, {(): self._cycle_duration})
+        yield histograms(families.LOOP_LAG, {(): self._loop_lag})
+        yield histograms(families.STEP_DURATION, {(name,): value for name, value in self._step_durations.items()})
+
+
+class _FamiliesCollector(Collector):
+    """What the client library asks at every scrape."""
+
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._collect = collect
+
+    def collect(self) -> Iterable[Metric]:
+        return self._collect()
+
+    def describe(self) -> Iterable[Metric]:
+        """All families that may ever be collected, so that a second metric of the same name is refused at once."""
+        return [
+            Metric(family.name.removesuffix("_total"), family.documentation, family.kind)
+            for family in families.FAMILIES
+        ]

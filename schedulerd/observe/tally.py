@@ -1,0 +1,255 @@
+"""Counts kept from facts by adding and subtracting alone: the numbers behind the metrics.
+
+Nothing here looks at the scheduler's state, so that a count which drifts from the state shows a fact that is missing or
+wrong (tests recount every number from the state). It runs once per fact on the scheduler's own loop: plain dictionaries
+and integers, the sums over queues and parents are left to the scrape.
+
+Memory is bounded by what exists. The counts of a queue go with the last application remembered in it, those of a
+resource manager's nodes and queues when it registers anew or stops. Its counters stay, as a counter must not fall
+while somebody looks at it, until `STOPPED_KEPT` others have stopped after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from schedulerd.core import facts as f
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
+from schedulerd.observe import families
+from schedulerd.observe.histogram import Histogram
+
+Counts: TypeAlias = defaultdict[tuple[str, ...], int]
+PartitionKey: TypeAlias = tuple[str, str]
+"""Resource manager, partition."""
+QueueKey: TypeAlias = tuple[str, str, str]
+"""Resource manager, partition, queue path."""
+
+STOPPED_KEPT = 64
+"""How many stopped resource managers are remembered at most."""
+
+UNREGISTERED = ""
+"""Label for whoever speaks without having registered: a name that cost nothing to make up is not worth a series."""
+
+_SECONDS_PER_NS = 1e-9
+_TERMINATION_LABELS = {termination: termination.name.lower() for termination in TerminationType}
+
+
+class QueueTally:
+    """What is in one queue itself, without its children."""
+
+    __slots__ = ("allocated", "applications", "pending", "pending_asks")
+
+    def __init__(self) -> None:
+        self.pending_asks = 0
+        self.pending: defaultdict[str, int] = defaultdict(int)
+        self.allocated: defaultdict[str, int] = defaultdict(int)
+        self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
+
+    def add(self, other: QueueTally) -> None:
+        self.pending_asks += other.pending_asks
+        for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
+            for name, amount in theirs.items():
+                mine[name] += amount
+        for state, count in other.applications.items():
+            self.applications[state] += count
+
+    def has_live_applications(self) -> bool:
+        return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
+
+    def is_idle(self) -> bool:
+        return not (self.pending_asks or any(self.pending.values()) or any(self.allocated.values()))
+
+
+class NodesTally:
+    """The nodes of one partition and the sums over them."""
+
+    __slots__ = ("_known", "capacity", "occupied", "states")
+
+    def __init__(self) -> None:
+        self.states: dict[NodeState, int] = {state: 0 for state in NodeState if state is not NodeState.REMOVED}
+        self.capacity: defaultdict[str, int] = defaultdict(int)
+        self.occupied: defaultdict[str, int] = defaultdict(int)
+        self._known: dict[str, tuple[NodeState, dict[str, int], dict[str, int]]] = {}
+
+    def change(self, node_id: str, state: NodeState, capacity: Mapping[str, int], occupied: Mapping[str, int]) -> None:
+        """Takes a node's new state and amounts in place of those last told; REMOVED forgets it."""
+        before = self._known.pop(node_id, None)
+        if before is not None:
+            self._count(*before, times=-1)
+        if state is not NodeState.REMOVED:
+            now = self._known[node_id] = (state, dict(capacity), dict(occupied))
+            self._count(*now, times=1)
+
+    def _count(self, state: NodeState, capacity: dict[str, int], occupied: dict[str, int], times: int) -> None:
+        self.states[state] += times
+        for sums, amounts in ((self.capacity, capacity), (self.occupied, occupied)):
+            for name, amount in amounts.items():
+                sums[name] += times * amount
+
+
+class Tally:
+    """All counts. `observe` facts, then read the attributes; nothing else changes them."""
+
+    def __init__(self) -> None:
+        self.counters: dict[families.Family, Counts] = {family: defaultdict(int) for family in families.FACT_COUNTERS}
+        self.counters[families.SHAPES_PARKED][()] = 0
+        self.counters[families.CYCLES_CUT][()] = 0
+        self.queues: defaultdict[QueueKey, QueueTally] = defaultdict(QueueTally)
+        self.nodes: defaultdict[PartitionKey, NodesTally] = defaultdict(NodesTally)
+        self.resource_managers: dict[str, ResourceManagerState] = {}
+        self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
+        self._now_ns = 0
+        self._placements = self.counters[families.PLACEMENTS]
+        self._asks_added = self.counters[families.ASKS_ADDED]
+        self._releases = self.counters[families.RELEASES]
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            f.ResourceManagerChanged: self._resource_manager_changed,
+            f.NodeAccepted: _nothing_to_count,
+            f.NodeRejected: self._node_rejected,
+            f.NodeChanged: self._node_changed,
+            f.ApplicationAccepted: _nothing_to_count,
+            f.ApplicationRejected: self._application_rejected,
+            f.ApplicationChanged: self._application_changed,
+            f.ApplicationForgotten: self._application_forgotten,
+            f.AskAdded: self._ask_added,
+            f.AskWithdrawn: self._ask_withdrawn,
+            f.AskRejected: self._ask_rejected,
+            f.Allocated: self._allocated,
+            f.ReleaseRequested: self._release_requested,
+            f.Released: self._released,
+            f.ReleaseIgnored: self._release_ignored,
+            f.ItemIgnored: self._item_ignored,
+            f.CycleRan: self._cycle_ran,
+        }
+
+    def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
+        """Counts `facts`, in order. `now_ns` is when the allocations among them were made."""
+        self._now_ns = now_ns
+        handlers = self._handlers
+        for fact in facts:
+            handlers[type(fact)](fact)
+
+    def _resource_manager_changed(self, fact: f.ResourceManagerChanged) -> None:
+        rm_id = fact.rm_id
+        if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
+            for queue_key in [key for key in self.queues if key[0] == rm_id]:
+                del self.queues[queue_key]
+            for partition_key in [key for key in self.nodes if key[0] == rm_id]:
+                del self.nodes[partition_key]
+        self.resource_managers.pop(rm_id, None)
+        self.resource_managers[rm_id] = fact.state
+        stopped = [rm for rm, state in self.resource_managers.items() if state is ResourceManagerState.STOPPED]
+        if len(stopped) > STOPPED_KEPT:
+            self._forget_resource_manager(stopped[0])
+
+    def _forget_resource_manager(self, rm_id: str) -> None:
+        del self.resource_managers[rm_id]
+        for counts in self.counters.values():
+            for labels in [labels for labels in counts if labels[:1] == (rm_id,)]:
+                del counts[labels]
+
+    def _node_changed(self, fact: f.NodeChanged) -> None:
+        self.nodes[fact.rm_id, fact.partition].change(fact.node_id, fact.state, fact.capacity, fact.occupied)
+
+    def _node_rejected(self, fact: f.NodeRejected) -> None:
+        self.counters[families.REJECTIONS][fact.rm_id, "node", fact.code] += 1
+
+    def _application_rejected(self, fact: f.ApplicationRejected) -> None:
+        self.counters[families.REJECTIONS][fact.rm_id, "application", fact.code] += 1
+
+    def _ask_rejected(self, fact: f.AskRejected) -> None:
+        self.counters[families.REJECTIONS][fact.rm_id, "ask", fact.code] += 1
+
+    def _application_changed(self, fact: f.ApplicationChanged) -> None:
+        self.counters[families.APPLICATION_TRANSITIONS][fact.rm_id, fact.partition, fact.state.lower()] += 1
+        key = (fact.rm_id, fact.partition, fact.queue)
+        queue = self.queues[key]
+        if fact.old_state is not None:
+            queue.applications[fact.old_state] -= 1
+        queue.applications[fact.state] += 1
+        if fact.state in TERMINAL_STATES:
+            self._tidy(key, queue)
+
+    def _application_forgotten(self, fact: f.ApplicationForgotten) -> None:
+        key = (fact.rm_id, fact.partition, fact.queue)
+        queue = self.queues[key]
+        queue.applications[fact.state] -= 1
+        self._tidy(key, queue)
+
+    def _tidy(self, key: QueueKey, queue: QueueTally) -> None:
+        """Lets go of what a queue needs no longer, so that queues that come and go leave nothing behind."""
+        if queue.has_live_applications() or not queue.is_idle():
+            return
+        queue.pending.clear()
+        queue.allocated.clear()
+        if not any(queue.applications.values()):
+            del self.queues[key]
+
+    def _ask_added(self, fact: f.AskAdded) -> None:
+        count = fact.count
+        self._asks_added[fact.rm_id, fact.partition] += count
+        queue = self.queues[fact.rm_id, fact.partition, fact.queue]
+        queue.pending_asks += count
+        pending = queue.pending
+        for name, amount in fact.resources.items():
+            pending[name] += amount * count
+
+    def _ask_withdrawn(self, fact: f.AskWithdrawn) -> None:
+        count = fact.count
+        self.counters[families.ASKS_WITHDRAWN][fact.rm_id, fact.partition, fact.cause] += count
+        key = (fact.rm_id, fact.partition, fact.queue)
+        queue = self.queues[key]
+        queue.pending_asks -= count
+        pending = queue.pending
+        for name, amount in fact.resources.items():
+            pending[name] -= amount * count
+        if not queue.pending_asks:
+            self._tidy(key, queue)
+
+    def _allocated(self, fact: f.Allocated) -> None:
+        queue = self.queues[fact.rm_id, fact.partition, fact.queue]
+        allocated = queue.allocated
+        if fact.recovered:
+            self.counters[families.RECOVERED][fact.rm_id, fact.partition] += 1
+            for name, amount in fact.resources.items():
+                allocated[name] += amount
+            return
+        self._placements[fact.rm_id, fact.partition] += 1
+        queue.pending_asks -= 1
+        pending = queue.pending
+        for name, amount in fact.resources.items():
+            allocated[name] += amount
+            pending[name] -= amount
+        self.placement_latency.observe((self._now_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
+
+    def _release_requested(self, fact: f.ReleaseRequested) -> None:
+        labels = (fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination])
+        self.counters[families.RELEASE_REQUESTS][labels] += 1
+
+    def _released(self, fact: f.Released) -> None:
+        self._releases[fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination]] += 1
+        key = (fact.rm_id, fact.partition, fact.queue)
+        queue = self.queues[key]
+        allocated = queue.allocated
+        for name, amount in fact.resources.items():
+            allocated[name] -= amount
+        if not queue.pending_asks and not any(allocated.values()):
+            self._tidy(key, queue)
+
+    def _release_ignored(self, fact: f.ReleaseIgnored) -> None:
+        self.counters[families.RELEASES_IGNORED][(fact.rm_id,)] += 1
+
+    def _item_ignored(self, fact: f.ItemIgnored) -> None:
+        rm_id = fact.rm_id if fact.rm_id in self.resource_managers else UNREGISTERED
+        self.counters[families.ITEMS_IGNORED][rm_id, fact.code] += 1
+
+    def _cycle_ran(self, fact: f.CycleRan) -> None:
+        self.counters[families.SHAPES_PARKED][()] += fact.parked
+        self.counters[families.CYCLES_CUT][()] += fact.more
+
+
+def _nothing_to_count(_fact: f.Fact) -> None:
+    """For facts that say again what another fact of the same step counts."""

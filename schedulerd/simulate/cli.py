@@ -1,0 +1,234 @@
+"""The commands `schedulerd simulate` and `schedulerd demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from schedulerd.simulate.client import SchedulerError
+from schedulerd.simulate.demo import (
+    Daemon,
+    DemoFailed,
+    free_port,
+    interrupt_on_termination,
+    run_resource_manager,
+    shipped_queue_file,
+)
+from schedulerd.simulate.queue_file import QueueFileUnreadable, QueueQuota, read_quotas
+from schedulerd.simulate.session import Session
+from schedulerd.simulate.snapshot import Snapshot
+from schedulerd.simulate.summary import Summary, summary_rows
+from schedulerd.simulate.view import LiveView, progress_line
+from schedulerd.simulate.workload import Workload, queues_for_kinds
+
+EXIT_INTERRUPTED = 130
+PROGRESS_EVERY_S = 3.0
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_PORT = click.IntRange(1, 65535)
+_FILE_TO_WRITE = click.Path(path_type=Path, dir_okay=False, writable=True)
+_FILE_TO_READ = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+class SchedulerUnusable(click.ClickException):
+    """The scheduler cannot be reached, or not be used; its numbers say nothing then."""
+
+    exit_code = os.EX_UNAVAILABLE
+
+
+def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same nodes and applications."),
+        click.option(
+            "--duration", type=_POSITIVE, default=30.0, show_default=True, help="Seconds until it is drained."
+        ),
+        click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True, help="Nodes to bring."),
+        click.option("--json", "json_file", type=_FILE_TO_WRITE, help="Also write the summary to FILE as JSON."),
+        click.option("--no-view", is_flag=True, help="Progress lines instead of the live view, even in a terminal."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option("--target", required=True, metavar="HOST:PORT", help="The scheduler's gRPC address.")
+@_shared_options
+@click.option("--rate", type=_POSITIVE, help="Applications per second; default: enough to overfill the cluster.")
+@click.option("--rm-id", default="simulated-rm", show_default=True, help="Name to register with.")
+@click.option("--policy-group", default="", help="Policy group to register with; picks the scheduler's queue file.")
+@click.option("--queues", "queue_file", type=_FILE_TO_READ, help="The queue file: quotas to show, queues to submit to.")
+@click.option("--connect-timeout", type=_POSITIVE, default=10.0, show_default=True, help="Seconds to (re)connect.")
+@click.option("--stay-registered", is_flag=True, help="Leave the nodes behind instead of unregistering at the end.")
+def simulate(
+    target: str,
+    nodes: int,
+    duration: float,
+    seed: int,
+    rate: float | None,
+    rm_id: str,
+    policy_group: str,
+    queue_file: Path | None,
+    connect_timeout: float,
+    stay_registered: bool,
+    no_view: bool,
+    json_file: Path | None,
+) -> None:
+    """Plays a resource manager against a running scheduler.
+
+    Registers nodes, submits applications, runs and releases their pods, and prints what came of it. Exit code 0 if
+    everything adds up, 1 if it does not, 69 if the scheduler cannot be reached or used, 130 after Ctrl-C.
+    """
+    quotas = _read_quotas(queue_file)
+    workload = Workload(nodes, duration, seed, rate, queues_for_kinds([each.path for each in quotas if each.is_leaf]))
+    session_options: dict[str, Any] = {
+        "target": target,
+        "rm_id": rm_id,
+        "policy_group": policy_group,
+        "connect_timeout_s": connect_timeout,
+        "stay_registered": stay_registered,
+        "quotas": quotas,
+    }
+    console = Console()
+    try:
+        summary, interrupted = uvloop.run(
+            _simulate(
+                workload, session_options, console, f"{rm_id} -> {target}", live=console.is_terminal and not no_view
+            )
+        )
+    except SchedulerError as error:
+        raise SchedulerUnusable(str(error)) from error
+    _print_summary(console, summary)
+    if json_file is not None:
+        json_file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
+    if summary.discrepancies:
+        raise click.ClickException(
+            "the numbers do not add up:\n" + "\n".join(f"  {each}" for each in summary.discrepancies)
+        )
+    if interrupted:
+        raise click.exceptions.Exit(EXIT_INTERRUPTED)
+
+
+async def _simulate(
+    workload: Workload, session_options: dict[str, Any], console: Console, title: str, *, live: bool
+) -> tuple[Summary, bool]:
+    """Runs a session until it ends by itself or a signal ends it; tells whether one did."""
+    loop = asyncio.get_running_loop()
+    this = asyncio.current_task()
+    assert this is not None, "a coroutine runs in a task"
+    interrupted = False
+
+    def interrupt(number: int) -> None:
+        nonlocal interrupted
+        # The second Ctrl-C does not wait for the drain, and before the first ask there is nothing to drain.
+        if not session.playing or (interrupted and number == signal.SIGINT):
+            this.cancel()
+        interrupted = True
+        session.stop()
+
+    with _display(console, title, live=live) as show:
+        session = Session(workload, **session_options, show=show)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, interrupt, number)
+        try:
+            summary = await session.run()
+        except asyncio.CancelledError:
+            raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    return summary, interrupted
+
+
+@contextmanager
+def _display(console: Console, title: str, *, live: bool) -> Iterator[Callable[[Snapshot], None]]:
+    """What is to be called with each snapshot: the live view's update, or progress lines for a log or a pipe."""
+    if live:
+        with Live(console=console, screen=True, auto_refresh=False) as view:
+            yield lambda snapshot: view.update(LiveView(snapshot, title), refresh=True)
+        return
+    printed_s = -PROGRESS_EVERY_S
+
+    def show(snapshot: Snapshot) -> None:
+        nonlocal printed_s
+        if snapshot.elapsed_s - printed_s >= PROGRESS_EVERY_S:
+            printed_s = snapshot.elapsed_s
+            click.echo(progress_line(snapshot))
+
+    yield show
+
+
+@click.command()
+@_shared_options
+@click.option("--queues", "queue_file", type=_FILE_TO_READ, help="Queue file to start with; default: the shipped one.")
+@click.option("--grpc-port", type=_PORT, help="Port of the daemon's gRPC service; default: any free one.")
+@click.option("--http-port", type=_PORT, help="Port of the daemon's /metrics; default: any free one.")
+@click.option("--keep", is_flag=True, help="Leave the daemon running for a look at its /metrics.")
+def demo(
+    nodes: int,
+    duration: float,
+    seed: int,
+    queue_file: Path | None,
+    grpc_port: int | None,
+    http_port: int | None,
+    keep: bool,
+    no_view: bool,
+    json_file: Path | None,
+) -> None:
+    """Starts the daemon and, as a second process, a simulated resource manager: the cluster fills, queues and drains.
+
+    Ends by itself, with both processes gone. Exit code 0 if everything adds up, 1 if not or if the daemon fails, 130
+    after Ctrl-C.
+    """
+    interrupt_on_termination()
+    queues = queue_file or shipped_queue_file()
+    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port())
+    arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]
+    arguments += ["--nodes", str(nodes), "--duration", str(duration), "--seed", str(seed)]
+    arguments += ["--no-view"] if no_view else []
+    arguments += ["--stay-registered"] if keep else []
+    arguments += ["--json", str(json_file)] if json_file is not None else []
+    try:
+        with daemon:
+            daemon.wait_until_ready()
+            code = run_resource_manager(arguments)
+            if code not in (0, EXIT_INTERRUPTED):
+                raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
+            daemon.keep = keep and code == 0
+    except DemoFailed as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    if daemon.keep:
+        click.echo(f"\nThe daemon is still running: {daemon.metrics_url}\n  log:  {daemon.log_file}")
+        click.echo(f"  stop: kill {daemon.pid}")
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _read_quotas(queue_file: Path | None) -> Sequence[QueueQuota]:
+    if queue_file is None:
+        return ()
+    try:
+        return read_quotas(queue_file)
+    except QueueFileUnreadable as error:
+        raise click.BadParameter(str(error), param_hint="--queues") from error
+
+
+def _print_summary(console: Console, summary: Summary) -> None:
+    table = Table(title="Simulation", title_justify="left", show_header=False)
+    table.add_column("name")
+    table.add_column("value", justify="right")
+    for name, value in summary_rows(summary):
+        table.add_row(name, value)
+    console.print(table)
+    for rejection in summary.rejections:
+        console.print(f"rejected: {rejection}", markup=False, highlight=False)

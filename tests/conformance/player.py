@@ -1,0 +1,194 @@
+"""Plays one scenario on a fresh scheduler and writes down all that it answered, in the format of `expected/`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from schedulerd.config import QueueFileInvalid, load_queue_file
+from schedulerd.core import view
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    RegisterResourceManager,
+    RunCycle,
+    UpdateAllocations,
+)
+from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import MILLISECOND_NS
+from tests.conformance import steps
+from tests.conformance.events import Event, event_of
+from tests.conformance.snapshot import snapshot
+from tests.conformance.steps import PARTITION, RM_ID, Json, Unsupported
+from tests.sim.virtual_time import VirtualTime
+
+START_NS = 1_700_000_000_000_000_000
+
+
+def play(scenario: Json) -> Json:
+    """Raises `Unsupported` if the scenario needs what this version cannot do."""
+    result: Json = {"name": scenario["name"], "unstable": [], "registerError": "", "checks": []}
+    for feature in ("predicates", "preemptionPredicates"):
+        if scenario.get(feature):
+            raise Unsupported(feature)
+    try:
+        partitions = load_queue_file(scenario["config"], source=scenario["name"]).partitions
+    except QueueFileInvalid as error:
+        result["registerError"] = str(error)
+        return result
+    player = Player(scenario)
+    player.step(RegisterResourceManager(RM_ID, partitions))
+    player.step(ConnectResourceManager(RM_ID))
+    for step in scenario["steps"]:
+        player.act(step)
+    result["checks"] = player.checks
+    return result
+
+
+class Player:
+    """The resource manager of a scenario: it knows what it was told, so that later steps can refer to it."""
+
+    def __init__(self, scenario: Json) -> None:
+        uuids = count(1)
+        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}")
+        self.time = VirtualTime(scheduler, START_NS)
+        self.checks: list[Json] = []
+        self._aliases = [(re.compile(item["pattern"]), item["replace"]) for item in scenario.get("aliases", [])]
+        self._events: list[Event] = []
+        self._message = 0
+        self._uuids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        """UUIDs by application and key, oldest first, of allocations that are not known to be gone."""
+        self._to_confirm: list[ReleaseRequested] = []
+        self._actions: dict[str, Callable[..., None]] = {
+            "nodes": self._nodes,
+            "apps": lambda items: self.step(steps.update_applications(items)),
+            "removeApps": lambda items: self.step(steps.remove_applications(items)),
+            "asks": lambda items: self.step(steps.update_asks(items)),
+            "releaseAsks": lambda items: self.step(steps.release_asks(items)),
+            "releaseAllocs": self._release_allocations,
+            "confirmReleases": self._confirm_releases,
+            "schedule": self._schedule,
+            "sleepMs": self._sleep,
+            "validateConfig": self._validate,
+            "inspectOutstanding": self._outstanding,
+            "check": self._check,
+        }
+
+    def act(self, step: Json) -> None:
+        ((name, argument),) = step.items()
+        if name not in self._actions:
+            raise Unsupported(f"step {name}")
+        self._actions[name](argument)
+
+    def step(self, command: Command) -> None:
+        self._heard(self.time.step(command))
+
+    def _heard(self, facts: list[Fact]) -> None:
+        """One step's facts are one message: what it says becomes events, and what has to be confirmed is noted."""
+        asked_for: list[ReleaseRequested] = []
+        events = []
+        for fact in facts:
+            match fact:
+                case Allocated(recovered=False):
+                    self._uuids[fact.application_id, fact.allocation_key].append(fact.uuid)
+                case Released():
+                    self._forget(fact)
+                case ReleaseRequested():
+                    asked_for.append(fact)
+            event = event_of(fact, self._rename)
+            if event is not None:
+                events.append(event | {"m": self._message})
+        self._to_confirm += sorted(asked_for, key=lambda fact: (fact.application_id, fact.allocation_key))
+        if events:
+            self._events += events
+            self._message += 1
+
+    def _forget(self, gone: Released) -> None:
+        known = self._uuids[gone.application_id, gone.allocation_key]
+        if gone.uuid in known:
+            known.remove(gone.uuid)
+        self._to_confirm = [fact for fact in self._to_confirm if fact.uuid != gone.uuid]
+
+    def _rename(self, key: str) -> str:
+        for pattern, replacement in self._aliases:
+            key = pattern.sub(_as_python_template(replacement), key)
+        return key
+
+    def _nodes(self, items: list[Json]) -> None:
+        for item in items:
+            for allocation in item.get("existing", ()):
+                self._uuids[allocation["app"], allocation["key"]].append(steps.existing_uuid(allocation))
+        self.step(steps.update_nodes(items))
+
+    def _release_allocations(self, items: list[Json]) -> None:
+        releases = [steps.allocation_release(item, self._uuid(item)) for item in items]
+        self.step(UpdateAllocations(RM_ID, releases=releases))
+
+    def _uuid(self, item: Json) -> str:
+        if not item["key"]:
+            return ""
+        known = self._uuids[item["app"], item["key"]]
+        index = item.get("index", 0)
+        return known[index] if index < len(known) else f"unknown-{item['key']}"
+
+    def _confirm_releases(self, choice: bool | Json) -> None:
+        wanted: Json = choice if isinstance(choice, dict) else {}
+        chosen = [
+            fact
+            for fact in self._to_confirm
+            if fact.termination.name in wanted.get("only", [fact.termination.name])
+            and fact.application_id in wanted.get("apps", [fact.application_id])
+        ]
+        for fact in chosen[: wanted.get("limit")]:
+            item = {
+                "app": fact.application_id,
+                "key": fact.allocation_key,
+                "terminationType": fact.termination.name,
+                "partition": fact.partition,
+            }
+            self._to_confirm = [waiting for waiting in self._to_confirm if waiting is not fact]
+            self.step(UpdateAllocations(RM_ID, releases=[steps.allocation_release(item, fact.uuid)]))
+
+    def _schedule(self, cycles: int) -> None:
+        for _ in range(cycles):
+            self.step(RunCycle(placements_max=1))
+
+    def _sleep(self, milliseconds: int) -> None:
+        for facts in self.time.sleep(milliseconds * MILLISECOND_NS):
+            self._heard(facts)
+
+    def _validate(self, text: str) -> None:
+        try:
+            load_queue_file(text)
+            error = ""
+        except QueueFileInvalid as invalid:
+            error = str(invalid)
+        self._say({"ev": "validateConfig", "error": error})
+
+    def _outstanding(self, _: bool) -> None:
+        waiting = view.partition(self.time.scheduler, RM_ID, PARTITION).outstanding
+        self._say({"ev": "outstanding", "asks": sorted(f"{app}|{self._rename(key)}" for app, key in waiting)})
+
+    def _say(self, event: Event) -> None:
+        self._events.append(event | {"m": self._message})
+        self._message += 1
+
+    def _check(self, label: str) -> None:
+        partition = view.partition(self.time.scheduler, RM_ID, PARTITION)
+        shown = snapshot(partition, list(self._unconfirmed(self._to_confirm)), self._rename)
+        self.checks.append({"label": label, "events": self._events, "snapshot": shown})
+        self._events = []
+        self._message = 0
+
+    def _unconfirmed(self, releases: Iterable[ReleaseRequested]) -> Iterable[str]:
+        for fact in releases:
+            yield f"{fact.application_id}|{self._rename(fact.allocation_key)}:{fact.termination.name}"
+
+
+def _as_python_template(replacement: str) -> str:
+    """`${1}` of the recordings as `\\g<1>` of Python's `re`, everything else taken literally."""
+    literal = replacement.replace("\\", "\\\\")
+    return re.sub(r"\$\{(\d+)\}", r"\\g<\1>", literal)

@@ -1,0 +1,59 @@
+"""Each promised scenario is one test, and so is each scenario of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.compare import Level
+from tests.conformance.documented import HERE, excuses, families, family_of
+from tests.conformance.runner import Outcome, run
+
+OWN = HERE / "own"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in (folder / "scenarios").glob("*.json"))
+
+
+def promised() -> list[str]:
+    known = families()
+    return [name for name in names(HERE) if (family := family_of(name, known)) is not None and family.promised]
+
+
+@pytest.mark.parametrize("name", promised())
+def test_promised_scenario(name: str) -> None:
+    verdict = run(HERE, name, Level.VISIBLE)
+    assert verdict.outcome in (Outcome.OK, Outcome.DOCUMENTED), verdict.sentences
+
+
+@pytest.mark.parametrize("name", names(OWN))
+def test_scenario_of_our_own(name: str) -> None:
+    verdict = run(OWN, name, Level.ORDER)
+    assert verdict.outcome is Outcome.OK, verdict.sentences
+
+
+def test_every_scenario_is_in_scope_or_has_a_reason_not_to_be() -> None:
+    known = families()
+    assert [name for name in names(HERE) if family_of(name, known) is None] == []
+    assert all(family.reason for family in known)
+
+
+def test_every_pattern_of_scope_names_a_scenario() -> None:
+    for family in families():
+        for pattern in family.scenarios:
+            assert any(Path(name).match(pattern) for name in names(HERE)), pattern
+
+
+def test_every_excuse_is_for_a_promised_scenario_and_gives_rule_source_and_place() -> None:
+    for excuse in excuses():
+        assert set(excuse.scenarios) <= set(promised())
+        assert excuse.rule
+        assert excuse.source
+        assert excuse.places
+
+
+def test_every_excused_scenario_has_one_of_our_own_with_the_right_answer() -> None:
+    excused = {name for excuse in excuses() for name in excuse.scenarios}
+    assert excused == {name.removesuffix("_right") for name in names(OWN) if name.endswith("_right")}

@@ -1,0 +1,65 @@
+"""The player's own arithmetic: aliases, UUIDs by age, confirmations in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.compare import Json
+from tests.conformance.player import play
+from tests.conformance.steps import Unsupported
+
+CONFIG = 'partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]'
+NODE = {"nodes": [{"id": "n1", "resources": {"memory": 100}}]}
+APPLICATION = {"apps": [{"id": "app1", "queue": "root.a", "user": "u1", "groups": []}]}
+
+
+def played(*steps: Json, **extra: object) -> list[Json]:
+    checks: list[Json] = play({"name": "s", "config": CONFIG, "steps": [NODE, APPLICATION, *steps], **extra})["checks"]
+    return checks
+
+
+def ask(key: str, count: int = 1) -> Json:
+    return {"asks": [{"key": key, "app": "app1", "resources": {"memory": 10}, "maxAllocations": count}]}
+
+
+def test_aliases_show_in_every_key_and_never_change_what_is_sent() -> None:
+    aliases = [{"pattern": r"^(ph)\d+$", "replace": "${1}*"}]
+    first, second = played(
+        ask("ph7"),
+        {"schedule": 1},
+        {"check": "placed"},
+        {"releaseAllocs": [{"app": "app1", "key": "ph7"}]},
+        {"check": "released"},
+        aliases=aliases,
+    )
+    assert [event["key"] for event in first["events"] if event["ev"] == "alloc"] == ["ph*"]
+    assert first["snapshot"]["nodes"]["n1"]["allocations"] == ["app1|ph*"]
+    assert [event["key"] for event in second["events"] if event["ev"] == "released"] == ["ph*"]
+
+
+def test_a_release_takes_the_oldest_allocation_of_a_key_or_the_one_with_that_index() -> None:
+    second_node = {"nodes": [{"id": "n2", "resources": {"memory": 100}}]}
+    (check,) = played(
+        ask("k", 2),
+        {"schedule": 1},
+        second_node,
+        {"schedule": 1},
+        {"releaseAllocs": [{"app": "app1", "key": "k", "index": 1}]},
+        {"check": "x"},
+    )
+    assert check["snapshot"]["apps"]["app1"]["allocations"] == ["k@n1"]
+
+
+def test_a_step_or_feature_that_this_version_lacks_is_said() -> None:
+    with pytest.raises(Unsupported, match="step cleanQueues"):
+        played({"cleanQueues": True})
+    with pytest.raises(Unsupported, match="predicates"):
+        played(predicates={"deny": [{"key": "a", "node": "n"}]})
+    with pytest.raises(Unsupported, match="reservationDelayMs"):
+        played(timeouts={"reservationDelayMs": 1})
+
+
+def test_a_queue_file_that_is_invalid_gives_an_error_and_no_checks() -> None:
+    result = play({"name": "s", "config": "partitions: []", "steps": [{"check": "x"}]})
+    assert result["registerError"]
+    assert result["checks"] == []

@@ -1,0 +1,27 @@
+"""A daemon for the tests that do not change how it runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.daemon_process import DaemonProcess
+from tests.contract.raw_client import RawClient
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def daemon() -> Iterator[DaemonProcess]:
+    """One daemon for all tests that only need one: each talks to it as a resource manager of its own."""
+    with DaemonProcess() as process:
+        yield process
+
+
+@pytest.fixture
+def client(daemon: DaemonProcess) -> Iterator[RawClient]:
+    """A resource manager that nobody has seen before."""
+    with RawClient(daemon.target, f"rm-{next(_numbers)}") as client:
+        yield client

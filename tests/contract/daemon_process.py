@@ -1,0 +1,97 @@
+"""The daemon as its users run it: a process of its own, with its log read and its end bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import psutil
+
+LIMIT_SECONDS = 20.0
+"""For anything that should happen at once; a test that reaches it has failed."""
+
+
+class DaemonProcess:
+    """`schedulerd serve` on free ports of 127.0.0.1. As a context it is killed at the end if it still runs."""
+
+    def __init__(self, *flags: str, environment: dict[str, str] | None = None) -> None:
+        command = [sys.executable, "-W", "error", "-m", "schedulerd", "serve", "--log-format", "json"]
+        command += ["--grpc-bind", "127.0.0.1:0", "--http-bind", "127.0.0.1:0", *flags]
+        self._process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, **(environment or {})},
+        )
+        self.lines: list[str] = []
+        """What it has written to its log so far."""
+        self._unread: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> DaemonProcess:
+        started = self.wait_for_event("serving")
+        self.target = f"127.0.0.1:{started['grpc_port']}"
+        self.url = f"http://127.0.0.1:{started['http_port']}"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(LIMIT_SECONDS)
+        self._reader.join(LIMIT_SECONDS)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_for_event(self, event: str, matches: Callable[[dict[str, Any]], bool] = lambda line: True) -> dict[str, Any]:
+        """The next log line of this event; lines before it are passed over."""
+        while True:
+            line = self._unread.get(timeout=LIMIT_SECONDS)
+            if line is None:
+                raise AssertionError(f"ended without the event {event!r}:\n" + "".join(self.lines[-20:]))
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.get("event") == event and matches(entry):
+                return dict(entry)
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit status; whoever waits too long gets `subprocess.TimeoutExpired`."""
+        return self._process.wait(LIMIT_SECONDS)
+
+    def resident_bytes(self) -> int:
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    def state(self) -> dict[str, Any]:
+        """`/debug/state`: all resource managers and the broken invariants."""
+        response = httpx.get(f"{self.url}/debug/state", timeout=LIMIT_SECONDS)
+        response.raise_for_status()
+        return dict(response.json())
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        text = httpx.get(f"{self.url}/metrics", timeout=LIMIT_SECONDS).text
+        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+
+    def _read_log(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.lines.append(line)
+            self._unread.put(line)
+        self._unread.put(None)

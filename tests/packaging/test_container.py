@@ -1,0 +1,181 @@
+"""The Dockerfile does what it says: its own steps, performed in fresh virtual environments, give a working daemon.
+
+The build fetches the pinned packages from the package registry that pip is set up for; nothing else leaves the machine.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import schedulerd
+from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STAGES = parse((REPOSITORY / "Dockerfile").read_text())
+IMAGE: Stage = STAGES[-1]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    folder = tmp_path_factory.mktemp("container")
+    copy_build_context(REPOSITORY, folder / "context")
+    build = Build(folder / "context", folder)
+    build.perform(STAGES)
+    return build
+
+
+def contents(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*")}
+
+
+def announced_http_port(daemon: subprocess.Popen[str]) -> int:
+    """The port in the JSON log line that says it is serving. Fails with the log when it ends without."""
+    assert daemon.stdout is not None
+    log = []
+    for line in daemon.stdout:
+        log.append(line)
+        if line.startswith("{") and "http_port" in (entry := json.loads(line)):
+            return int(entry["http_port"])
+    pytest.fail("".join(log))
+
+
+@pytest.mark.timeout(300)
+class TestBuiltImage:
+    """One build for all; pip may have to fetch the packages, hence the longer limit."""
+
+    def test_its_command_knows_its_version(self, build: Build) -> None:
+        done = build.run([*IMAGE.last("ENTRYPOINT").words(), "--version"])
+        assert done.returncode == 0, done.stdout
+        assert schedulerd.__version__ in done.stdout
+
+    def test_the_queue_file_it_starts_with_is_valid_and_nothing_is_written(self, build: Build) -> None:
+        queue_file = build.inside(IMAGE.last("CMD").words()[-1])
+        before = contents(build.root)
+        done = build.run([*IMAGE.last("ENTRYPOINT").words(), "validate", queue_file])
+        assert done.returncode == 0, done.stdout
+        assert contents(build.root) == before
+
+    def test_it_serves_becomes_healthy_stops_on_sigterm_and_writes_nothing(self, build: Build) -> None:
+        command = [*IMAGE.last("ENTRYPOINT").words(), *map(build.inside, IMAGE.last("CMD").words())]
+        any_port = {"SCHEDULERD_GRPC_BIND": "127.0.0.1:0", "SCHEDULERD_HTTP_BIND": "127.0.0.1:0"}
+        before = contents(build.root)
+        with build.start(command, **any_port) as daemon:
+            try:
+                assert health_check(announced_http_port(daemon)) == 0
+                daemon.send_signal(signal.SIGTERM)
+                assert daemon.wait(timeout=30) == 0
+            finally:
+                daemon.kill()
+        assert contents(build.root) == before
+
+    def test_it_runs_the_installed_package_with_its_own_queue_file(self, build: Build) -> None:
+        program = (
+            "import schedulerd.config.default_file as d; print(d.__file__); print(d.default_queue_file_text(), end='')"
+        )
+        done = build.run(["python", "-c", program])
+        assert done.returncode == 0, done.stdout
+        path, _, text = done.stdout.partition("\n")
+        assert Path(path).is_relative_to(build.root / "opt")
+        assert text == (REPOSITORY / "config" / "queues.yaml").read_text()
+
+    def test_its_packages_are_complete_and_agree(self, build: Build) -> None:
+        done = build.run(["python", "-m", "pip", "check"])
+        assert done.returncode == 0, done.stdout
+
+    def test_the_wheel_holds_the_package_the_generated_code_and_the_queue_file(self, build: Build) -> None:
+        (wheel,) = build.set_aside(STAGES[0].name).glob("dist/*.whl")
+        sources = {
+            path.relative_to(REPOSITORY).as_posix()
+            for path in (REPOSITORY / "schedulerd").rglob("*.py*")
+            if path.suffix in (".py", ".pyi")
+        }
+        assert "schedulerd/_generated/si/v1/si_pb2_grpc.py" in sources
+        with zipfile.ZipFile(wheel) as archive:
+            packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+            assert packed == sources | {"schedulerd/config/default_queues.yaml"}
+            queue_file = archive.read("schedulerd/config/default_queues.yaml")
+        assert queue_file == (REPOSITORY / "config" / "queues.yaml").read_bytes()
+
+
+def test_the_user_is_not_root() -> None:
+    user, _, group = IMAGE.last("USER").text.partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+def test_all_stages_share_the_python_that_the_environment_links_to() -> None:
+    assert len({stage.image for stage in STAGES}) == 1
+
+
+def test_whatever_pip_fetches_is_pinned_by_hash() -> None:
+    commands = [
+        command
+        for stage in STAGES
+        for instruction in stage.instructions
+        if instruction.keyword == "RUN"
+        for command in re.split(r"&&|;|\|", instruction.text)
+        if re.search(r"\bpip (install|wheel|download)\b", command)
+    ]
+    assert commands
+    for command in commands:
+        assert re.search(r"--require-hashes|--no-index|--no-deps --no-build-isolation", command), command
+
+
+@contextmanager
+def http_endpoint(status: int, paths: list[str]) -> Iterator[int]:
+    """Answers every GET with `status`, notes its path in `paths`; yields the port on 127.0.0.1."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keeps the test's output clean."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join(timeout=10)
+
+
+def health_check(port: int) -> int:
+    """Exit code of the image's HEALTHCHECK, with this interpreter and `port` for the image's own."""
+    _, _, command = IMAGE.last("HEALTHCHECK").text.partition("CMD ")
+    executable, *arguments = [
+        word.replace("9080", str(port)) for word in parse(f"FROM x\nCMD {command}")[0].last("CMD").words()
+    ]
+    assert executable == "python"
+    return subprocess.run([sys.executable, *arguments], capture_output=True, timeout=30, check=False).returncode
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])
+def test_the_health_check_follows_livez(status: int, healthy: bool) -> None:
+    paths: list[str] = []
+    with http_endpoint(status, paths) as port:
+        assert (health_check(port) == 0) is healthy
+    assert paths == ["/livez"]
+
+
+def test_the_health_check_fails_when_nobody_listens() -> None:
+    with http_endpoint(200, []) as port:
+        pass
+    assert health_check(port) != 0

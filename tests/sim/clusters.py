@@ -1,0 +1,75 @@
+"""The partitions and timeouts of the simulated world: so small that quotas, nodes and deadlines are hit often."""
+
+from __future__ import annotations
+
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import (
+    MINUTE_NS,
+    SECOND_NS,
+    Acl,
+    ApplicationOrder,
+    NodeOrder,
+    PartitionSpec,
+    QueueSpec,
+    Timeouts,
+)
+
+EVERYBODY = Acl(everybody=True)
+USERS = ("ann", "bob", "eve")
+"""Eve is in no queue's ACL but that of root.open."""
+
+TIMEOUTS = Timeouts(
+    completing_ns=30 * SECOND_NS,
+    starting_ns=5 * MINUTE_NS,
+    retention_ns=60 * MINUTE_NS,
+    reconnect_ns=5 * MINUTE_NS,
+    early_message_ns=2 * SECOND_NS,
+)
+
+
+def _busy() -> PartitionSpec:
+    """Quotas at several levels, fifo and fair leaves, a closed queue."""
+    batch = QueueSpec(
+        name="batch",
+        parent=True,
+        max=Limits(memory=120),
+        guaranteed=Resources(memory=60),
+        children=(
+            QueueSpec(name="fifo", max=Limits(memory=80, vcore=20)),
+            QueueSpec(name="fair", guaranteed=Resources(memory=30), application_order=ApplicationOrder.FAIR),
+        ),
+    )
+    root = QueueSpec(
+        name="root",
+        parent=True,
+        submit_acl=Acl(users=frozenset({"ann"}), groups=frozenset({"staff"})),
+        children=(
+            batch,
+            QueueSpec(name="open", submit_acl=EVERYBODY),
+            QueueSpec(name="nothing", max=Limits(memory=0)),
+        ),
+    )
+    return PartitionSpec(name="default", root=root)
+
+
+def _packed() -> PartitionSpec:
+    """No quotas, nodes filled one after the other."""
+    root = QueueSpec(
+        name="root",
+        parent=True,
+        submit_acl=EVERYBODY,
+        children=(QueueSpec(name="open"), QueueSpec(name="limited", max=Limits(gpu=2))),
+    )
+    return PartitionSpec(
+        name="gpu", root=root, node_order=NodeOrder.BINPACKING, node_weights={"gpu": 2.0, "memory": 1.0}
+    )
+
+
+PARTITIONS = {"rm-a": (_busy(), _packed()), "rm-b": (_busy(),)}
+"""By resource manager."""
+
+QUEUES = {
+    "default": ("root.batch.fifo", "root.batch.fair", "root.open", "root.nothing"),
+    "gpu": ("root.open", "root.limited"),
+}
+"""The leaves by partition."""

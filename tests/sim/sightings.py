@@ -1,0 +1,158 @@
+"""Counts how often a simulation reached the situations it is there for.
+
+A simulation that never shrinks a node under its allocations proves nothing about over-commit; so the test asserts that
+every sight of `EXPECTED` was seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from schedulerd.core.commands import Command, RingAlarms, UpdateApplications
+from schedulerd.core.facts import (
+    Allocated,
+    ApplicationChanged,
+    ApplicationForgotten,
+    ApplicationRejected,
+    AskAdded,
+    AskRejected,
+    AskWithdrawn,
+    CycleRan,
+    Fact,
+    ItemIgnored,
+    NodeAccepted,
+    NodeChanged,
+    NodeRejected,
+    RejectCode,
+    Released,
+    ReleaseIgnored,
+    ResourceManagerChanged,
+    WithdrawCause,
+)
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.views import PartitionView, ResourceManagerView
+
+EXPECTED = (
+    "application Accepted",
+    "application Completed",
+    "application Completing",
+    "application New",
+    "application Rejected",
+    "application Running",
+    "application Starting",
+    "application back from Completing",
+    "application forgotten",
+    "ask over a quota",
+    "ask that no node fits",
+    "cycle that stopped at its bound",
+    "draining node with allocations",
+    "early ask rejected after its wait",
+    "early ask taken when its application came",
+    "early node taken when its application came",
+    "existing allocation taken over",
+    "item ignored",
+    "node removed under its allocations",
+    "not-ready node with allocations",
+    "over-committed node",
+    "paused with asks pending",
+    "queue over its quota",
+    "re-registration that drops allocations",
+    "rejected access_denied",
+    "rejected duplicate_id",
+    "rejected empty_id",
+    "rejected invalid_count",
+    "rejected invalid_resources",
+    "rejected not_placed",
+    "rejected unknown_application",
+    "rejected unknown_partition",
+    "release ignored",
+    "several placements in one cycle",
+    "stopped because it stayed away",
+    "update of a half-placed ask",
+    "update that asks for no more than is placed",
+    "withdrawn application_removed",
+    "withdrawn released_by_rm",
+)
+
+
+class Sightings(Counter[str]):
+    def observe(self, command: Command, facts: Sequence[Fact], state: Iterable[ResourceManagerView]) -> None:
+        """`state` is the one after the step."""
+        for rm in state:
+            for partition in rm.partitions:
+                self._look_at(rm.state, partition)
+        for fact in facts:
+            self._hear(command, fact, facts)
+        held = {(fact.application_id, fact.allocation_key) for fact in facts if isinstance(fact, AskAdded)}
+        for fact in facts:
+            if isinstance(fact, AskWithdrawn) and fact.cause is WithdrawCause.UPDATED:
+                self._update(fact, (fact.application_id, fact.allocation_key) in held, state)
+
+    def missing(self) -> list[str]:
+        return [sight for sight in EXPECTED if not self[sight]]
+
+    def _look_at(self, rm_state: str, partition: PartitionView) -> None:
+        for node in partition.nodes:
+            self["over-committed node"] += any(amount < 0 for amount in node.available.values())
+            if node.allocations:
+                self["draining node with allocations"] += node.state == NodeState.DRAINING
+                self["not-ready node with allocations"] += node.state == NodeState.NOT_READY
+        headrooms = {queue.path: queue.headroom for queue in partition.queues}
+        for queue in partition.queues:
+            over = any(queue.allocated.get(name, 0) > limit for name, limit in queue.max.items())
+            self["queue over its quota"] += over
+        for item in partition.applications:
+            headroom = headrooms[item.queue]
+            for ask in item.asks:
+                within = all(amount <= headroom.get(name, amount) for name, amount in ask.resources.items())
+                self["ask over a quota"] += not within
+                self["paused with asks pending"] += rm_state == ResourceManagerState.PAUSED
+        self["ask that no node fits"] += len(partition.outstanding)
+
+    def _hear(self, command: Command, fact: Fact, facts: Sequence[Fact]) -> None:
+        match fact:
+            case ApplicationChanged():
+                self[f"application {fact.state.value}"] += 1
+                left = fact.old_state is ApplicationState.COMPLETING and fact.state is ApplicationState.RUNNING
+                self["application back from Completing"] += left
+            case ApplicationForgotten():
+                self["application forgotten"] += 1
+            case AskRejected() | ApplicationRejected() | NodeRejected():
+                self[f"rejected {fact.code.value}"] += 1
+                late = isinstance(command, RingAlarms) and fact.code is RejectCode.UNKNOWN_APPLICATION
+                self["early ask rejected after its wait"] += late and isinstance(fact, AskRejected)
+            case AskAdded():
+                self["early ask taken when its application came"] += isinstance(command, UpdateApplications)
+            case NodeAccepted():
+                self["early node taken when its application came"] += isinstance(command, UpdateApplications)
+            case AskWithdrawn():
+                self[f"withdrawn {fact.cause.value}"] += 1
+            case NodeChanged(state=NodeState.REMOVED):
+                gone = any(isinstance(other, Released) and other.node_id == fact.node_id for other in facts)
+                self["node removed under its allocations"] += gone
+            case Allocated():
+                self["existing allocation taken over"] += fact.recovered
+            case ReleaseIgnored():
+                self["release ignored"] += 1
+            case ItemIgnored():
+                self["item ignored"] += 1
+            case CycleRan():
+                self["cycle that stopped at its bound"] += fact.more
+                self["several placements in one cycle"] += fact.placements > 1
+            case ResourceManagerChanged():
+                self["stopped because it stayed away"] += fact.cause == "reconnect_timeout"
+
+    def _update(self, fact: AskWithdrawn, asked_anew: bool, state: Iterable[ResourceManagerView]) -> None:
+        placed = any(
+            allocation.allocation_key == fact.allocation_key
+            for rm in state
+            if rm.rm_id == fact.rm_id
+            for partition in rm.partitions
+            if partition.name == fact.partition
+            for item in partition.applications
+            if item.application_id == fact.application_id
+            for allocation in item.allocations
+        )
+        self["update of a half-placed ask"] += placed
+        self["update that asks for no more than is placed"] += placed and not asked_anew

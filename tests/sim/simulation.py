@@ -1,0 +1,163 @@
+"""Runs the world against the core, judges every step, and shortens what fails to what it takes to fail."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
+from itertools import count
+
+from schedulerd.core import view
+from schedulerd.core.commands import Command, RingAlarms
+from schedulerd.core.facts import Fact, ResourceManagerChanged
+from schedulerd.core.invariants import violations
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.scheduler import Scheduler
+from tests.sim.auditor import Auditor
+from tests.sim.clusters import PARTITIONS, TIMEOUTS
+from tests.sim.oracle import misplaced, overlooked
+from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.sightings import Sightings
+from tests.sim.world import Sleep, World
+
+START_NS = 1_700_000_000_000_000_000
+REPLAYS_MAX = 500
+"""So much work may go into shortening a failure."""
+
+History = list[tuple[int, Command]]
+"""Every command with the time of its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    step: int
+    """Index into the history of the command after which it showed."""
+    problems: list[str]
+    history: History
+
+
+def new_scheduler() -> Scheduler:
+    uuids = count(1)
+    return Scheduler(TIMEOUTS, lambda: f"uuid-{next(uuids)}")
+
+
+class Judge:
+    """Everything that has to hold after every step."""
+
+    def __init__(self, scheduler: Scheduler, memories: dict[str, ResourceManagerMemory], sightings: Sightings) -> None:
+        self._scheduler = scheduler
+        self._auditor = Auditor()
+        self._memories = memories
+        self._sightings = sightings
+
+    def after(self, command: Command, facts: Sequence[Fact]) -> list[str]:
+        """What is wrong after this step, as sentences."""
+        self._note_dropped(facts)
+        problems = violations(self._scheduler)
+        state = view.resource_managers(self._scheduler)
+        self._auditor.take(facts)
+        problems += self._auditor.problems(state)
+        shown = {rm.rm_id: rm for rm in state}
+        for memory in self._memories.values():
+            problems += memory.hear(command, facts)
+            problems += memory.disagreements(shown.get(memory.rm_id))
+        problems += misplaced(state, facts)
+        if not self._scheduler.wants_cycle():
+            problems += overlooked(state)
+        self._sightings.observe(command, facts, state)
+        return problems
+
+    def _note_dropped(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.INIT:
+                dropped = bool(self._memories[fact.rm_id].held)
+                self._sightings["re-registration that drops allocations"] += dropped
+
+
+def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Failure | None]:
+    """`steps` moves of the world; stops at the first step that is wrong."""
+    world = World(seed)
+    scheduler = new_scheduler()
+    judge = Judge(scheduler, world.memories, sightings)
+    history: History = []
+    for now_ns, command in _commands(world, scheduler, steps):
+        history.append((now_ns, command))
+        problems = _judged_step(scheduler, judge, now_ns, command)
+        if problems:
+            return history, Failure(len(history) - 1, problems, history)
+    return history, None
+
+
+def replay(history: History) -> Failure | None:
+    """Plays recorded commands on a fresh scheduler and judges them the same way."""
+    scheduler = new_scheduler()
+    judge = Judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in PARTITIONS}, Sightings())
+    for step, (now_ns, command) in enumerate(history):
+        problems = _judged_step(scheduler, judge, now_ns, command)
+        if problems:
+            return Failure(step, problems, history[: step + 1])
+    return None
+
+
+def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
+    """Leaves out ever smaller pieces of the history as long as what remains still fails."""
+    piece = len(failure.history) // 2
+    replays = 0
+    while piece and replays < REPLAYS_MAX:
+        start = 0
+        while start < len(failure.history) and replays < REPLAYS_MAX:
+            replays += 1
+            shorter = fails(failure.history[:start] + failure.history[start + piece :])
+            if shorter is None:
+                start += piece
+            else:
+                failure = shorter
+        piece //= 2
+    return _with_fewer_items(failure, fails, REPLAYS_MAX)
+
+
+def _with_fewer_items(failure: Failure, fails: Callable[[History], Failure | None], replays_left: int) -> Failure:
+    """Leaves out single items of what is left as long as it still fails."""
+    at = 0
+    while at < len(failure.history) and replays_left > 0:
+        now_ns, command = failure.history[at]
+        at += 1
+        for smaller in _with_one_item_less(command):
+            replays_left -= 1
+            shorter = fails([*failure.history[: at - 1], (now_ns, smaller), *failure.history[at:]])
+            if shorter is not None:
+                failure, at = shorter, at - 1
+                break
+    return failure
+
+
+def _with_one_item_less(command: Command) -> Iterator[Command]:
+    for field in fields(command):
+        items = getattr(command, field.name)
+        for at in range(len(items) if isinstance(items, list) else 0):
+            smaller = copy(command)
+            setattr(smaller, field.name, items[:at] + items[at + 1 :])
+            yield smaller
+
+
+def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
+    """The world's moves as commands with their time; a sleep rings the alarms on its way."""
+    now_ns = START_NS
+    for _ in range(steps):
+        move = world.next_move()
+        if not isinstance(move, Sleep):
+            yield now_ns, move
+            continue
+        end_ns = now_ns + move.duration_ns
+        while move.rings and (deadline_ns := scheduler.next_deadline_ns()) is not None and deadline_ns <= end_ns:
+            now_ns = max(now_ns, deadline_ns)
+            yield now_ns, RingAlarms()
+        now_ns = end_ns
+
+
+def _judged_step(scheduler: Scheduler, judge: Judge, now_ns: int, command: Command) -> list[str]:
+    try:
+        return judge.after(command, scheduler.step(now_ns, command))
+    except Exception:  # noqa: BLE001 whatever comes out of a step is a finding, told with the seed that found it
+        return [traceback.format_exc()]

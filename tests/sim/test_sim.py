@@ -1,0 +1,35 @@
+"""Ten seeds, every step judged; together they have to reach every situation the simulation is there for."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.sim.__main__ import report
+from tests.sim.sightings import Sightings
+from tests.sim.simulation import Failure, simulate
+
+SEEDS = range(1, 11)
+STEPS = 600
+
+
+@cache
+def outcome(seed: int) -> tuple[Failure | None, Sightings]:
+    """Both tests need it and neither depends on the other having run."""
+    seen = Sightings()
+    _, failure = simulate(seed, STEPS, seen)
+    return failure, seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_goes_wrong(seed: int) -> None:
+    failure, _ = outcome(seed)
+    assert failure is None, report(seed, failure)
+
+
+def test_every_situation_was_reached() -> None:
+    seen = Sightings()
+    for seed in SEEDS:
+        seen.update(outcome(seed)[1])
+    assert seen.missing() == []

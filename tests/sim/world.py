@@ -1,0 +1,296 @@
+"""Makes up what happens next: which command which resource manager sends, or how much time goes by.
+
+The same seed makes up the same history. Identifiers come from small pools, so that repetitions, updates and references
+to what is already gone happen all by themselves; on top of that a share of all fields is outright garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from schedulerd.core.commands import (
+    AllocationRelease,
+    ApplicationRemoval,
+    AskRelease,
+    Command,
+    ConnectResourceManager,
+    DisconnectResourceManager,
+    ExistingAllocation,
+    NewApplication,
+    NewAsk,
+    NodeAction,
+    NodeUpdate,
+    RegisterResourceManager,
+    RunCycle,
+    StopCause,
+    StopResourceManager,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
+from tests.sim.clusters import PARTITIONS, QUEUES, USERS
+from tests.sim.rm_memory import ResourceManagerMemory
+
+T = TypeVar("T")
+
+GARBAGE_SHARE = 0.03
+FAMILIAR_SHARE = 0.85
+"""How often an item refers to something that is there."""
+NODES = tuple(f"node-{number}" for number in range(1, 7))
+APPLICATIONS = tuple(f"app-{number}" for number in range(1, 9))
+_CREATIONS = (NodeAction.CREATE, NodeAction.CREATE, NodeAction.CREATE_DRAIN)
+_CHANGES = (
+    *(action for action in NodeAction if action not in _CREATIONS),
+    NodeAction.UPDATE,
+    NodeAction.UPDATE,
+    NodeAction.DRAIN_TO_SCHEDULABLE,
+)
+KEYS = tuple(f"k{number}" for number in range(1, 7))
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Time goes by."""
+
+    duration_ns: int
+    rings: bool = True
+    """False: the next command is handled before the alarms that are due, as happens when the inbox is long."""
+
+
+Move = Command | Sleep
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._serial = 0
+        self.memories = {rm_id: ResourceManagerMemory(rm_id) for rm_id in PARTITIONS}
+
+    def next_move(self) -> Move:
+        rm = self.memories[self._random.choice(tuple(self.memories))]
+        if rm.state is not ResourceManagerState.RUNNING and self._random.random() < 0.5:
+            return self._come_back(rm)
+        kinds: tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...] = (
+            (24, self._cycle),
+            (18, self._ask),
+            (12, self._release),
+            (9, self._sleep),
+            (8, self._update_nodes),
+            (7, self._submit),
+            (5, self._confirm),
+            (4, self._release_asks),
+            (2, self._remove_applications),
+            (0.6, self._disconnect),
+            (0.2, self._register),
+            (0.1, self._stop),
+        )
+        moves = [move for _, move in kinds]
+        (move,) = self._random.choices(moves, [weight for weight, _ in kinds])
+        return move(rm)
+
+    # The resource manager itself
+
+    def _come_back(self, rm: ResourceManagerMemory) -> Move:
+        if rm.state in (None, ResourceManagerState.STOPPED):
+            return self._register(rm)
+        return ConnectResourceManager(rm.rm_id)
+
+    def _register(self, rm: ResourceManagerMemory) -> Move:
+        return RegisterResourceManager(rm.rm_id, PARTITIONS[rm.rm_id], version="1", policy_group="queues")
+
+    def _disconnect(self, rm: ResourceManagerMemory) -> Move:
+        return DisconnectResourceManager(rm.rm_id)
+
+    def _stop(self, rm: ResourceManagerMemory) -> Move:
+        return StopResourceManager(rm.rm_id, self._random.choice(tuple(StopCause)))
+
+    # Time and cycles
+
+    def _cycle(self, _: ResourceManagerMemory) -> Move:
+        return RunCycle(self._random.choice((1, 2, 5, 50)))
+
+    def _sleep(self, _: ResourceManagerMemory) -> Move:
+        short = (MILLISECOND_NS, SECOND_NS, 10 * SECOND_NS)
+        longest_ns = self._random.choice((*short * 4, MINUTE_NS, 20 * MINUTE_NS))
+        return Sleep(self._random.randrange(longest_ns), rings=self._random.random() < 0.8)
+
+    # Nodes
+
+    def _update_nodes(self, rm: ResourceManagerMemory) -> Move:
+        return UpdateNodes(rm.rm_id, [self._node(rm) for _ in range(self._random.choice((1, 1, 1, 3)))])
+
+    def _node(self, rm: ResourceManagerMemory) -> NodeUpdate:
+        partition = self._partition(rm)
+        node_id = self._or_garbage(self._random.choice(NODES), "")
+        known = (self._plain(partition), node_id) in rm.nodes
+        familiar = self._random.random() < FAMILIAR_SHARE
+        action = self._random.choice(_CHANGES if known == familiar else _CREATIONS)
+        creates = action in _CREATIONS
+        existing = []
+        if creates and self._random.random() < 0.4:
+            existing = [self._existing(rm, partition, node_id) for _ in range(self._random.randint(1, 3))]
+        ready = self._random.choice(("true", "true", "true", "false"))
+        return NodeUpdate(
+            node_id=node_id,
+            action=action,
+            partition=partition,
+            capacity=self._capacity() if creates or self._random.random() < 0.5 else None,
+            occupied=self._size(20) if self._random.random() < 0.2 else None,
+            attributes={"ready": ready} if self._random.random() < 0.3 else {},
+            existing=existing,
+        )
+
+    def _capacity(self) -> Resources:
+        capacity = Resources(memory=self._random.randrange(20, 100), vcore=self._random.randrange(4, 20))
+        if self._random.random() < 0.5:
+            capacity["gpu"] = self._random.randrange(3)
+        return self._or_garbage(capacity, Resources(memory=-5))
+
+    def _existing(self, rm: ResourceManagerMemory, partition: str, node_id: str) -> ExistingAllocation:
+        return ExistingAllocation(
+            application_id=self._application_id(rm, partition),
+            allocation_key=self._random.choice(KEYS),
+            uuid=self._or_garbage(self._new_id("existing"), self._uuid(rm)),
+            resources=self._or_garbage(self._size(30), Resources(memory=-1)),
+            node_id=node_id,
+            priority=self._random.choice((0, 0, 5)),
+        )
+
+    # Applications
+
+    def _submit(self, rm: ResourceManagerMemory) -> Move:
+        new = [self._application(rm) for _ in range(self._random.choice((1, 1, 2)))]
+        return UpdateApplications(rm.rm_id, new=new)
+
+    def _application(self, rm: ResourceManagerMemory) -> NewApplication:
+        partition = self._partition(rm)
+        leaves = QUEUES["gpu" if partition.endswith("gpu") else "default"]
+        return NewApplication(
+            application_id=self._or_garbage(self._random.choice(APPLICATIONS), ""),
+            queue=self._or_garbage(
+                self._random.choice(leaves),
+                self._random.choice(("", "root", "root.batch", "root.nosuch", "other.open")),
+            ),
+            partition=partition,
+            user=self._random.choice(USERS),
+            groups=self._random.choice(((), ("staff",))),
+            tags={"kind": "simulated"},
+        )
+
+    def _remove_applications(self, rm: ResourceManagerMemory) -> Move:
+        partition = self._partition(rm)
+        removal = ApplicationRemoval(self._application_id(rm, partition), partition)
+        return UpdateApplications(rm.rm_id, remove=[removal] * self._random.choice((1, 1, 2)))
+
+    # Asks
+
+    def _ask(self, rm: ResourceManagerMemory) -> Move:
+        return UpdateAllocations(rm.rm_id, asks=[self._new_ask(rm) for _ in range(self._random.randint(1, 4))])
+
+    def _new_ask(self, rm: ResourceManagerMemory) -> NewAsk:
+        partition = self._partition(rm)
+        return NewAsk(
+            application_id=self._application_id(rm, partition),
+            allocation_key=self._or_garbage(self._random.choice(KEYS), ""),
+            resources=self._or_garbage(self._size(40), self._bad_size()),
+            partition=partition,
+            max_allocations=self._or_garbage(
+                self._random.choice((1, 1, 2, 4)), self._random.choice((0, -1, 2**31 - 1))
+            ),
+            priority=self._random.choice((0, 0, 0, 10, -10)),
+            tags={"simulated": "yes"},
+        )
+
+    def _release_asks(self, rm: ResourceManagerMemory) -> Move:
+        partition = self._partition(rm)
+        release = AskRelease(
+            application_id=self._application_id(rm, partition),
+            partition=partition,
+            allocation_key=self._random.choice((*KEYS, "")),
+            termination=self._random.choice((TerminationType.STOPPED_BY_RM,) * 4 + tuple(TerminationType)),
+        )
+        return UpdateAllocations(rm.rm_id, ask_releases=[release] * self._random.choice((1, 1, 2)))
+
+    # Releases
+
+    def _release(self, rm: ResourceManagerMemory) -> Move:
+        releases = [self._release_one(rm) for _ in range(self._random.randint(1, 3))]
+        return UpdateAllocations(rm.rm_id, releases=releases * self._random.choice((1, 1, 1, 2)))
+
+    def _release_one(self, rm: ResourceManagerMemory) -> AllocationRelease:
+        termination = self._or_garbage(TerminationType.STOPPED_BY_RM, self._random.choice(tuple(TerminationType)))
+        allocation = rm.held.get(self._uuid(rm))
+        if allocation is None or self._random.random() < 0.15:
+            key = self._random.choice((*KEYS, ""))
+            uuid = self._random.choice(("", "", "nosuch"))
+            partition = self._partition(rm)
+            return AllocationRelease(self._application_id(rm, partition), partition, uuid, key, termination)
+        return AllocationRelease(
+            application_id=self._or_garbage(allocation.application_id, self._random.choice(APPLICATIONS)),
+            partition=self._or_garbage(allocation.partition, self._partition(rm)),
+            uuid=allocation.uuid,
+            allocation_key=self._random.choice((allocation.allocation_key, "")),
+            termination=termination,
+        )
+
+    def _confirm(self, rm: ResourceManagerMemory) -> Move:
+        """Confirms what the core asked for; now and then with the wrong type, or what it did not ask for."""
+        if not rm.to_confirm:
+            return self._release(rm)
+        asked = rm.to_confirm[self._random.choice(tuple(rm.to_confirm))]
+        termination = self._or_garbage(asked.termination, self._random.choice(tuple(TerminationType)))
+        release = AllocationRelease(
+            asked.application_id, asked.partition, asked.uuid, asked.allocation_key, termination
+        )
+        return UpdateAllocations(rm.rm_id, releases=[release] * self._random.choice((1, 1, 2)))
+
+    # Fields
+
+    def _or_garbage(self, good: T, garbage: T) -> T:
+        return garbage if self._random.random() < GARBAGE_SHARE else good
+
+    def _new_id(self, prefix: str) -> str:
+        self._serial += 1
+        return f"{prefix}-{self._serial}"
+
+    def _application_id(self, rm: ResourceManagerMemory, partition: str) -> str:
+        plain = self._plain(partition)
+        known = [application_id for application_id in APPLICATIONS if (plain, application_id) in rm.applications]
+        familiar = known and self._random.random() < FAMILIAR_SHARE
+        good = self._random.choice(known if familiar else APPLICATIONS)
+        return self._or_garbage(good, self._random.choice(("", "nosuch")))
+
+    def _plain(self, partition: str) -> str:
+        """The name of the queue file for any spelling."""
+        return partition.rpartition("]")[2] or "default"
+
+    def _partition(self, rm: ResourceManagerMemory) -> str:
+        name = self._random.choice([spec.name for spec in PARTITIONS[rm.rm_id]])
+        spelled = self._random.choice((name, f"[{rm.rm_id}]{name}", "" if name == "default" else name))
+        return self._or_garbage(spelled, "nosuch")
+
+    def _uuid(self, rm: ResourceManagerMemory) -> str:
+        return self._random.choice(tuple(rm.held)) if rm.held else ""
+
+    def _size(self, memory_max: int) -> Resources:
+        size = Resources(memory=self._random.randrange(1, memory_max), vcore=self._random.randrange(4))
+        if self._random.random() < 0.15:
+            size["gpu"] = 1
+        return size
+
+    def _bad_size(self) -> Resources:
+        bad: tuple[dict[str, int], ...] = (
+            {},
+            {"memory": 0},
+            {"memory": -1, "vcore": 1},
+            {"memory": 2**62},
+            {"nosuch": 1},
+        )
+        return Resources(self._random.choice(bad))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.config.document import TEXT_BYTES_MAX, VALUES_MAX, read_document
+
+
+def messages(text: str) -> list[str]:
+    return [str(problem) for problem in read_document(text).problems]
+
+
+@pytest.mark.parametrize(
+    "scalar", ["10", "010", "0x10", "1_000", "1e3", "0.5", "true", "yes", "2001-01-01", ".inf", "=", "-1"]
+)
+def test_a_scalar_is_the_text_that_was_written(scalar: str) -> None:
+    assert read_document(f"key: {scalar}").data == {"key": scalar}
+    assert read_document(f'key: "{scalar}"').data == {"key": scalar}
+    assert read_document(f"{scalar}: value").data == {scalar: "value"}
+
+
+@pytest.mark.parametrize("null", ["", "~", "null"])
+def test_null_is_told_apart_from_text(null: str) -> None:
+    assert read_document(f"key: {null}").data == {"key": None}
+    assert read_document(f"key: '{null}'").data == {"key": null}
+
+
+@pytest.mark.parametrize("text", ["", "# a comment\n", "---\n"])
+def test_an_empty_text_has_no_data_and_no_problem(text: str) -> None:
+    document = read_document(text)
+    assert document.data is None
+    assert document.problems == ()
+
+
+def test_every_value_knows_its_line() -> None:
+    document = read_document("a:\n  b: 1\n  c:\n    - x\n    -\n      d: {e: 2}\n")
+    assert document.line(("a",)) == 1
+    assert document.line(("a", "b")) == 2
+    assert document.line(("a", "c", 0)) == 4
+    assert document.line(("a", "c", 1, "d", "e")) == 6
+    assert document.line(("a", "c", 1, "missing", "too")) == 6, "the line of the nearest parent that is there"
+    assert read_document("").line(("a",)) is None
+
+
+def test_a_problem_shows_the_value_that_was_written() -> None:
+    document = read_document("a: [x, {b: 0x1}]")
+    assert document.problem(("a", 1, "b"), "bad").value == "0x1"
+    assert document.problem(("a", 1), "bad").value is None
+    assert document.problem(("a", 7), "bad").value is None
+
+
+def test_aliases_and_merges_are_followed() -> None:
+    document = read_document(
+        "base: &base\n  x: 1\n  y: 1\n"
+        "other: &other {y: 2, z: 2}\n"
+        "one:\n  <<: *base\n  y: 3\n"
+        "many:\n  <<: [*base, *other]\n"
+        "nested: &nested\n  <<: *other\n  w: 4\n"
+        "deep:\n  <<: *nested\n"
+        "same: *base\n"
+    )
+    assert document.problems == ()
+    assert document.data == {
+        "base": {"x": "1", "y": "1"},
+        "other": {"y": "2", "z": "2"},
+        "one": {"y": "3", "x": "1"},
+        "many": {"x": "1", "y": "1", "z": "2"},
+        "nested": {"w": "4", "y": "2", "z": "2"},
+        "deep": {"w": "4", "y": "2", "z": "2"},
+        "same": {"x": "1", "y": "1"},
+    }
+    assert document.line(("one", "y")) == 7
+    assert document.line(("one", "x")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "line 1: a = '1': given twice, in lines 1 and 3; give every key once"),
+        (
+            "a: [1\n",
+            "line 2: not valid YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'",
+        ),
+        ("a: *b\n", "line 1: not valid YAML: found undefined alias 'b'"),
+        ("a: b: c\n", "line 1: not valid YAML: mapping values are not allowed here"),
+        (
+            "a: 1\n---\nb: 1\n",
+            "line 2: not valid YAML: expected a single document in the stream but found another document",
+        ),
+        (
+            "a: !!python/name:os.system x\n",
+            "line 1: a = 'x': the tag tag:yaml.org,2002:python/name:os.system is not known",
+        ),
+        ("a: !mine [1]\n", "line 1: a: the tag !mine is not known here; remove it"),
+        ("a: &a [*a]\n", "line 1: a[0]: the alias is part of what it stands for; write out what is meant"),
+        ("a: &a\n  <<: *a\n", "line 1: a: the alias is part of what it stands for; write out what is meant"),
+        ("a:\n  <<: 1\n", "line 1: a: << must be followed by an alias of a mapping, or a list of such aliases"),
+        ("? [a]\n: 1\n", "line 1: the key in line 1 must be a single name"),
+        ("a: \x00\n", "not valid YAML: "),
+        ("a: \ud800\n", "not valid YAML: "),
+    ],
+)
+def test_what_other_readers_let_pass_is_a_problem(text: str, message: str) -> None:
+    first, *more = messages(text)
+    assert first.startswith(message)
+    assert not more
+
+
+def test_the_first_of_two_equal_keys_is_kept() -> None:
+    assert read_document("a: 1\na: 2\n").data == {"a": "1"}
+
+
+def test_nested_aliases_cannot_grow_without_bound() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    assert messages(bomb) == [
+        f"the aliases make this more than {VALUES_MAX} values; write it without aliases or make it smaller"
+    ]
+
+
+def test_nested_merges_cannot_grow_without_bound() -> None:
+    bomb = "a0: &a0 {x: 1}\n"
+    bomb += "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 12))
+    assert "the aliases make this more than" in messages(bomb)[0]
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000, "- " * 5_000])
+def test_nesting_has_an_end(text: str) -> None:
+    assert messages(text) == ["lists and mappings are nested too deeply"]
+
+
+def test_a_text_has_a_largest_size() -> None:
+    comment = "# " + "ä" * (TEXT_BYTES_MAX // 2 - 2)
+    assert read_document(comment + "\n\n").problems == ()
+    assert messages(comment + "\n\n\n") == [
+        f"the text is larger than {TEXT_BYTES_MAX} bytes, which is the most that is read"
+    ]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedulerd.config import load_queue_file
+from tests.unit.config.build import a_partition, a_text, problems_with
+
+QUEUES = ({"name": "leaf"}, {"name": "Parent", "parent": True}, {"name": "full", "queues": [{"name": "child"}]})
+
+
+def problems(*rules: dict[str, Any]) -> list[tuple[str, str]]:
+    prefix = "partitions[0].placementrules"
+    return [
+        (path.removeprefix(prefix), message) for path, message in problems_with(*QUEUES, placementrules=list(rules))
+    ]
+
+
+def warnings(*rules: dict[str, Any]) -> list[str]:
+    file = load_queue_file(a_text(a_partition(*QUEUES, placementrules=list(rules))))
+    return [f"{problem.path}: {problem.message}" for problem in file.warnings]
+
+
+FIXED_PARENT = {"name": "fixed", "value": "root.parent"}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"name": "provided"},
+        {"name": "User", "create": True},
+        {"name": "tag", "value": "namespace", "create": False},
+        {"name": "fixed", "value": "leaf"},
+        {"name": "fixed", "value": "ROOT.Full.Child"},
+        {"name": "fixed", "value": "root.new.deep", "create": True},
+        {"name": "fixed", "value": "parent.new", "create": True},
+        {"name": "user", "create": True, "parent": FIXED_PARENT},
+        {"name": "user", "create": True, "parent": {"name": "tag", "value": "t", "parent": FIXED_PARENT}},
+        {"name": "fixed", "value": "child", "parent": {"name": "fixed", "value": "full"}},
+        {"name": "fixed", "value": "anything", "parent": {"name": "user"}},
+        {"name": "user", "filter": {"type": "Deny", "users": ["bob", "ann"], "groups": ["^dev-.*$"]}},
+        {"name": "user", "filter": {"type": "", "users": ["system:bob"]}},
+    ],
+)
+def test_rules_that_are_good(rule: dict[str, Any]) -> None:
+    assert warnings(rule) == ["partitions[0].placementrules: read, but not enforced by this version"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "message"),
+    [
+        ({}, "[0].name", "missing; one of fixed, provided, tag, user"),
+        ({"name": "a b"}, "[0].name", "a rule name is letters, digits and _"),
+        ({"name": "tag"}, "[0].value", "missing; a tag rule needs one"),
+        ({"name": "user", "parent": {"name": "fixed"}}, "[0].parent.value", "missing; a fixed rule needs one"),
+        ({"name": "user", "create": "maybe"}, "[0].create", "must be true or false"),
+        ({"name": "user", "filter": {"type": "some"}}, "[0].filter.type", "must be one of allow, deny"),
+        ({"name": "user", "filter": {"users": ["a[("]}}, "[0].filter.users[0]", "neither a name"),
+        ({"name": "user", "filter": {"users": ["1a"]}}, "[0].filter.users[0]", "neither a name"),
+        ({"name": "user", "filter": {"groups": ["a", "b.*"]}}, "[0].filter.groups[1]", "must be the only entry"),
+        ({"name": "fixed", "value": "root"}, "[0].value", '"root" is not a leaf'),
+        ({"name": "fixed", "value": "parent"}, "[0].value", '"Parent" is not a leaf'),
+        ({"name": "fixed", "value": "full"}, "[0].value", '"full" is not a leaf'),
+        ({"name": "fixed", "value": "none"}, "[0].value", 'there is no queue "none" below "root"'),
+        (
+            {"name": "fixed", "value": "leaf.x", "create": True},
+            "[0].value",
+            'queue "x" cannot be created: "leaf" is a leaf',
+        ),
+        ({"name": "user", "parent": {"name": "fixed", "value": "leaf"}}, "[0].parent.value", '"leaf" is a leaf'),
+        ({"name": "fixed", "value": "root.leaf", "parent": {"name": "user"}}, "[0].value", "begins with root"),
+    ],
+)
+def test_rules_that_are_not(rule: dict[str, Any], path: str, message: str) -> None:
+    ((found_path, found_message),) = problems(rule)
+    assert found_path == path
+    assert message in found_message
+
+
+def test_a_rule_nobody_knows_is_a_warning_because_it_only_places_nothing() -> None:
+    assert warnings({"name": "providd"})[1] == (
+        'partitions[0].placementrules[0].name: no such rule, so it places nothing; did you mean "provided"?'
+    )
+
+
+def test_a_queue_without_a_good_name_does_not_make_rules_wrong() -> None:
+    found = problems_with({"name": "a.b"}, placementrules=[{"name": "fixed", "value": "root.a"}])
+    assert [path for path, _ in found] == ["queues[0].name"]

@@ -1,0 +1,317 @@
+"""The queue files in tests/data: each has beside it all that is to be said about it, line by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.config.default_file import default_queue_file_text
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import Acl, ApplicationOrder, NodeOrder, PartitionSpec, QueueSpec
+from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, paths_with
+
+FILES = Path(__file__).parents[2] / "data" / "queue_files"
+EVERYBODY = Acl(everybody=True)
+GI = 2**30
+
+
+def load(name: str) -> QueueFile:
+    return load_queue_file((FILES / "valid" / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def names(directory: str) -> list[str]:
+    found = sorted(file.stem for file in (FILES / directory).glob("*.yaml"))
+    assert found, f"no queue files in {FILES / directory}"
+    return found
+
+
+def said(problems: tuple[object, ...]) -> str:
+    return "".join(f"{problem}\n" for problem in problems)
+
+
+@pytest.mark.parametrize("name", names("valid"))
+def test_a_valid_file_loads_with_its_warnings(name: str) -> None:
+    assert said(load(name).warnings) == (FILES / "valid" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", names("invalid"))
+def test_all_problems_of_an_invalid_file_are_told_at_once(name: str) -> None:
+    with pytest.raises(QueueFileInvalid) as raised:
+        load_queue_file((FILES / "invalid" / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
+    assert said(raised.value.problems) == (FILES / "invalid" / f"{name}.txt").read_text(encoding="utf-8")
+    assert str(raised.value).startswith(f"{name}.yaml: {len(raised.value.problems)} problem")
+    assert len(str(raised.value).splitlines()) == len(raised.value.problems) + 1
+
+
+def test_the_shipped_file_is_valid_and_without_warnings() -> None:
+    file = load_queue_file(default_queue_file_text())
+    assert file.warnings == ()
+    assert [partition.name for partition in file.partitions] == ["default"]
+    root = file.partitions[0].root
+    assert root.submit_acl == EVERYBODY
+    assert sum(queue.guaranteed["vcore"] for queue in root.children) <= 200 * 16_000, "fits the demo's 200 nodes"
+
+
+def test_a_partition_without_extras() -> None:
+    assert load("minimal").partitions == (
+        PartitionSpec(name="default", root=QueueSpec(name="root", parent=True, submit_acl=EVERYBODY)),
+    )
+
+
+def test_root_is_put_above_queues_that_have_none() -> None:
+    (partition,) = load("no_root").partitions
+    assert partition.name == "default"
+    assert partition.root == QueueSpec(
+        name="root",
+        parent=True,
+        children=(
+            QueueSpec(name="production", submit_acl=EVERYBODY),
+            QueueSpec(
+                name="staging", submit_acl=Acl(users=frozenset({"alice", "bob"}), groups=frozenset({"developers"}))
+            ),
+        ),
+    )
+
+
+def test_a_root_that_is_not_alone_gets_a_root_above() -> None:
+    root = load("root_below_root").partitions[0].root
+    assert [child.name for child in root.children] == ["root", "other"]
+
+
+def test_units() -> None:
+    decimal, binary, text = load("units").partitions[0].root.children
+    assert decimal.max == Limits({"memory": 64 * 10**9, "vcore": 4000, "ephemeral-storage": 10 * 10**12, "pods": 110})
+    assert binary.guaranteed == Resources({"memory": 512 * 2**20, "vcore": 250})
+    assert binary.max == Limits({"memory": 2**60, "vcore": 1_000_000, "nvidia.com/gpu": 8, "hugepages-2Mi": 0})
+    assert text.max == Limits({"memory": 10, "vcore": 1500})
+
+
+def test_a_missing_amount_is_unlimited_and_a_zero_is_none() -> None:
+    spec = load_queue(resources={"max": {"gpu": 0}})
+    assert dict(spec.max) == {"gpu": 0}
+    assert spec.guaranteed.is_zero()
+
+
+def queues_by_path(queue: QueueSpec, above: str = "") -> dict[str, QueueSpec]:
+    path = f"{above}{queue.name}"
+    found = {path: queue}
+    for child in queue.children:
+        found |= queues_by_path(child, f"{path}.")
+    return found
+
+
+def test_quotas_and_inherited_order_at_every_level() -> None:
+    queues = queues_by_path(load("deep_tree").partitions[0].root)
+    assert list(queues) == [
+        "root",
+        "root.company",
+        "root.company.research",
+        "root.company.research.vision",
+        "root.company.research.vision.nightly",
+        "root.company.research.vision.adhoc",
+        "root.company.research.speech",
+        "root.company.finance",
+    ]
+    order = {path.rpartition(".")[2]: spec.application_order.value for path, spec in queues.items()}
+    assert order == {
+        "root": "fair",
+        "company": "fair",
+        "research": "fifo",
+        "vision": "fifo",
+        "nightly": "fair",
+        "adhoc": "fifo",
+        "speech": "fifo",
+        "finance": "fair",
+    }
+    assert queues["root.company"].max == Limits({"memory": 200 * GI, "vcore": 200_000})
+    assert queues["root.company.research.speech"].guaranteed == Resources({"memory": 20 * GI, "vcore": 60_000})
+    assert [path for path, spec in queues.items() if spec.is_leaf] == [
+        "root.company.research.vision.nightly",
+        "root.company.research.speech",
+        "root.company.finance",
+    ]
+    assert queues["root"].admin_acl == Acl(users=frozenset({"admin"}), groups=frozenset({"ops"}))
+    assert queues["root.company"].submit_acl == Acl()
+
+
+def test_partitions_with_their_policies() -> None:
+    default, gpu = load("two_partitions").partitions
+    assert (default.name, default.preemption_enabled, default.node_order) == ("default", False, NodeOrder.BINPACKING)
+    assert default.node_weights == {"memory": 1.0, "vcore": 1.0}
+    assert (gpu.name, gpu.preemption_enabled, gpu.node_order) == ("gpu-nodes", True, NodeOrder.FAIR)
+    assert gpu.node_weights == {"vcore": 0.5, "nvidia.com/gpu": 4.0, "memory": 0.0}
+    assert gpu.root.submit_acl.allows("svc$", ())
+    assert gpu.root.submit_acl.allows("u#1/x@corp.example.com", ())
+    assert gpu.root.submit_acl.allows("somebody", ("oidc:/groups/admins",))
+    assert not gpu.root.submit_acl.allows("somebody", ("guests",))
+
+
+def test_keys_without_a_value_are_not_there() -> None:
+    (partition,) = load("empty_values").partitions
+    assert partition == PartitionSpec(
+        name="default", root=QueueSpec(name="root", parent=True, children=(QueueSpec(name="a"),))
+    )
+
+
+def test_merged_keys() -> None:
+    red, green, blue = load("aliases").partitions[0].root.children
+    assert (red.name, green.name, blue.name) == ("red", "green", "blue")
+    assert red.max == green.max == blue.max == Limits({"memory": 10 * GI, "vcore": 10_000})
+    assert green.submit_acl == red.submit_acl == Acl(users=frozenset({"red"}))
+    assert blue.guaranteed == Resources({"memory": GI})
+
+
+@pytest.mark.parametrize("text", ["", "partitions:\n", "partitions: []\n", "{}"])
+def test_an_empty_file_has_no_partitions(text: str) -> None:
+    file = load_queue_file(text)
+    assert file.partitions == ()
+    assert said(file.warnings).endswith("there are no partitions, so nothing can be scheduled\n")
+
+
+@pytest.mark.parametrize(
+    ("written", "order"),
+    [
+        ("fifo", ApplicationOrder.FIFO),
+        ("fair", ApplicationOrder.FAIR),
+        ("Fair", ApplicationOrder.FAIR),
+        ("stateaware", ApplicationOrder.FIFO),
+    ],
+)
+def test_application_order(written: str, order: ApplicationOrder) -> None:
+    assert load_queue(properties={"application.sort.policy": written}).application_order is order
+    assert load_queue().application_order is ApplicationOrder.FIFO
+
+
+def test_parent_is_what_was_written_and_root_is_always_one() -> None:
+    assert load_queue(parent=True).parent
+    assert not load_queue(parent=False).parent
+    assert load_partition().root.parent
+
+
+def test_values_from_the_caller_of_another_language_are_texts_too() -> None:
+    """JSON numbers and flags arrive as YAML scalars, so they are read like texts."""
+    text = json.dumps({"partitions": [a_partition({"name": 7, "parent": True, "resources": {"max": {"memory": 10}}})]})
+    (queue,) = load_queue_file(text).partitions[0].root.children
+    assert (queue.name, queue.parent, dict(queue.max)) == ("7", True, {"memory": 10})
+
+
+@pytest.mark.parametrize("name", ["", "default", "DEFAULT", "Default"])
+def test_default_partition_names(name: str) -> None:
+    assert load_queue_file(a_text({**a_partition(), "name": name})).partitions[0].name == "default"
+
+
+def test_the_checksum_does_not_change_when_it_is_written_into_the_file() -> None:
+    def text(checksum: str) -> str:
+        return f"checksum: {checksum}\npartitions:\n  - queues:\n      - name: root\n"
+
+    stale = load_queue_file(text("0" * 64))
+    assert [warning.path for warning in stale.warnings] == ["checksum"]
+    stated = load_queue_file(text(stale.checksum))
+    assert stated.checksum == stale.checksum
+    assert stated.warnings == ()
+    assert load_queue_file(text(stale.checksum.lower())).warnings == ()
+    assert load_queue_file(text(stale.checksum) + "# changed\n").checksum != stale.checksum
+
+
+def test_mistakes_of_every_kind_are_told_at_once() -> None:
+    assert paths_with(
+        {"name": "a.b"},
+        {"name": "c", "colour": "red", "resources": {"guaranteed": {"memory": 2}, "max": {"memory": 1}}},
+        {"name": "C", "properties": {"priority.offset": "high"}},
+    ) == [
+        "queues[0].name",
+        "queues[1].colour",
+        "queues[2].name",
+        "queues[2].properties.priority.offset",
+        "queues[1].resources.guaranteed.memory",
+    ]
+
+
+WORDS = """
+    partitions name queues parent resources guaranteed max memory vcore submitacl adminacl properties childtemplate
+    application.sort.policy limits limit users groups maxapplications maxresources placementrules value create filter
+    type nodesortpolicy resourceweights preemption enabled usergroupresolver checksum unknown
+"""
+KEYS = st.sampled_from(WORDS.split())
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 12)
+    | st.sampled_from(
+        [
+            "root",
+            "a",
+            "A",
+            "default",
+            "*",
+            "bob",
+            "a b c",
+            "10Gi",
+            "fair",
+            "fixed",
+            "user",
+            "root.a",
+            "",
+            "1.5",
+            "ä",
+            "x" * 70,
+        ]
+    )
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=30
+)
+QUEUES = st.recursive(
+    st.fixed_dictionaries({"name": SCALARS}, optional={"resources": VALUES, "limits": VALUES, "submitacl": SCALARS}),
+    lambda inner: st.fixed_dictionaries(
+        {"queues": st.lists(inner, max_size=3) | VALUES},
+        optional={"name": SCALARS, "maxapplications": SCALARS, "properties": VALUES, "childtemplate": VALUES},
+    ),
+    max_leaves=6,
+)
+FILES_OF_ANY_KIND = VALUES | st.fixed_dictionaries(
+    {
+        "partitions": st.lists(
+            st.fixed_dictionaries(
+                {"queues": st.lists(QUEUES, max_size=2)},
+                optional={"name": SCALARS, "placementrules": VALUES, "limits": VALUES, "nodesortpolicy": VALUES},
+            ),
+            max_size=2,
+        )
+    }
+)
+
+
+def read(text: str) -> QueueFile | QueueFileInvalid:
+    try:
+        return load_queue_file(text)
+    except QueueFileInvalid as error:
+        return error
+
+
+@given(FILES_OF_ANY_KIND)
+def test_whatever_is_written_is_read_or_explained(data: Any) -> None:
+    """No input makes anything but a queue file or a list of problems, each with a place and a sentence."""
+    result = read(json.dumps(data))
+    event(type(result).__name__)
+    if isinstance(result, QueueFile):
+        for partition in result.partitions:
+            for path, queue in queues_by_path(partition.root).items():
+                assert path == path.lower()
+                assert all(amount >= 0 for amount in (*queue.guaranteed.values(), *queue.max.values()))
+        return
+    assert result.problems
+    assert all(problem.line == 1 and problem.message and "\n" not in str(problem) for problem in result.problems)
+    assert len({(problem.path, problem.message) for problem in result.problems}) == len(result.problems)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_explained(text: str) -> None:
+    result = read(text)
+    assert isinstance(result, QueueFile) or result.problems

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schedulerd.config import Settings, SettingsInvalid, load_settings, split_address
+from schedulerd.core.specs import Timeouts
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.yaml"
+
+
+def problems(
+    flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None, file: Path | None = None
+) -> list[str]:
+    with pytest.raises(SettingsInvalid) as raised:
+        load_settings(flags or {}, environ or {}, file)
+    assert str(raised.value).splitlines()[1:] == [f"  {problem}" for problem in raised.value.problems]
+    return [str(problem) for problem in raised.value.problems]
+
+
+def test_defaults() -> None:
+    settings = load_settings({}, {})
+    assert settings == Settings()
+    assert settings.config is None
+    assert (settings.grpc_bind, settings.http_bind) == ("0.0.0.0:3333", "0.0.0.0:9080")
+    assert settings.timeouts() == Timeouts(), "the defaults are the core's own"
+
+
+def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(file: Path) -> None:
+    file.write_text("inbox_max: 10\ncycle_placements_max: 10\nretention_days: 10\n")
+    settings = load_settings(
+        {"inbox_max": 30, "log_level": None, "log_format": ""},
+        {
+            "SCHEDULERD_INBOX_MAX": "20",
+            "SCHEDULERD_CYCLE_PLACEMENTS_MAX": "20",
+            "SCHEDULERD_LOG_LEVEL": "",
+            "INBOX_MAX": "7",
+        },
+        file,
+    )
+    assert (settings.inbox_max, settings.cycle_placements_max, settings.retention_days) == (30, 20, 10)
+    assert settings.drain_timeout_s == Settings().drain_timeout_s
+    assert (settings.log_level, settings.log_format) == ("info", "json"), "empty is not given"
+
+
+def test_texts_of_every_type(file: Path) -> None:
+    file.write_text("grpc_reflection: false\nretention_days: 0.5\nlog_level: WARNING\ninbox_max:\n")
+    settings = load_settings({}, {"SCHEDULERD_RECONNECT_TIMEOUT_S": "0.25", "SCHEDULERD_CONFIG": str(file)}, file)
+    assert settings.grpc_reflection is False
+    assert settings.log_level == "warning"
+    assert settings.config == file
+    timeouts = settings.timeouts()
+    assert (timeouts.retention_ns, timeouts.reconnect_ns) == (43_200 * 10**9, 250_000_000)
+
+
+def test_timeouts_come_from_their_settings() -> None:
+    settings = load_settings(
+        {"completing_timeout_s": 1, "starting_timeout_s": 2, "reconnect_timeout_s": 3, "early_message_timeout_s": 0}, {}
+    )
+    assert settings.timeouts() == Timeouts(
+        completing_ns=10**9, starting_ns=2 * 10**9, reconnect_ns=3 * 10**9, early_message_ns=0
+    )
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        Settings().inbox_max = 1  # type: ignore[misc]
+
+
+def test_every_problem_is_told_with_the_place_to_correct_it(file: Path) -> None:
+    file.write_text("log_level: loud\nretention: 5\nretention_days: .nan\n")
+    assert sorted(problems({"http_bind": "9080"}, {"SCHEDULERD_INBOX_MAX": "0"}, file)) == [
+        "--http-bind = '9080': must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, "
+        "with a port up to 65535 (0 for any free)",
+        "SCHEDULERD_INBOX_MAX = '0': must be greater than or equal to 1",
+        "line 1: log_level = 'loud': must be 'debug', 'info', 'warning' or 'error'",
+        "line 2: retention = '5': unknown setting; did you mean \"retention_days\"?",
+        "line 3: retention_days = '.nan': must be a valid number, unable to parse string as a number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("log_format", "xml", "must be 'json' or 'console'"),
+        ("grpc_reflection", "perhaps", "must be a valid boolean"),
+        ("cycle_placements_max", "0", "must be greater than or equal to 1"),
+        ("cycle_placements_max", "1.5", "must be a valid integer"),
+        ("outbox_max_bytes", "-1", "must be greater than or equal to 65536"),
+        ("inbox_max", "x", "must be a valid integer"),
+        ("max_message_bytes", "1", "must be greater than or equal to 65536"),
+        ("max_message_bytes", str(2**31), "must be less than or equal to 2147483647"),
+        ("reconnect_timeout_s", "0", "must be greater than 0"),
+        ("completing_timeout_s", "inf", "must be a finite number"),
+        ("starting_timeout_s", "1e12", "must be less than or equal to 1000000000"),
+        ("retention_days", "-1", "must be greater than 0"),
+        ("early_message_timeout_s", "-1", "must be greater than or equal to 0"),
+        ("drain_timeout_s", "0", "must be greater than 0"),
+        ("config", "/does/not/exist.yaml", "must be an existing path to a file"),
+        ("tls_cert_file", "/does/not/exist.pem", "must be an existing path to a file"),
+        ("policy_groups_dir", "/does/not/exist", "must be an existing path to a directory"),
+        ("colour", "red", "unknown setting; known are completing_timeout_s, config"),
+    ],
+)
+def test_values_that_are_not_good(name: str, value: str, message: str) -> None:
+    (problem,) = problems({name: value})
+    assert problem.startswith(f"--{name.replace('_', '-')} = '{value}': {message}")
+
+
+def test_tls_needs_both_files(file: Path) -> None:
+    file.write_text("# stands for a PEM file\n")
+    both = {"tls_cert_file": file, "tls_key_file": file}
+    for name in both:
+        assert problems({name: file}) == ["tls_cert_file and tls_key_file must be set together"]
+    assert problems({"tls_client_ca_file": file}) == ["tls_client_ca_file needs tls_cert_file and tls_key_file too"]
+    assert load_settings({**both, "tls_client_ca_file": file}, {}).tls_client_ca_file == file
+
+
+def test_a_misspelt_variable_is_a_problem() -> None:
+    assert problems(environ={"SCHEDULERD_GRPC_BND": "x"}) == [
+        "SCHEDULERD_GRPC_BND = 'x': unknown setting; did you mean \"grpc_bind\"?"
+    ]
+
+
+def test_variables_that_kubernetes_makes_for_a_service_are_not_ours() -> None:
+    made = [
+        "SCHEDULERD_SERVICE_HOST",
+        "SCHEDULERD_SERVICE_PORT",
+        "SCHEDULERD_SERVICE_PORT_GRPC_BIND",
+        "SCHEDULERD_PORT",
+        "SCHEDULERD_PORT_3333_TCP",
+        "SCHEDULERD_PORT_3333_TCP_ADDR",
+        "SCHEDULERD_HTTP_SERVICE_HOST",
+        "SCHEDULERD_HTTP_PORT_9080_TCP_PROTO",
+        "SCHEDULERD_SETTINGS",
+        "SCHEDULERD_UNRELATED",
+    ]
+    assert load_settings({}, dict.fromkeys(made, "tcp://10.0.0.1:3333")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("- a\n", "line 1: a settings file is a mapping of names to values"),
+        ("just text\n", "line 1: text = 'just text': a settings file is a mapping of names to values"),
+        ("inbox_max: 1\ninbox_max: 2\n", "line 1: inbox_max = '1': given twice, in lines 1 and 2"),
+        ("inbox_max: [\n", "line 2: not valid YAML"),
+        ("inbox_max: [1]\n", "line 1: inbox_max: must be a valid integer"),
+    ],
+)
+def test_settings_files_that_are_not_good(file: Path, text: str, start: str) -> None:
+    file.write_text(text)
+    (problem,) = problems(file=file)
+    assert problem.startswith(start)
+
+
+def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (problem,) = problems(file=tmp_path / "none.yaml")
+    assert problem.startswith(f"--settings = '{tmp_path / 'none.yaml'}': cannot be read: ")
+    (tmp_path / "latin.yaml").write_bytes(b"config: \xff\n")
+    (problem,) = problems(file=tmp_path / "latin.yaml")
+    assert "cannot be read" in problem
+
+
+def test_an_empty_settings_file_sets_nothing(file: Path) -> None:
+    file.write_text("# nothing yet\n")
+    assert load_settings({}, {}, file) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("0.0.0.0:3333", ("0.0.0.0", 3333)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::]:65535", ("::", 65535)),
+        ("[fe80::1%eth0]:1", None),
+        ("[::1]:9080", ("::1", 9080)),
+        ("schedulerd.batch.svc:1", ("schedulerd.batch.svc", 1)),
+        ("3333", None),
+        (":3333", None),
+        ("host:", None),
+        ("host:65536", None),
+        ("host:-1", None),
+        ("::1:3333", None),
+        ("a host:1", None),
+    ],
+)
+def test_addresses(address: str, parts: tuple[str, int] | None) -> None:
+    if parts is None:
+        with pytest.raises(ValueError, match="must be HOST:PORT"):
+            split_address(address)
+    else:
+        assert split_address(address) == parts
+
+
+@given(st.dictionaries(st.sampled_from(sorted(Settings.model_fields)), st.text(max_size=8), max_size=4))
+def test_any_values_are_taken_or_explained(values: dict[str, str]) -> None:
+    environ = {f"SCHEDULERD_{name.upper()}": value for name, value in values.items()}
+    try:
+        load_settings({}, environ)
+    except SettingsInvalid as error:
+        for problem in error.problems:
+            assert problem.message
+            assert problem.path in environ or problem.path == ""
+
+
+def test_every_setting_has_a_help_text() -> None:
+    for name, setting in Settings.model_fields.items():
+        assert setting.description, name
+        assert setting.description.endswith("."), name

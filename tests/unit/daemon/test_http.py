@@ -1,0 +1,221 @@
+"""Each route answers what an operator, a probe or Prometheus expects of it, wrong requests included."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.views import NodeView
+from schedulerd.daemon.http import BODY_BYTES_MAX, HttpServer, Sources, build_app
+from schedulerd.daemon.logs import LogLevel
+
+
+@dataclass
+class Daemon:
+    """What the rest of the daemon says when it is asked."""
+
+    loop_age_seconds: float = 0.25
+    not_ready_because: str = ""
+    debug_state: object = field(default_factory=dict)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def sources(self) -> Sources:
+        return Sources(
+            registry=self.registry,
+            log_level=LogLevel(),
+            loop_age_seconds=lambda: self.loop_age_seconds,
+            not_ready_because=lambda: self.not_ready_because,
+            debug_state=lambda: self.debug_state,
+            loop_age_seconds_max=5.0,
+        )
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def answer() -> httpx.Response:
+            transport = httpx.ASGITransport(build_app(self.sources()), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(answer())
+
+
+@pytest.fixture
+def daemon() -> Daemon:
+    return Daemon()
+
+
+@pytest.fixture
+def root_level() -> Iterator[None]:
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/ws/v1/metrics"])
+def test_metrics_as_text(daemon: Daemon, path: str) -> None:
+    Counter("schedulerd_tests", "Tests.", registry=daemon.registry).inc(3)
+    response = daemon.request("GET", path)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    values = {s.name: s.value for family in text_string_to_metric_families(response.text) for s in family.samples}
+    assert values["schedulerd_tests_total"] == 3
+
+
+def test_metrics_as_openmetrics_for_who_asks_for_it(daemon: Daemon) -> None:
+    Counter("schedulerd_tests", "Tests.", registry=daemon.registry).inc(3)
+    accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
+    response = daemon.request("GET", "/metrics", headers={"accept": accept})
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    (family,) = parse_openmetrics(response.text)  # type: ignore[no-untyped-call]
+    assert (family.name, family.samples[0].value) == ("schedulerd_tests", 3)
+
+
+def test_livez_tells_how_long_ago_the_loop_ticked(daemon: Daemon) -> None:
+    response = daemon.request("GET", "/livez")
+    assert (response.status_code, response.json()) == (200, {"status": "ok", "loop_age_seconds": 0.25})
+    daemon.loop_age_seconds = 5.5
+    response = daemon.request("GET", "/livez")
+    assert (response.status_code, response.json()) == (503, {"status": "late", "loop_age_seconds": 5.5})
+
+
+def test_readyz_says_why_not(daemon: Daemon) -> None:
+    daemon.not_ready_because = "draining: the daemon was told to stop"
+    response = daemon.request("GET", "/readyz")
+    assert response.status_code == 503
+    assert response.json() == {"status": "not ready", "reason": "draining: the daemon was told to stop"}
+    daemon.not_ready_because = ""
+    response = daemon.request("GET", "/readyz")
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+@pytest.mark.usefixtures("root_level")
+def test_the_log_level_can_be_read_and_changed(daemon: Daemon) -> None:
+    response = daemon.request("PUT", "/loglevel", json={"level": "debug"})
+    assert response.status_code == 200
+    assert logging.getLogger().level == logging.DEBUG
+    response = daemon.request("GET", "/loglevel")
+    assert response.json() == {"level": "debug", "allowed": ["debug", "info", "warning", "error"]}
+
+
+@pytest.mark.usefixtures("root_level")
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b'{"level": "loud"}', "'debug', 'info', 'warning' or 'error' (got 'loud')"),
+        (b'{"level": 3}', "(got 3)"),
+        (b"{}", "level: Field required"),
+        (b'{"level": "info", "logger": "grpc"}', "logger: Extra inputs are not permitted (got 'grpc')"),
+        (b'["info"]', "object"),
+        (b"info", "Invalid JSON"),
+        (b"", "Invalid JSON"),
+    ],
+)
+def test_a_wrong_log_level_is_refused_with_what_would_be_right(daemon: Daemon, body: bytes, complaint: str) -> None:
+    logging.getLogger().setLevel(logging.WARNING)
+    response = daemon.request("PUT", "/loglevel", content=body)
+    assert response.status_code == 400
+    assert complaint in response.json()["description"]
+    assert '{"level": "info"}' in response.json()["description"]
+    assert logging.getLogger().level == logging.WARNING
+
+
+def test_a_body_without_end_is_cut_off(daemon: Daemon) -> None:
+    response = daemon.request("PUT", "/loglevel", content=b" " * (BODY_BYTES_MAX + 1))
+    assert response.status_code == 413
+    assert str(BODY_BYTES_MAX) in response.json()["description"]
+
+
+def test_the_state_as_json(daemon: Daemon) -> None:
+    amounts = {"vcore": 10}
+    node = NodeView("n1", NodeState.DRAINING, False, True, {"zone": "a"}, amounts, {}, {}, amounts, [])
+    daemon.debug_state = {"nodes": [node], "violations": []}
+    response = daemon.request("GET", "/debug/state")
+    assert response.headers["content-type"] == "application/json"
+    shown = json.loads(response.text)
+    assert shown["violations"] == []
+    assert shown["nodes"][0]["state"] == "draining"
+    assert shown["nodes"][0]["capacity"] == {"vcore": 10}
+
+
+def test_an_unknown_path_is_told_what_there_is(daemon: Daemon) -> None:
+    response = daemon.request("GET", "/metric")
+    assert response.status_code == 404
+    body = response.json()
+    assert (body["status_code"], body["message"]) == (404, "Not Found")
+    assert body["description"].startswith("there is no /metric; there are /metrics, /ws/v1/metrics, /livez")
+
+
+def test_a_wrong_method_is_told_the_right_ones(daemon: Daemon) -> None:
+    response = daemon.request("POST", "/livez")
+    assert response.status_code == 405
+    assert "GET" in response.headers["allow"]
+    assert "not POST" in response.json()["description"]
+    assert "GET" in response.json()["description"]
+
+
+def test_a_fault_of_ours_is_json_as_well_and_tells_no_secrets(daemon: Daemon) -> None:
+    daemon.debug_state = {"oops": object()}
+    response = daemon.request("GET", "/debug/state")
+    assert response.status_code == 500
+    assert response.json()["description"] == "TypeError while answering /debug/state; see the log"
+
+
+def with_server(daemon: Daemon, use: Callable[[HttpServer], Awaitable[None]]) -> None:
+    """Runs `use` beside a server on a free port, then stops the server and waits for it to end."""
+
+    async def run() -> None:
+        server = HttpServer.bind(build_app(daemon.sources()), "127.0.0.1", 0)
+        serving = asyncio.create_task(server.serve())
+        try:
+            await use(server)
+        finally:
+            server.stop()
+            await asyncio.wait_for(serving, 10)
+
+    asyncio.run(run())
+
+
+def test_the_server_answers_on_a_real_port_and_leaves_signals_alone(daemon: Daemon) -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+
+    async def use(server: HttpServer) -> None:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=10, trust_env=False) as client:
+            response = await client.get("/livez")
+        assert response.status_code == 200
+        assert "server" not in response.headers
+        assert signal.getsignal(signal.SIGTERM) == handler
+
+    with_server(daemon, use)
+
+
+def test_a_client_that_keeps_its_connection_does_not_keep_the_server(daemon: Daemon) -> None:
+    async def run() -> None:
+        server = HttpServer.bind(build_app(daemon.sources()), "127.0.0.1", 0)
+        serving = asyncio.create_task(server.serve())
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=10, trust_env=False) as client:
+            assert (await client.get("/livez")).status_code == 200
+            server.stop()
+            await asyncio.wait_for(serving, 10)
+            with pytest.raises(httpx.TransportError):
+                await client.get("/livez")
+
+    asyncio.run(run())
+
+
+def test_a_port_that_is_taken_is_said_with_its_address(daemon: Daemon) -> None:
+    async def use(server: HttpServer) -> None:
+        with pytest.raises(OSError, match=f"cannot listen for HTTP on 127.0.0.1:{server.port}: Address already in use"):
+            HttpServer.bind(build_app(daemon.sources()), "127.0.0.1", server.port)
+
+    with_server(daemon, use)

@@ -1,0 +1,97 @@
+"""Facts for tests, with everything filled in that the test at hand does not care about."""
+
+from __future__ import annotations
+
+from schedulerd.core import facts
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.resources import Resources
+
+RM, PARTITION, QUEUE, APPLICATION = "rm-1", "default", "root.a.b", "app-1"
+
+
+def resource_manager(state: ResourceManagerState, rm_id: str = RM) -> facts.ResourceManagerChanged:
+    return facts.ResourceManagerChanged(rm_id, state, "test")
+
+
+def node(
+    node_id: str,
+    old: NodeState | None,
+    new: NodeState,
+    capacity: dict[str, int] | None = None,
+    occupied: dict[str, int] | None = None,
+    rm_id: str = RM,
+) -> facts.NodeChanged:
+    return facts.NodeChanged(
+        rm_id, PARTITION, node_id, old, new, Resources(capacity or {}), Resources(occupied or {}), "test"
+    )
+
+
+def application(
+    old: ApplicationState | None, new: ApplicationState, application_id: str = APPLICATION, queue: str = QUEUE
+) -> facts.ApplicationChanged:
+    return facts.ApplicationChanged(RM, PARTITION, queue, application_id, old, new, "test", 0)
+
+
+def forgotten(
+    state: ApplicationState, application_id: str = APPLICATION, queue: str = QUEUE
+) -> facts.ApplicationForgotten:
+    return facts.ApplicationForgotten(RM, PARTITION, queue, application_id, state)
+
+
+def ask(count: int = 1, queue: str = QUEUE, rm_id: str = RM, **resources: int) -> facts.AskAdded:
+    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", Resources(resources), count)
+
+
+def withdrawn(cause: facts.WithdrawCause, count: int = 1, **resources: int) -> facts.AskWithdrawn:
+    return facts.AskWithdrawn(RM, PARTITION, QUEUE, APPLICATION, "key-1", Resources(resources), count, cause, None, "")
+
+
+def allocated(
+    uuid: str = "uuid-1", *, recovered: bool = False, asked_at_ns: int = 0, queue: str = QUEUE, **resources: int
+) -> facts.Allocated:
+    return facts.Allocated(
+        rm_id=RM,
+        partition=PARTITION,
+        queue=queue,
+        application_id=APPLICATION,
+        allocation_key="key-1",
+        uuid=uuid,
+        node_id="node-1",
+        resources=Resources(resources),
+        priority=0,
+        tags={},
+        task_group="",
+        placeholder=False,
+        recovered=recovered,
+        asked_at_ns=asked_at_ns,
+    )
+
+
+def release_requested(termination: TerminationType) -> facts.ReleaseRequested:
+    return facts.ReleaseRequested(
+        RM, PARTITION, QUEUE, APPLICATION, "key-1", "uuid-1", "node-1", termination, "message"
+    )
+
+
+def released(
+    termination: TerminationType = TerminationType.STOPPED_BY_RM, queue: str = QUEUE, **resources: int
+) -> facts.Released:
+    return facts.Released(
+        rm_id=RM,
+        partition=PARTITION,
+        queue=queue,
+        application_id=APPLICATION,
+        allocation_key="key-1",
+        uuid="uuid-1",
+        node_id="node-1",
+        resources=Resources(resources),
+        placeholder=False,
+        termination=termination,
+        confirm=True,
+        message="",
+    )
+
+
+def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:
+    return facts.AskRejected(rm_id, PARTITION, APPLICATION, "key-1", code, "because of a test")

@@ -1,0 +1,138 @@
+"""Facts become the log lines an operator wants, and not more than he can read."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+import structlog
+
+from schedulerd.core import facts
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import RejectCode
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.daemon import logs
+from schedulerd.observe import log_events
+from schedulerd.observe.log_events import FactLog
+from tests.unit.observe.build import (
+    allocated,
+    application,
+    ask,
+    ask_rejected,
+    node,
+    release_requested,
+    resource_manager,
+)
+
+SECOND_NS = 10**9
+
+
+class Written:
+    """What the process logs, as the parsed lines of its stream."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+        self.level = logs.configure("info", "json", self.stream)
+        self.log = FactLog()
+
+    def lines(self) -> list[dict[str, Any]]:
+        text = self.stream.getvalue()
+        self.stream.seek(0)
+        self.stream.truncate()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def written() -> Iterator[Written]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield Written()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+def test_every_kind_of_fact_has_a_line() -> None:
+    assert set(log_events._ALL) == set(get_args(facts.Fact))
+
+
+def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
+    written.log.observe([application(ApplicationState.NEW, ApplicationState.ACCEPTED)], 0)
+    (line,) = written.lines()
+    assert (line["level"], line["logger"], line["event"]) == (
+        *("info", "core.scheduler.application", "application changed"),
+    )
+    assert (line["application_id"], line["queue"], line["old_state"], line["state"], line["cause"]) == (
+        *("app-1", "root.a.b", "New", "Accepted", "test"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fact", "level"),
+    [
+        (resource_manager(ResourceManagerState.RUNNING), "info"),
+        (resource_manager(ResourceManagerState.PAUSED), "warning"),
+        (resource_manager(ResourceManagerState.STOPPED), "warning"),
+        (node("n1", None, NodeState.SCHEDULABLE, {"vcore": 10}), "info"),
+        (node("n1", NodeState.SCHEDULABLE, NodeState.REMOVED), "info"),
+        (ask_rejected(RejectCode.INVALID_RESOURCES), "warning"),
+        (facts.ReleaseIgnored("rm-1", "default", "app-1", "", "", "no such allocation"), "info"),
+        (node("n1", NodeState.SCHEDULABLE, NodeState.SCHEDULABLE, {"vcore": 11}), "debug"),
+        (allocated(vcore=10), "debug"),
+        (ask(vcore=10), "debug"),
+        (facts.CycleRan(1, 0, False), "debug"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_each_at_its_level(written: Written, fact: facts.Fact, level: str) -> None:
+    written.log.observe([fact], 0)
+    assert [line["level"] for line in written.lines()] == ([] if level == "debug" else [level])
+    written.level.set("debug")
+    written.log.observe([fact], 0)
+    assert [line["level"] for line in written.lines()] == [level]
+
+
+def test_a_termination_is_written_by_name_and_resources_as_an_object(written: Written) -> None:
+    written.level.set("debug")
+    written.log.observe([release_requested(TerminationType.TIMEOUT), allocated(vcore=10)], 0)
+    requested, placed = written.lines()
+    assert requested["termination"] == "timeout"
+    assert placed["resources"] == {"vcore": 10}
+
+
+def test_a_rejection_carries_its_reason(written: Written) -> None:
+    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], 0)
+    (line,) = written.lines()
+    assert (line["code"], line["reason"]) == ("empty_id", "because of a test")
+
+
+def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Written) -> None:
+    flood = [ask_rejected(RejectCode.EMPTY_ID)] * 1000 + [ask_rejected(RejectCode.EMPTY_ID, rm_id="rm-2")]
+    written.log.observe(flood, SECOND_NS)
+    by_rm = [line["rm_id"] for line in written.lines()]
+    assert (by_rm.count("rm-1"), by_rm.count("rm-2")) == (log_events.COMPLAINTS_MAX, 1)
+    written.log.observe([ask(vcore=1)], 2 * SECOND_NS)
+    (suppressed,) = written.lines()
+    assert (suppressed["event"], suppressed["of"], suppressed["rm_id"], suppressed["count"]) == (
+        *("lines suppressed", "ask rejected", "rm-1", 1000 - log_events.COMPLAINTS_MAX),
+    )
+    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], 2 * SECOND_NS)
+    (line,) = written.lines()
+    assert line["event"] == "ask rejected"
+
+
+def test_news_are_never_suppressed(written: Written) -> None:
+    written.log.observe([application(None, ApplicationState.NEW, f"app-{n}") for n in range(100)], SECOND_NS)
+    assert len(written.lines()) == 100
+
+
+def test_nothing_is_put_together_for_a_level_that_is_off(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    written.level.set("error")
+    monkeypatch.setattr(log_events, "_readable", lambda value: pytest.fail(f"looked at {value!r}"))
+    written.log.observe([allocated(vcore=1), ask_rejected(RejectCode.EMPTY_ID)], SECOND_NS)
+    assert written.lines() == []

@@ -1,0 +1,265 @@
+"""Every gauge, kept from facts alone, equals what a count over the scheduler's own state gives.
+
+The real core is driven with a seeded random workload of two resource managers that do all they may and some of what
+they may not; after every few steps the text of a scrape is compared with a fresh count over the views.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+import pytest
+
+from schedulerd.core import commands as c
+from schedulerd.core import view, views
+from schedulerd.core.facts import ResourceManagerChanged
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueSpec, Timeouts
+from schedulerd.observe.metrics import Metrics
+from tests.unit.observe.scrape import Samples, all_samples
+
+RMS = ("rm-1", "rm-2")
+QUEUES = ("root.a", "root.b.c", "root.b.d", "root.nowhere")
+STEPS, STEPS_PER_RECOUNT = 600, 20
+
+PARTITION = PartitionSpec(
+    "default",
+    QueueSpec(
+        "root",
+        parent=True,
+        submit_acl=Acl(everybody=True),
+        children=(
+            QueueSpec("a", max=Limits(vcore=6000)),
+            QueueSpec("b", parent=True, children=(QueueSpec("c"), QueueSpec("d"))),
+        ),
+    ),
+)
+
+DROPPING = (c.RegisterResourceManager, c.StopResourceManager, c.RingAlarms)
+"""Commands that can end with a resource manager's state being dropped."""
+
+Counts = Counter[tuple[str, ...]]
+Gauges = dict[str, Counts]
+
+
+class World:
+    """Random resource managers, the core they talk to, and the metrics that only hear of it by facts."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.metrics = Metrics()
+        uuids = count()
+        self.scheduler = Scheduler(
+            Timeouts(completing_ns=5 * SECOND_NS, retention_ns=60 * SECOND_NS, reconnect_ns=30 * SECOND_NS),
+            lambda: f"uuid-{next(uuids)}",
+        )
+        self.now_ns = 10**18
+        self.applications = count()
+        self.keys = count()
+        self.reached: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        """Per resource manager, the pending allocations that went when its state was dropped."""
+
+    def step(self, command: c.Command) -> None:
+        self.now_ns += self.random.randrange(SECOND_NS)
+        pending = self.pending() if isinstance(command, DROPPING) else {}
+        facts = self.scheduler.step(self.now_ns, command)
+        self.metrics.observe(facts, self.now_ns)
+        for fact in facts:
+            self.reached[type(fact).__name__] += 1
+            if isinstance(fact, ResourceManagerChanged):
+                self.reached[fact.state] += 1
+                if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
+                    self.dropped[fact.rm_id] += pending.get(fact.rm_id, 0)
+
+    def partitions(self) -> Iterator[views.PartitionView]:
+        for rm in view.resource_managers(self.scheduler):
+            yield from rm.partitions
+
+    def pending(self) -> dict[str, int]:
+        """Per resource manager, how many allocations are asked for and not placed."""
+        return {
+            partition.rm_id: sum(ask.pending for app in partition.applications for ask in app.asks)
+            for partition in self.partitions()
+        }
+
+    def random_step(self) -> None:
+        rm_id = self.random.choice(RMS)
+        try:
+            partition = view.partition(self.scheduler, rm_id, PARTITION.name)
+        except KeyError:
+            self.step(c.RegisterResourceManager(rm_id, (PARTITION,)))
+            return
+        moves: dict[Callable[[str, views.PartitionView], None], float] = {
+            self.submit: 12,
+            self.ask: 25,
+            self.cycle: 20,
+            self.update_node: 10,
+            self.release: 20,
+            self.withdraw: 5,
+            self.remove: 4,
+            self.wait: 5,
+            self.connect: 10,
+            self.disconnect: 2,
+            self.start_over: 0.5,
+            self.stop: 0.5,
+        }
+        (move,) = self.random.choices(list(moves), list(moves.values()))
+        move(rm_id, partition)
+
+    def submit(self, rm_id: str, _partition: views.PartitionView) -> None:
+        new = c.NewApplication(f"app-{next(self.applications)}", self.random.choice(QUEUES), user="u")
+        self.step(c.UpdateApplications(rm_id, new=[new]))
+
+    def ask(self, rm_id: str, partition: views.PartitionView) -> None:
+        known = [app.application_id for app in partition.applications] or ["app-unknown"]
+        keys = [ask.allocation_key for app in partition.applications for ask in app.asks]
+        new_key = f"key-{next(self.keys)}"
+        ask = c.NewAsk(
+            self.random.choice(known),
+            self.random.choice([new_key, new_key, *keys[:1]]),
+            Resources(vcore=self.random.choice([0, 500, 1000]), memory=self.random.choice([0, 100]), gpu=0),
+            max_allocations=self.random.choice([1, 1, 3]),
+        )
+        self.step(c.UpdateAllocations(rm_id, asks=[ask]))
+
+    def cycle(self, _rm_id: str, _partition: views.PartitionView) -> None:
+        self.step(c.RunCycle(self.random.choice([1, 5, 100])))
+
+    def update_node(self, rm_id: str, partition: views.PartitionView) -> None:
+        node_id = f"node-{self.random.randrange(6)}"
+        known = any(node.node_id == node_id for node in partition.nodes)
+        others = [c.NodeAction.UPDATE, c.NodeAction.DRAIN_NODE, c.NodeAction.DRAIN_TO_SCHEDULABLE]
+        node = c.NodeUpdate(
+            node_id,
+            self.random.choice([*others * 2, c.NodeAction.DECOMISSION]) if known else c.NodeAction.CREATE,
+            capacity=Resources(vcore=self.random.choice([2000, 4000]), memory=1000),
+            occupied=Resources(vcore=self.random.choice([0, 100])),
+        )
+        applications = partition.applications
+        if not known and applications and self.random.random() < 0.5:
+            owner = self.random.choice(applications).application_id
+            uuid = f"existing-{next(self.keys)}"
+            node.existing.append(c.ExistingAllocation(owner, f"key-{uuid}", uuid, Resources(vcore=300), node_id))
+        self.step(c.UpdateNodes(rm_id, [node]))
+
+    def release(self, rm_id: str, partition: views.PartitionView) -> None:
+        allocations = [allocation for app in partition.applications for allocation in app.allocations]
+        if allocations and self.random.random() < 0.95:
+            one = self.random.choice(allocations)
+            release = c.AllocationRelease(one.application_id, uuid=one.uuid, allocation_key=one.allocation_key)
+        else:
+            release = c.AllocationRelease("app-unknown", uuid="uuid-unknown")
+        self.step(c.UpdateAllocations(rm_id, releases=[release]))
+
+    def withdraw(self, rm_id: str, partition: views.PartitionView) -> None:
+        asks = [ask for app in partition.applications for ask in app.asks]
+        if asks:
+            one = self.random.choice(asks)
+            release = c.AskRelease(one.application_id, allocation_key=one.allocation_key)
+            self.step(c.UpdateAllocations(rm_id, ask_releases=[release]))
+
+    def remove(self, rm_id: str, partition: views.PartitionView) -> None:
+        if partition.applications:
+            removal = c.ApplicationRemoval(self.random.choice(partition.applications).application_id)
+            self.step(c.UpdateApplications(rm_id, remove=[removal]))
+
+    def wait(self, _rm_id: str, _partition: views.PartitionView) -> None:
+        deadline_ns = self.scheduler.next_deadline_ns()
+        if deadline_ns is not None:
+            self.now_ns = max(self.now_ns, deadline_ns)
+        self.step(c.RingAlarms())
+
+    def connect(self, rm_id: str, _partition: views.PartitionView) -> None:
+        self.step(c.ConnectResourceManager(rm_id))
+
+    def disconnect(self, rm_id: str, _partition: views.PartitionView) -> None:
+        self.step(c.DisconnectResourceManager(rm_id))
+
+    def start_over(self, rm_id: str, _partition: views.PartitionView) -> None:
+        self.step(c.RegisterResourceManager(rm_id, (PARTITION,)))
+
+    def stop(self, rm_id: str, _partition: views.PartitionView) -> None:
+        self.step(c.StopResourceManager(rm_id, c.StopCause.UNREGISTERED))
+
+
+def lineage(path: str) -> Iterator[str]:
+    """The queue and all above it; '' for an application without a queue stays alone."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+
+
+def recount(world: World) -> Gauges:
+    """Every gauge that comes from facts, counted over the scheduler's state; labels in the order of their names."""
+    gauges: Gauges = {name: Counter() for name in GAUGES}
+    for rm in view.resource_managers(world.scheduler):
+        gauges["schedulerd_resource_managers"][(rm.state,)] += 1
+    for partition in world.partitions():
+        name, rm_id = partition.name, partition.rm_id
+        for queue in partition.queues:
+            for resource, amount in queue.pending.items():
+                gauges["schedulerd_pending_resources"][name, queue.path, resource, rm_id] += amount
+            for resource, amount in queue.allocated.items():
+                gauges["schedulerd_allocated_resources"][name, queue.path, resource, rm_id] += amount
+        for app in (*partition.applications, *partition.terminated):
+            for path in tuple(lineage(app.queue)) or ("",):
+                gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
+                gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
+        for node in partition.nodes:
+            gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
+            for resource, amount in node.occupied.items():
+                gauges["schedulerd_occupied_resources"][name, resource, rm_id] += amount
+        for resource, amount in partition.total.items():
+            gauges["schedulerd_capacity_resources"][name, resource, rm_id] += amount
+    return gauges
+
+
+STATES = tuple(ResourceManagerState)
+GAUGES = (
+    *("schedulerd_resource_managers", "schedulerd_pending_resources", "schedulerd_allocated_resources"),
+    *("schedulerd_applications", "schedulerd_pending_asks", "schedulerd_nodes"),
+    *("schedulerd_occupied_resources", "schedulerd_capacity_resources"),
+)
+
+
+def scraped(found: Mapping[str, Samples]) -> Gauges:
+    gauges: Gauges = {name: Counter({labels: int(value) for labels, value in found[name].items()}) for name in GAUGES}
+    del gauges["schedulerd_resource_managers"][("stopped",)]  # the core forgets whom it stopped
+    return gauges
+
+
+def nonzero(gauges: Gauges) -> dict[str, dict[tuple[str, ...], int]]:
+    return {name: {labels: value for labels, value in counts.items() if value} for name, counts in gauges.items()}
+
+
+def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Mapping[str, int]) -> None:
+    added, placed = found["schedulerd_asks_added_total"], found["schedulerd_placements_total"]
+    withdrawn, pending = found["schedulerd_asks_withdrawn_total"], found["schedulerd_pending_asks"]
+    for rm_id in RMS:
+        gone = sum(value for (_, _, rm), value in withdrawn.items() if rm == rm_id)
+        waiting = pending.get(("default", "root", rm_id), 0)
+        key = ("default", rm_id)
+        assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + dropped[rm_id]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gauges_equal_a_recount_of_the_state(seed: int) -> None:
+    world = World(seed)
+    most: Counter[str] = Counter()
+    for step in range(STEPS):
+        world.random_step()
+        if step % STEPS_PER_RECOUNT == 0:
+            counted = nonzero(recount(world))
+            found = all_samples(world.metrics)
+            assert nonzero(scraped(found)) == counted, f"seed {seed}, step {step}"
+            assert_every_ask_is_accounted_for(found, world.dropped)
+            most |= Counter({name: len(counts) for name, counts in counted.items()})
+    assert set(most) == set(GAUGES), "every gauge had something to count"
+    for interesting in ("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored", *STATES):
+        assert world.reached[interesting], f"the workload never reached {interesting}"

@@ -1,0 +1,124 @@
+"""The names keep Prometheus' conventions, and `docs/metrics.md` describes exactly what is exposed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import Counter, Gauge
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from schedulerd.core import facts
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import RejectCode, WithdrawCause
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
+from schedulerd.observe.metrics import Metrics
+from tests.unit.observe import build
+from tests.unit.observe.scrape import text
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]+) \|$", re.MULTILINE)
+UNITS_THAT_ARE_NOT_BASE = re.compile(
+    r"_(ms|us|ns|(milli|micro|nano)seconds?|minutes?|hours?|days?|percent|[kmg]i?b)(_|$)"
+)
+
+
+@pytest.fixture
+def busy() -> Metrics:
+    """Metrics with at least one sample in every family."""
+    metrics = Metrics()
+    metrics.observe(
+        [
+            build.resource_manager(ResourceManagerState.RUNNING),
+            build.node("n1", None, NodeState.SCHEDULABLE, {"vcore": 10}, {"vcore": 1}),
+            build.application(None, ApplicationState.NEW),
+            build.ask(count=3, vcore=1),
+            build.allocated(vcore=1),
+            build.allocated(recovered=True, vcore=1),
+            build.withdrawn(WithdrawCause.TIMEOUT, vcore=1),
+            build.ask_rejected(RejectCode.EMPTY_ID),
+            build.release_requested(TerminationType.TIMEOUT),
+            build.released(vcore=1),
+            facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
+            facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),
+            facts.CycleRan(1, 1, True),
+        ],
+        0,
+    )
+    metrics.step_seconds("RunCycle", 0.1)
+    metrics.cycle_seconds(0.1)
+    metrics.loop_lag_seconds(0.1)
+    metrics.watch_depth("inbox", lambda: 0)
+    metrics.watch_depth("outbox", lambda: 0)
+    return metrics
+
+
+def test_a_busy_daemon_exposes_every_family_with_its_type_and_labels(busy: Metrics) -> None:
+    exposed = {}
+    for family in text_string_to_metric_families(text(busy)):
+        if family.name.startswith(PREFIX):
+            name = family.name + ("_total" if family.type == "counter" else "")
+            labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+            exposed[name] = (family.type, labels, family.documentation)
+    assert exposed == {family.name: (family.kind, set(family.labels), family.documentation) for family in FAMILIES}
+
+
+def test_what_is_not_ours_is_about_the_process_or_python(busy: Metrics) -> None:
+    names = {family.name for family in text_string_to_metric_families(text(busy))}
+    assert {name for name in names if not name.startswith((PREFIX, "process_", "python_"))} == set()
+
+
+def test_openmetrics_reads_it_too(busy: Metrics) -> None:
+    exposition = generate_openmetrics(busy.registry, version="1.0.0")  # type: ignore[no-untyped-call]
+    families = list(parse_openmetrics(exposition.decode()))  # type: ignore[no-untyped-call]
+    assert {family.name for family in families if family.type == "histogram"} == {
+        family.name for family in FAMILIES if family.kind is Kind.HISTOGRAM
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_names_keep_the_conventions(family: Family) -> None:
+    name = family.name
+    assert re.fullmatch(r"schedulerd(_[a-z]+)+", name)
+    assert name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert not name.endswith(("_count", "_sum", "_bucket", "_created")), "these suffixes are the format's own"
+    assert not UNITS_THAT_ARE_NOT_BASE.search(name)
+    assert name.endswith("_seconds") == (family.kind is Kind.HISTOGRAM)
+    assert family.documentation.endswith(".")
+    for label in family.labels:
+        assert re.fullmatch(r"[a-z]+", label)
+        assert label not in ("le", "quantile", "job", "instance"), "Prometheus sets these"
+        assert not re.search(rf"_{label}(_|$)", name), "what is a label is not said in the name as well"
+    assert list(family.bounds_seconds) == sorted(set(family.bounds_seconds))
+
+
+def test_the_lint_itself_notices_units() -> None:
+    for bad in ("schedulerd_latency_ms", "schedulerd_latency_milliseconds", "schedulerd_used_percent"):
+        assert UNITS_THAT_ARE_NOT_BASE.search(bad)
+
+
+def test_a_second_metric_of_the_same_name_is_refused(busy: Metrics) -> None:
+    with pytest.raises(ValueError, match="Duplicated"):
+        Counter("schedulerd_placements", "Somebody else's.", registry=busy.registry)
+    with pytest.raises(ValueError, match="Duplicated"):
+        Gauge("schedulerd_nodes", "Somebody else's.", registry=busy.registry)
+
+
+def test_the_reference_lists_exactly_what_is_exposed() -> None:
+    rows = [match.groupdict() for match in ROW.finditer(REFERENCE.read_text())]
+    documented = [(row["name"], row["kind"], row["labels"].strip(), row["meaning"].strip()) for row in rows]
+    wanted = [
+        (family.name, family.kind, ", ".join(f"`{label}`" for label in family.labels), family.documentation)
+        for family in FAMILIES
+    ]
+    assert sorted(documented) == sorted(wanted)
+
+
+def test_every_metric_the_reference_speaks_of_exists() -> None:
+    known = {family.name for family in FAMILIES}
+    known |= {f"{family.name}_bucket" for family in FAMILIES if family.kind is Kind.HISTOGRAM}
+    assert set(re.findall(r"schedulerd_\w+", REFERENCE.read_text())) - known == set()
