@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedulerd.core.decide.shares import queue_key
-from schedulerd.core.model.line import Contender, Lines
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.host import ClosedFor, Host
+from schedulerd.core.model.line import Key
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import Acl, ApplicationOrder, QueueSpec
 
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
-    from schedulerd.core.model.line import Key
 
 
-class Queue(Contender):
-    """A node of the queue tree. Leaves have applications, parents have queues.
-
-    `demand` counts, per shape, the contenders that need it. `closed` are shapes for which this queue's own quota has no
-    room; they are not offered to the parent until usage here goes down.
-    """
+class Queue(Host):
+    """A node of the queue tree. Leaves have applications, parents have queues."""
 
     __slots__ = (
         "admin_acl",
@@ -28,12 +23,9 @@ class Queue(Contender):
         "application_order",
         "applications",
         "children",
-        "closed",
-        "demand",
         "guaranteed",
         "is_leaf",
         "lineage",
-        "lines",
         "managed",
         "max",
         "name",
@@ -61,9 +53,6 @@ class Queue(Contender):
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
         self.pending = Resources()
-        self.lines = Lines()
-        self.demand: dict[Shape, int] = {}
-        self.closed: dict[Shape, None] = {}
 
     @classmethod
     def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
@@ -98,52 +87,26 @@ class Queue(Contender):
 
     # waiting --------------------------------------------------------------------------------------------------------
 
+    @property
+    def host(self) -> Queue | None:
+        return self.parent
+
     def key(self) -> Key:
         """Its place among its siblings."""
         return queue_key(self.allocated, self.guaranteed, self.pending, self.name)
 
-    def rekey(self) -> None:
-        """Its usage or pending changed: give it its new place at its parent."""
-        if self.parent is not None and self.entry is not None:
-            self.parent.lines.rekey(self, self.key())
-
-    def offer(self, contender: Contender, key: Key, shape: Shape) -> None:
-        """`contender`, a child or application of this queue, now needs `shape` too."""
-        self.lines.stand(contender, contender.needs | {shape}, key)
-        contenders = self.demand.get(shape, 0)
-        self.demand[shape] = contenders + 1
-        if not contenders:
-            self._pass_on(shape)
-
-    def withdraw(self, contender: Contender, key: Key, shape: Shape) -> None:
-        """`contender` does not need `shape` any longer, or must not be considered for it at present."""
-        self.lines.stand(contender, contender.needs - {shape}, key)
-        contenders = self.demand[shape] - 1
-        if contenders:
-            self.demand[shape] = contenders
-            return
-        del self.demand[shape]
-        if shape in self.closed:
-            del self.closed[shape]
-        elif self.parent is not None:
-            self.parent.withdraw(self, self.key(), shape)
-
-    def close(self, shape: Shape) -> None:
-        """This queue's quota has no room for the shape: nobody above looks here for it any longer."""
-        self.closed[shape] = None
-        if self.parent is not None:
-            self.parent.withdraw(self, self.key(), shape)
-
-    def reopen(self) -> None:
-        """Usage went down or the quota up: offer again what has room now."""
-        if self.closed:
-            for shape in [shape for shape in self.closed if self.lacks_quota(shape.items) is None]:
-                del self.closed[shape]
-                self._pass_on(shape)
-
-    def _pass_on(self, shape: Shape) -> None:
-        if self.parent is not None and shape not in self.closed:
-            self.parent.offer(self, self.key(), shape)
+    def reopen_where_quota_allows(self) -> None:
+        """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
+        closed = self.lines.closed
+        if closed:
+            for shape in [
+                shape
+                for shape, closing in closed.items()
+                if closing.origin is self
+                and closing.reason is ClosedFor.QUOTA
+                and self.lacks_quota(shape.items) is None
+            ]:
+                self.reopen(shape)
 
     # looking around -------------------------------------------------------------------------------------------------
 
