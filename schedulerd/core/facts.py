@@ -252,6 +252,21 @@ class ItemIgnored:
 
 
 @dataclass(slots=True)
+class ConfigurationUpdated:
+    """A new queue file holds from now on."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
+class ConfigurationRejected:
+    """A new queue file does not hold; nothing changed."""
+
+    rm_id: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(slots=True)
 class CycleRan:
     """A scheduling pass placed something or found out that asks cannot be placed now."""
 
@@ -279,5 +294,7 @@ Fact: TypeAlias = (
     | Released
     | ReleaseIgnored
     | ItemIgnored
+    | ConfigurationUpdated
+    | ConfigurationRejected
     | CycleRan
 )

@@ -111,8 +111,10 @@ def _queues(partition: Partition) -> Iterator[str]:
             pending.add(app.pending.items())
         yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
-        if queue.is_leaf and queue.children:
-            yield f"{queue.path} is a leaf and has queues"
+        if queue.is_leaf and any(not child.draining for child in queue.children.values()):
+            yield f"{queue.path} is a leaf and has queues that are not draining"
+        if queue.draining and not queue.applications and not queue.children:
+            yield f"{queue.path} is draining and empty, and still there"
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
 

@@ -19,6 +19,7 @@ from schedulerd.core.commands import (
     StopResourceManager,
     UpdateAllocations,
     UpdateApplications,
+    UpdateConfiguration,
     UpdateNodes,
 )
 from schedulerd.core.cycle import run_cycle
@@ -27,6 +28,7 @@ from schedulerd.core.handlers import (
     application_states,
     applications,
     asks,
+    configuration,
     early,
     gangs,
     nodes,
@@ -98,6 +100,8 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
         case UpdateNodes():
             for node in command.nodes:
                 nodes.update(turn, rm, node)
+        case UpdateConfiguration():
+            configuration.update(turn, rm, command)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():

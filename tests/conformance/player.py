@@ -15,6 +15,7 @@ from schedulerd.core.commands import (
     RegisterResourceManager,
     RunCycle,
     UpdateAllocations,
+    UpdateConfiguration,
 )
 from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
 from schedulerd.core.scheduler import Scheduler
@@ -72,6 +73,7 @@ class Player:
             "confirmReleases": self._confirm_releases,
             "schedule": self._schedule,
             "sleepMs": self._sleep,
+            "updateConfig": self._update_configuration,
             "validateConfig": self._validate,
             "inspectOutstanding": self._outstanding,
             "check": self._check,
@@ -159,6 +161,15 @@ class Player:
     def _sleep(self, milliseconds: int) -> None:
         for facts in self.time.sleep(milliseconds * MILLISECOND_NS):
             self._heard(facts)
+
+    def _update_configuration(self, text: str) -> None:
+        """A file with problems never reaches the core, which answers with the event for one without."""
+        try:
+            partitions = load_queue_file(text).partitions
+        except QueueFileInvalid as invalid:
+            self._say({"ev": "configUpdate", "error": str(invalid)})
+        else:
+            self.step(UpdateConfiguration(RM_ID, partitions))
 
     def _validate(self, text: str) -> None:
         try:

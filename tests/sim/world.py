@@ -30,13 +30,14 @@ from schedulerd.core.commands import (
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
+    UpdateConfiguration,
     UpdateNodes,
 )
 from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
-from tests.sim.clusters import PARTITIONS, QUEUES, USERS
+from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
 from tests.sim.rm_memory import ResourceManagerMemory, plain_name
 
 T = TypeVar("T")
@@ -91,6 +92,7 @@ class World:
             (4, self._release_asks),
             (2, self._remove_applications),
             (0.6, self._disconnect),
+            (0.6, self._reload),
             (0.2, self._register),
             (0.1, self._stop),
         )
@@ -107,6 +109,9 @@ class World:
 
     def _register(self, rm: ResourceManagerMemory) -> Move:
         return RegisterResourceManager(rm.rm_id, PARTITIONS[rm.rm_id], version="1", policy_group="queues")
+
+    def _reload(self, rm: ResourceManagerMemory) -> Move:
+        return UpdateConfiguration(rm.rm_id, self._random.choice(RELOADS[rm.rm_id]))
 
     def _disconnect(self, rm: ResourceManagerMemory) -> Move:
         return DisconnectResourceManager(rm.rm_id)

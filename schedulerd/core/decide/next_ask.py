@@ -17,7 +17,10 @@ from schedulerd.core.model.queue import Queue
 
 
 class Candidate(NamedTuple):
-    """The ask to try now. If its shape is closed further up than where it was found, `closing` says where."""
+    """The ask to try now. If its shape is closed on the way to it, `closing` is the nearest such reason above it.
+
+    The nearest, so that what is repeated below always opens together with what is directly above it.
+    """
 
     application: Application
     ask: Ask
@@ -39,7 +42,7 @@ def next_ask(partition: Partition) -> Candidate | None:
         queue = cast(Queue, contender)
     group = cast(AskGroup, contender.lines.first())
     ask = group.first()
-    for host in closed_above:
+    for host in reversed(closed_above):
         closing = host.lines.closed.get(ask.shape)
         if closing is not None:
             return Candidate(contender, ask, closing)

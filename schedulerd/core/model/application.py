@@ -109,6 +109,12 @@ class Application(Host):
             return fair_application_key(self.allocated, self.queue.guaranteed, self.serial)
         return fifo_application_key(self.serial)
 
+    def line_up(self) -> None:
+        """Lets all its groups wait again after `start_anew`."""
+        for shape, group in self.groups.items():
+            group.forget_place()
+            self.offer(group, group.key(), shape)
+
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its shape."""
         shape = ask.shape

@@ -63,6 +63,11 @@ class Host(Contender, ABC):
         if self.entry is not None and self.host is not None:
             self.host.lines.rekey(self, self.key())
 
+    def start_anew(self) -> None:
+        """Nobody stands in line here, and this host stands in none."""
+        self.lines = Lines()
+        self.forget_place()
+
     def offer(self, contender: Contender, key: Key, shape: Shape) -> None:
         """`contender` now needs `shape` here."""
         is_new = shape not in self.lines

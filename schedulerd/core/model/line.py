@@ -41,6 +41,11 @@ class Contender:
         self.entry: _Entry | None = None
         """Its only valid entry there."""
 
+    def forget_place(self) -> None:
+        """It stands nowhere, and needs nothing as far as is known; only where all lines are made anew."""
+        self.needs = {}
+        self.line = self.entry = None
+
 
 _Entry: TypeAlias = tuple[Key, int, Contender]
 

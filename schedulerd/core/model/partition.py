@@ -93,6 +93,26 @@ class Partition:
             if closing is not None and closing.reason is ClosedFor.NODE:
                 self.root.reopen(shape)
 
+    def reconfigure(self, spec: PartitionSpec) -> None:
+        """The queues, or how nodes are ordered, changed: order the nodes and line everybody up anew."""
+        self.spec = spec
+        self.scoring = Scoring(spec.node_order, spec.node_weights)
+        self.node_order = NodeOrder()
+        for node in self.nodes.values():
+            node.scoring = self.scoring
+            node.rescore()
+            if node.ordered:
+                self.node_order.add(node)
+        for shape in list(self.shapes.parked()):
+            self.shapes.unpark(shape)
+        self.touched.clear()
+        for queue in self.root.subtree():
+            queue.start_anew()
+        for application in self.applications.values():
+            application.start_anew()
+        for application in self.applications.values():
+            application.line_up()
+
     def settle(self) -> None:
         """Gives every touched queue its place."""
         for queue in self.touched:

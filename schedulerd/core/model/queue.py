@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedulerd.core.decide.shares import queue_key
+from schedulerd.core.decide.shares import queue_key, shares
 from schedulerd.core.model.host import ClosedFor, Host
 from schedulerd.core.model.line import Key
 from schedulerd.core.resources import Items, Limits, Resources
@@ -23,6 +23,7 @@ class Queue(Host):
         "application_order",
         "applications",
         "children",
+        "draining",
         "guaranteed",
         "is_leaf",
         "lineage",
@@ -44,6 +45,8 @@ class Queue(Host):
         """This queue, its parent, and so on up to the root."""
         self.is_leaf = is_leaf
         self.managed = managed
+        """False for a dynamic queue, which the file does not name."""
+        self.draining = False
         self.guaranteed = Resources()
         self.max = Limits()
         self.application_order = ApplicationOrder.FIFO
@@ -58,13 +61,38 @@ class Queue(Host):
     def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
         """The queue of the file with everything below it."""
         queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
-        queue.guaranteed = spec.guaranteed
-        queue.max = spec.max
-        queue.application_order = spec.application_order
-        queue.submit_acl = spec.submit_acl
-        queue.admin_acl = spec.admin_acl
+        queue.configure(spec)
         queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
         return queue
+
+    # configuration --------------------------------------------------------------------------------------------------
+
+    def configure(self, spec: QueueSpec) -> None:
+        """Takes over what the file says of this queue itself; what it does not say is default."""
+        self.is_leaf = spec.is_leaf
+        self.managed = True
+        self.draining = False
+        self.guaranteed = spec.guaranteed
+        self.max = spec.max
+        self.application_order = spec.application_order
+        self.submit_acl = spec.submit_acl
+        self.admin_acl = spec.admin_acl
+
+    def drain(self) -> None:
+        """The file does not name it any longer: it and all below it take nothing new."""
+        for queue in self.subtree():
+            queue.draining = True
+
+    def drop_empty(self) -> None:
+        """Removes the draining queues from here upwards, and below, in which nothing is left."""
+        for child in list(self.children.values()):
+            if child.draining:
+                child.drop_empty()
+        queue: Queue | None = self
+        while queue is not None and queue.draining and not queue.applications and not queue.children:
+            if queue.parent is not None:
+                queue.parent.children.pop(queue.name, None)
+            queue = queue.parent
 
     # quotas ---------------------------------------------------------------------------------------------------------
 
@@ -92,7 +120,10 @@ class Queue(Host):
         return self.parent
 
     def key(self) -> Key:
-        """Its place among its siblings."""
+        """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
+        if self.parent is not None and self.parent.is_leaf:
+            is_fair = self.parent.application_order is ApplicationOrder.FAIR
+            return (shares(self.allocated, self.guaranteed), -1, self.name) if is_fair else (-1, self.name)
         return queue_key(self.allocated, self.guaranteed, self.pending, self.name)
 
     def reopen_where_quota_allows(self) -> None:
