@@ -6,6 +6,7 @@ without its knowledge, and nothing ends twice (SEMANTICS F).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ class ResourceManagerMemory:
     """Those that are in a queue."""
     reported: dict[Place, ExistingAllocation] = field(default_factory=dict)
     """Existing allocations it sent with a node."""
+    early_releases: deque[AllocationRelease] = field(default_factory=lambda: deque(maxlen=100))
+    """What it released before it held it: that may wait behind a node registration, and be done later."""
 
     def hear(self, command: Command, facts: Sequence[Fact]) -> list[str]:
         """Takes in the answers to one command (anybody's) and returns where they break a promise."""
@@ -61,6 +64,9 @@ class ResourceManagerMemory:
                 partition = plain_name(node.partition)
                 self.reported.update(((partition, item.uuid), item) for item in node.existing)
         sent = command.releases if isinstance(command, UpdateAllocations) and command.rm_id == self.rm_id else []
+        held_uuids = {uuid for _, uuid in self.held}
+        self.early_releases.extend(release for release in sent if release.uuid not in held_uuids)
+        sent = [*sent, *self.early_releases]
         for fact in facts:
             if getattr(fact, "rm_id", None) != self.rm_id:
                 continue

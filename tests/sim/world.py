@@ -182,7 +182,7 @@ class World:
         partition = self._partition(rm)
         leaves = QUEUES["gpu" if partition.endswith("gpu") else "default"]
         return NewApplication(
-            application_id=self._or_garbage(self._random.choice(APPLICATIONS), ""),
+            application_id=self._or_garbage(self._new_application_id(rm), ""),
             queue=self._or_garbage(
                 self._random.choice(leaves),
                 self._random.choice(("", "root", "root.batch", "root.nosuch", "other.open")),
@@ -195,6 +195,14 @@ class World:
             placeholder_ask=self._random.choice((Resources(), Resources(memory=20))),
             gang_style=self._random.choice(("", "Soft", "Hard")),
         )
+
+    def _new_application_id(self, rm: ResourceManagerMemory) -> str:
+        """Often one of which an allocation was reported already: its node may be waiting for it."""
+        known = {application_id for _, application_id in rm.applications}
+        awaited = [one.application_id for one in rm.reported.values() if one.application_id not in known]
+        if awaited and self._random.random() < 0.3:
+            return awaited[-1]
+        return self._random.choice(APPLICATIONS)
 
     def _remove_applications(self, rm: ResourceManagerMemory) -> Move:
         partition = self._partition(rm)

@@ -32,7 +32,8 @@ class Closing:
     def __init__(self, origin: Host, reason: ClosedFor) -> None:
         self.origin = origin
         self.reason = reason
-        self.repeated: list[Host] = []
+        self.repeated: dict[Lines, None] = {}
+        """Where further down; a place that loses sight of the shape takes itself out."""
 
 
 class Host(Contender, ABC):
@@ -90,14 +91,13 @@ class Host(Contender, ABC):
     def repeat(self, shape: Shape, closing: Closing) -> None:
         """The shape is closed further up: do not look for it here either."""
         self.lines.close(shape, closing)
-        closing.repeated.append(self)
+        closing.repeated[self.lines] = None
 
     def reopen(self, shape: Shape) -> None:
         """The reason is gone: the shape may be placed again here, and wherever the closing was repeated."""
         closing = self.lines.closed[shape]
         self.lines.reopen(shape)
-        for lower in closing.repeated:
-            if lower.lines.closed.get(shape) is closing:
-                lower.lines.reopen(shape)
+        for lower in list(closing.repeated):
+            lower.reopen(shape)
         if self.passes_on and self.host is not None:
             self.host.offer(self, self.key(), shape)

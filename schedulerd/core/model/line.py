@@ -51,7 +51,7 @@ _Entry: TypeAlias = tuple[Key, int, Contender]
 
 
 class _Line:
-    __slots__ = ("heap", "is_shared", "members", "open_shapes", "shapes", "shown")
+    __slots__ = ("heap", "is_shared", "members", "open_shapes", "shapes", "shown", "ticket")
 
     def __init__(self, *, is_shared: bool) -> None:
         self.heap: list[_Entry] = []
@@ -61,7 +61,9 @@ class _Line:
         self.open_shapes = 0
         """How many of its shapes are not closed here."""
         self.shown: _Entry | None = None
-        """The head under which it stands in the front; None if it does not, or if that entry is not true any more."""
+        """The head under which it stands in the front."""
+        self.ticket = 0
+        """Number of its only valid entry in the front; 0 if it has none."""
 
     def head(self) -> _Entry:
         heap = self.heap
@@ -112,16 +114,15 @@ class Lines:
         """The first of all contenders in open lines, or None if no line is open."""
         front = self._front
         while front:
-            line = front[0][2]
-            shown = line.shown
-            if shown is None or shown[1] != front[0][1]:
+            _, ticket, line = front[0]
+            if line.ticket != ticket:
                 heappop(front)
                 continue
             head = line.head()
-            if head is shown:
+            if head is line.shown:
                 return head[2]
             line.shown = head
-            heapreplace(front, (head[0], head[1], line))
+            heapreplace(front, (head[0], ticket, line))
         return None
 
     def rekey(self, contender: Contender, key: Key) -> None:
@@ -158,11 +159,11 @@ class Lines:
         for line in self._by_shape[shape]:
             line.open_shapes -= 1
             if not line.open_shapes:
-                line.shown = None
+                line.ticket = 0
 
     def reopen(self, shape: Shape) -> None:
         """The shape may be placed here again."""
-        del self.closed[shape]
+        self.closed.pop(shape).repeated.pop(self, None)
         for line in self._by_shape[shape]:
             line.open_shapes += 1
             if line.open_shapes == 1:
@@ -215,7 +216,7 @@ class Lines:
             del self._shared[frozenset(line.shapes)]
         for shape in list(line.shapes):
             self._drop_shape(line, shape)
-        line.shown = None
+        line.ticket = 0
 
     def _add_shape(self, line: _Line, shape: Shape) -> None:
         line.shapes[shape] = None
@@ -228,25 +229,30 @@ class Lines:
         if shape not in self.closed:
             line.open_shapes -= 1
             if not line.open_shapes:
-                line.shown = None
+                line.ticket = 0
         lines = self._by_shape[shape]
         del lines[line]
         if not lines:
             del self._by_shape[shape]
-            self.closed.pop(shape, None)
+            closing = self.closed.pop(shape, None)
+            if closing is not None:
+                closing.repeated.pop(self, None)
 
     def _show(self, line: _Line) -> None:
         """Lets an open line stand in the front under its present head."""
         if not line.open_shapes:
             return
-        head, shown, front = line.head(), line.shown, self._front
-        if head is shown:
+        head, front = line.head(), self._front
+        if line.ticket and head is line.shown:
             return
         line.shown = head
+        self._serial += 1
+        line.ticket = self._serial
+        entry = (head[0], line.ticket, line)
         if front and front[0][2] is line:
-            heapreplace(front, (head[0], head[1], line))
+            heapreplace(front, entry)
             return
-        heappush(front, (head[0], head[1], line))
+        heappush(front, entry)
         if len(front) > 2 * self._count + _SLACK:
-            self._front = [one for one in front if one[2].shown is not None and one[2].shown[1] == one[1]]
+            self._front = [one for one in front if one[2].ticket == one[1]]
             heapify(self._front)
