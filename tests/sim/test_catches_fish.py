@@ -12,13 +12,19 @@ import pytest
 
 from schedulerd.core import commit, cycle
 from schedulerd.core.alarms import AlarmKind, Alarms
+from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
+from schedulerd.core.decide.next_ask import Candidate, next_ask
 from schedulerd.core.handlers import application_states, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.host import ClosedFor, Closing, Host
+from schedulerd.core.model.line import Lines
 from schedulerd.core.model.node_order import NodeOrder
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shapes
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond
 from tests.sim.sightings import Sightings
@@ -31,7 +37,7 @@ def test_the_story_is_sound_and_says_enough() -> None:
     assert not pond.scheduler.wants_cycle()
     assert pond.application(1).state is ApplicationState.RUNNING
     assert pond.application(3).state is ApplicationState.COMPLETING
-    assert pond.queue("root.batch.fifo").closed
+    assert pond.queue("root.batch.fifo").lines.closed
     assert list(pond.partition.shapes.parked())
 
 
@@ -42,6 +48,25 @@ def first(mapping: Any) -> Any:
 Corruption = Callable[[Pond], Any]
 
 
+def ask(pond: Pond, number: int, key: str, memory: int) -> None:
+    """One ask more of app-1, -2 or -3, or of app-4, which comes into app-2's queue for it."""
+    asks = [NewAsk(f"app-{number}", key, Resources(memory=memory))]
+    apps = [NewApplication("app-4", "root.open", user="bob")] if number == 4 else []
+    for command in (UpdateApplications(RM, new=apps), UpdateAllocations(RM, asks=asks)):
+        pond.scheduler.step(START_NS, command)
+
+
+def repeat_closing(pond: Pond) -> None:
+    """A small ask behind the large one that fits no node: on the way to it, the closing is repeated."""
+    ask(pond, 2, "small", 1)
+    pond.scheduler.step(START_NS, RunCycle(50))
+
+
+def large(pond: Pond) -> Shape:
+    """The shape no node fits, which app-2 waits for."""
+    return pond.application(2).asks["big"].shape
+
+
 def move_behind_its_siblings(pond: Pond) -> None:
     pond.partition.settle()
     pond.queue("root.open").guaranteed.update(memory=7)
@@ -50,6 +75,33 @@ def move_behind_its_siblings(pond: Pond) -> None:
 def forget_users(pond: Pond) -> None:
     pond.application(1).usage_ledgers.clear()
     pond.partition.user_usage._ledgers.clear()
+
+
+def leave_a_shared_line(pond: Pond) -> None:
+    ask(pond, 4, "big", 70)
+    pond.application(2).entry = None
+
+
+def come_first_out_of_turn(pond: Pond) -> None:
+    ask(pond, 4, "big", 71)
+    pond.queue("root.open").lines._front.reverse()
+
+
+def repeat_and_lose_the_reason(pond: Pond) -> None:
+    repeat_closing(pond)
+    pond.queue("root").lines.reopen(large(pond))
+
+
+def repeat_and_forget_where(pond: Pond) -> None:
+    repeat_closing(pond)
+    pond.queue("root").lines.closed[large(pond)].repeated.clear()
+    pond.node(1).available.update(memory=99)
+    pond.partition.wake(pond.node(1).available)
+
+
+def close_where_nobody_needs_it(pond: Pond) -> None:
+    closing = pond.queue("root").lines.closed[large(pond)]
+    pond.queue("root.nothing").lines.closed[large(pond)] = closing
 
 
 CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
@@ -92,16 +144,45 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         lambda p: p.queue("root").applications.update({"app-1": p.application(1)}),
         "is a parent and has applications",
     ),
-    "place lost": (lambda p: setattr(p.application(2), "entry", None), "its place says otherwise"),
-    "demand": (lambda p: p.queue("root.open").demand.clear(), "demand of root.open"),
-    "not offered": (lambda p: setattr(p.queue("root.open"), "needs", frozenset()), "does not offer its parent"),
+    "draining for nothing": (lambda p: setattr(p.queue("root.nothing"), "draining", True), "draining and empty"),
+    "missing from a line": (leave_a_shared_line, "stand in line at root.open are not those who need something"),
+    "line of its shape lost": (
+        lambda p: p.queue("root.open").lines._by_shape.clear(),
+        "what is needed at root.open is not what its contenders need",
+    ),
+    "not offered by a queue": (lambda p: p.queue("root.open").needs.clear(), "root.open does not ask above"),
+    "not offered by an application": (
+        lambda p: p.application(2).needs.clear(),
+        "application app-2 does not ask above for what its contenders need",
+    ),
+    "not its own shape": (
+        lambda p: first(p.application(2).groups).needs.clear(),
+        "app-2 has a group that does not wait for its own shape",
+    ),
+    "reason gone": (repeat_and_lose_the_reason, "root.open is closed for {'memory': 70} for a reason that is gone"),
+    "repeated and never reopened": (
+        repeat_and_forget_where,
+        "application app-2 is closed for {'memory': 70} for a reason that is gone",
+    ),
+    "closed where nobody needs it": (close_where_nobody_needs_it, "which nobody needs there"),
     "closed for nothing": (
         lambda p: p.queue("root.batch.fifo").max.clear(),
         "is closed for {'memory': 20, 'vcore': 1} though its quota has room",
     ),
-    "not needed": (lambda p: setattr(p.application(2), "needs", frozenset()), "does not need what it has asks of"),
-    "stale queue": (move_behind_its_siblings, "the place of root.open among its siblings is stale"),
-    "stale application": (lambda p: setattr(p.application(2), "serial", 99), "place of application app-2 in root.open"),
+    "front lost a line": (
+        lambda p: p.queue("root.open").lines._front.clear(),
+        "somebody at root.open could be next and is not found",
+    ),
+    "front out of order": (come_first_out_of_turn, "the first in line at root.open is not the one with the smallest"),
+    "stale queue": (move_behind_its_siblings, "the place of somebody in line at root is stale"),
+    "stale application": (
+        lambda p: setattr(p.application(2), "serial", 99),
+        "the place of somebody in line at root.open is stale",
+    ),
+    "allocation lost": (
+        lambda p: p.partition.allocations.popitem(),
+        "the partition knows 5 allocations, its nodes have 6",
+    ),
     "shape forgotten": (lambda p: setattr(next(iter(p.partition.shapes.parked())), "uses", 9), "the known shapes"),
     "shape unmarked": (
         lambda p: setattr(next(iter(p.partition.shapes.parked())), "parked", False),
@@ -143,10 +224,32 @@ def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
 
 # Broken code: a simulation finds it
 
+
+def close_here_only(host: Host, shape: Shape, reason: ClosedFor) -> None:
+    host.lines.close(shape, Closing(host, reason))
+
+
+def next_ask_with_farthest_reason(partition: Partition) -> Candidate | None:
+    """It may vanish while a nearer one still holds, and what is repeated below for its sake is then never reopened."""
+    found = next_ask(partition)
+    if found is None or found.closing is None:
+        return found
+    closing = partition.root.lines.closed.get(found.ask.shape, found.closing)
+    return found._replace(closing=closing)
+
+
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
-    "parked shapes are never woken": (Shapes, "wake", lambda *_: None),
-    "closed queues never reopen": (Queue, "reopen", lambda *_: None),
+    "parked shapes are never woken": (Partition, "wake", lambda *_: None),
+    "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
+    "closings are never taken back": (Host, "reopen", lambda *_: None),
+    "repeated closings are not remembered": (Host, "repeat", lambda host, shape, why: host.lines.close(shape, why)),
+    "what is closed is still offered above": (Host, "close", close_here_only),
+    "the farthest reason is repeated": (cycle, "next_ask", next_ask_with_farthest_reason),
+    "states are not reconsidered": (Application, "reconsider", lambda *_: None),
+    "open lines are not shown": (Lines, "_show", lambda *_: None),
+    "a shape stays known when its line is empty": (Lines, "_drop_shape", lambda *_: None),
+    "queues whose pending changed keep their place": (Partition, "settle", lambda partition: partition.touched.clear()),
     "alarms are never cancelled": (Alarms, "cancel", lambda *_: None),
     "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
     "applications keep their place": (Application, "rekey", lambda *_: None),

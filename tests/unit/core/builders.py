@@ -16,6 +16,7 @@ from schedulerd.core.commands import (
     AskRelease,
     Command,
     ConnectResourceManager,
+    DisconnectResourceManager,
     ExistingAllocation,
     NewApplication,
     NewAsk,
@@ -24,6 +25,8 @@ from schedulerd.core.commands import (
     RegisterResourceManager,
     RingAlarms,
     RunCycle,
+    StopCause,
+    StopResourceManager,
     UpdateAllocations,
     UpdateApplications,
     UpdateNodes,
@@ -43,6 +46,7 @@ Kind = TypeVar("Kind")
 
 RM = "rm-1"
 EVERYBODY = Acl(everybody=True)
+NOBODY = Acl()
 
 
 def a_shape(**amounts: int) -> Shape:
@@ -55,7 +59,7 @@ def a_queue_spec(
     max: dict[str, int] | None = None,
     guaranteed: dict[str, int] | None = None,
     order: ApplicationOrder = ApplicationOrder.FIFO,
-    submit_acl: Acl = Acl(),
+    submit_acl: Acl = NOBODY,
 ) -> QueueSpec:
     return QueueSpec(
         name=name,
@@ -194,6 +198,12 @@ class Conversation:
         """One release of asks; of the application `app` unless told otherwise."""
         fields.setdefault("application_id", "app")
         return self.step(UpdateAllocations(self.rm_id, ask_releases=[AskRelease(**fields)]))
+
+    def disconnect(self) -> list[Fact]:
+        return self.step(DisconnectResourceManager(self.rm_id))
+
+    def stop(self, cause: StopCause) -> list[Fact]:
+        return self.step(StopResourceManager(self.rm_id, cause))
 
     def cycle(self, placements_max: int = 1_000) -> list[Fact]:
         return self.step(RunCycle(placements_max))

@@ -1,4 +1,4 @@
-"""Which ask is placed next, against the slow way: sort everything anew, and take the first that quotas and nodes allow."""
+"""Which ask is next, against the slow way: sort everything anew, and take the first that quotas and nodes allow."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ class Naive:
 # Random trees and what happens in them
 
 amounts = st.dictionaries(st.sampled_from(["memory", "vcore", "gpu"]), st.integers(0, 20), max_size=2)
-quotas = st.one_of(st.just({}), st.dictionaries(st.sampled_from(["memory", "gpu"]), st.integers(1, 9), min_size=1))
+quotas: st.SearchStrategy[dict[str, int]] = st.one_of(
+    st.just({}), st.dictionaries(st.sampled_from(["memory", "gpu"]), st.integers(1, 9), min_size=1)
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,164 @@
+"""Items that come before the application they refer to wait for it, for a bounded time and in a bounded number."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.core.commands import AllocationRelease, AskRelease, NodeAction, TerminationType, UpdateAllocations
+from schedulerd.core.facts import (
+    Allocated,
+    AskAdded,
+    AskRejected,
+    NodeAccepted,
+    NodeRejected,
+    RejectCode,
+    Released,
+    ReleaseIgnored,
+)
+from schedulerd.core.handlers import early
+from schedulerd.core.specs import Timeouts
+from tests.unit.core.builders import (
+    RM,
+    Conversation,
+    a_conversation,
+    a_node,
+    a_partition_spec,
+    a_scheduler,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+    only,
+    placed,
+)
+
+WAIT_NS = Timeouts().early_message_ns
+ROOM = {"memory": 100}
+
+
+def test_asks_are_handled_when_their_application_comes_in_order_of_arrival() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    assert talk.asks(an_ask("k2", app="late"), an_ask("k1", app="late")) == []
+    talk.sleep(WAIT_NS - 1)
+    facts = talk.apps(an_app("late"))
+    assert [fact.allocation_key for fact in of(AskAdded, facts)] == ["k2", "k1"]
+    assert [key for _, key, _ in placed(talk.schedule())] == ["k2", "k1"]
+
+
+def test_asks_are_rejected_when_their_time_is_over() -> None:
+    talk = a_conversation()
+    talk.asks(an_ask("k", app="never"))
+    assert talk.scheduler.next_deadline_ns() == talk.now_ns + WAIT_NS
+    rejected = only(AskRejected, talk.sleep(WAIT_NS))
+    assert (rejected.code, rejected.allocation_key) == (RejectCode.UNKNOWN_APPLICATION, "k")
+    assert rejected.reason.startswith("applicationID 'never' is not a known application; it must be added before")
+    assert of(AskAdded, talk.apps(an_app("never"))) == []
+
+
+def test_nothing_waits_where_waiting_is_switched_off() -> None:
+    talk = a_conversation(timeouts=Timeouts(early_message_ns=0))
+    assert only(AskRejected, talk.asks(an_ask(app="late"))).code is RejectCode.UNKNOWN_APPLICATION
+    assert talk.scheduler.next_deadline_ns() is None
+
+
+def test_only_so_many_items_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "HELD_MAX", 2)
+    talk = a_conversation()
+    facts = talk.asks(*(an_ask(f"k{number}", app="late") for number in range(3)))
+    assert only(AskRejected, facts).allocation_key == "k2"
+    assert len(of(AskAdded, talk.apps(an_app("late")))) == 2
+    assert talk.asks(an_ask("k", app="later")) == [], "those that went have made room"
+
+
+def test_when_the_application_is_rejected_so_is_what_waits_for_it() -> None:
+    talk = a_conversation()
+    talk.asks(an_ask("k", app="late"))
+    assert only(AskRejected, talk.apps(an_app("late", "root.nowhere"))).code is RejectCode.UNKNOWN_APPLICATION
+    assert talk.sleep(WAIT_NS) == []
+
+
+def test_an_application_of_another_partition_is_not_what_it_waits_for() -> None:
+    talk = Conversation(a_scheduler())
+    talk.register(a_partition_spec(), a_partition_spec(name="gpu"))
+    talk.connect()
+    talk.asks(an_ask("k", app="late", partition="gpu"))
+    assert of(AskAdded, talk.apps(an_app("late"))) == []
+    deadline_ns = talk.scheduler.next_deadline_ns()
+    talk.now_ns += 1
+    talk.apps(an_app("late", "root.nowhere"))
+    assert talk.scheduler.next_deadline_ns() == deadline_ns, "its time does not begin anew"
+    assert only(AskAdded, talk.apps(an_app("late", partition="gpu"))).partition == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("item", "left"),
+    [
+        (AskRelease("late", allocation_key="k1"), ["k2"]),
+        (AskRelease("late"), []),
+        (AskRelease("", allocation_key="k1"), ["k2"]),
+        (AskRelease("other"), ["k1", "k2"]),
+    ],
+    ids=["by key", "all of the application", "by key alone", "of another application"],
+)
+def test_asks_may_be_taken_back_while_they_wait(item: AskRelease, left: list[str]) -> None:
+    talk = a_conversation()
+    talk.asks(an_ask("k1", app="late"), an_ask("k2", app="late"))
+    facts = talk.step(UpdateAllocations(RM, ask_releases=[item]))
+    assert len(of(ReleaseIgnored, facts)) == (len(left) == 2)
+    assert [fact.allocation_key for fact in of(AskAdded, talk.apps(an_app("late")))] == left
+
+
+def test_a_node_waits_for_every_application_it_has_allocations_of() -> None:
+    talk = a_conversation()
+    both = [an_existing("e1", app="late"), an_existing("e2", app="later")]
+    assert talk.nodes(a_node("n1", ROOM, *both)) == []
+    assert of(NodeAccepted, talk.apps(an_app("late"))) == []
+    facts = talk.apps(an_app("later"))
+    assert only(NodeAccepted, facts).node_id == "n1"
+    assert [fact.uuid for fact in of(Allocated, facts)] == ["e1", "e2"]
+
+
+def test_a_node_whose_application_never_comes_is_rejected() -> None:
+    talk = a_conversation()
+    talk.nodes(a_node("n1", ROOM, an_existing(app="never")))
+    rejected = only(NodeRejected, talk.sleep(WAIT_NS))
+    assert (rejected.code, rejected.node_id) == (RejectCode.UNKNOWN_APPLICATION, "n1")
+    assert "'never'" in rejected.reason
+    assert talk.view().nodes == []
+
+
+def test_what_comes_for_a_waiting_node_waits_behind_it() -> None:
+    talk = a_conversation()
+    talk.nodes(a_node("n1", ROOM, an_existing(app="late")))
+    assert talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE)) == []
+    assert talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE)) == []
+    talk.apps(an_app("late"))
+    assert talk.node().capacity == {"memory": 70}
+    assert talk.node().state == "draining"
+
+
+def test_an_update_does_not_wait_for_allocations_it_cannot_bring() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.nodes(a_node("n1", {"memory": 70}, an_existing(app="never"), action=NodeAction.UPDATE))
+    assert talk.node().capacity == {"memory": 70}
+
+
+def test_a_release_waits_behind_the_node_that_brings_its_allocation() -> None:
+    """Were it ignored, the allocation would be taken over afterwards and nobody would ever release it."""
+    talk = a_conversation()
+    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late"), an_existing("e2", app="late")))
+    release = AllocationRelease("late", uuid="e1")
+    assert talk.step(UpdateAllocations(RM, releases=[release])) == []
+    released = only(Released, talk.apps(an_app("late")))
+    assert (released.uuid, released.confirm) == ("e1", True)
+    assert released.termination is TerminationType.STOPPED_BY_RM
+    assert [one.uuid for one in talk.node().allocations] == ["e2"]
+
+
+def test_a_release_behind_a_node_that_never_comes_is_ignored() -> None:
+    talk = a_conversation()
+    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="never")))
+    talk.step(UpdateAllocations(RM, releases=[AllocationRelease("never", uuid="e1")]))
+    facts = talk.sleep(WAIT_NS)
+    assert only(NodeRejected, facts).node_id == "n1"
+    assert only(ReleaseIgnored, facts).uuid == "e1"
