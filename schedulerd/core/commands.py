@@ -204,6 +204,21 @@ class UpdateAllocations:
 
 
 @dataclass(slots=True)
+class UpdateConfiguration:
+    """The queue file of this RM changed: what it says now holds, what it does not say is default again."""
+
+    rm_id: str
+    partitions: tuple[PartitionSpec, ...]
+
+
+@dataclass(slots=True)
+class CleanQueues:
+    """Removes empty queues that nobody needs at once, without waiting for their time."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
 class RunCycle:
     """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
 
@@ -223,6 +238,8 @@ Command: TypeAlias = (
     | UpdateNodes
     | UpdateApplications
     | UpdateAllocations
+    | UpdateConfiguration
+    | CleanQueues
     | RunCycle
     | RingAlarms
 )
