@@ -42,15 +42,17 @@ def run(workload: Workload) -> Measurement:
     singles = [UpdateAllocations(RM_ID, new_asks([ask])) for ask in workload.single_asks]
     _settle_collector()
     visits_before = node_visits(scheduler)
-    started_s = time.perf_counter()
+    cpu_before_s, started_s = time.process_time(), time.perf_counter()
     for command in commands:
         handle(scheduler, command)
-    seconds = time.perf_counter() - started_s
+    seconds, cpu_seconds = time.perf_counter() - started_s, time.process_time() - cpu_before_s
     visits = node_visits(scheduler) - visits_before
     latencies_s = tuple(_latency_s(scheduler, single) for single in singles)
     peak = peak_rss_bytes()
     check(workload, placed(scheduler), violations(scheduler))
-    return Measurement(workload.placements(workload.asks), seconds, latencies_s, visits, peak_rss_bytes=peak)
+    return Measurement(
+        workload.placements(workload.asks), seconds, cpu_seconds, latencies_s, visits, peak_rss_bytes=peak
+    )
 
 
 def prepare(workload: Workload, new_uuid: Callable[[], str] | None = None) -> Scheduler:

@@ -16,6 +16,8 @@ class Measurement:
     """Allocations that the asks sent back to back became."""
     seconds: float
     """From just before the first request with asks to the last of these allocations."""
+    cpu_seconds: float
+    """What the process with the scheduler computed in that time: on a busy machine more telling than the clock."""
     latencies_s: tuple[float, ...] = ()
     """Of each ask sent by itself, from just before it was sent to its allocation."""
     node_visits: int | None = None

@@ -7,7 +7,7 @@ The numbers are those in which schedulerd's goals are stated, so results can be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 RM_ID = "benchmark"
@@ -162,7 +162,8 @@ def idle(asks: int = 10_000, seconds: float = 10.0) -> Workload:
     The one small ask behind them is there to tell that the daemon has taken them all.
     """
     parked = tuple(
-        Ask(f"app-{1 + index % 2}", f"large-{index:06d}", Size(memory=200 + index % 100, vcore=20)) for index in range(asks)
+        Ask(f"app-{1 + index % 2}", f"large-{index:06d}", Size(memory=200 + index % 100, vcore=20))
+        for index in range(asks)
     )
     requested = parked + _numbered(["app-1"])
     return Workload("idle", QUEUES_AB, 1_000, SLOTS_10, TWO_APPLICATIONS, requested, idle_s=seconds)
@@ -186,3 +187,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     letter: tuple(name for name in WORKLOADS if name.rstrip("-bulk0123456789") == letter) for letter in ("u", "a", "m")
 }
 """One word for all the sizes of a workload."""
+
+
+def _all_pending(build: Callable[[int, int], Workload], nodes: int, asks: int) -> Workload:
+    workload = build(nodes, asks)
+    return replace(workload, asks_per_request=len(workload.asks))
+
+
+GROWTH: Mapping[str, Callable[[], Workload]] = {
+    f"{build.__name__}: {nodes * times[0]:,} nodes, {asks * times[1]:,} asks": partial(
+        _all_pending, build, nodes * times[0], asks * times[1]
+    )
+    for build, nodes, asks in ((u, 1_000, 10_000), (a, 2_000, 50_000), (c, 5_000, 4_000))
+    for times in ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1))
+}
+"""Workloads at several sizes, every ask of them pending before the first one is placed."""

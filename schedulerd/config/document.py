@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from schedulerd.config.problems import Path, Problem, format_path
+from schedulerd.config.problems import Finding, Path, Problem, format_path
 
 Data: TypeAlias = "str | list[Data] | dict[str, Data] | None"
 
@@ -102,7 +102,7 @@ class _Reading:
     """One pass over the tree of nodes, which collects lines and findings on its way."""
 
     lines: dict[Path, int] = field(default_factory=dict)
-    findings: list[tuple[Path, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     _open: list[Node] = field(default_factory=list)
     _values: int = 0
 

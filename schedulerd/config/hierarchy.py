@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schedulerd.config.findings import Finding
 from schedulerd.config.models import Partition, Queue
-from schedulerd.config.problems import Path
+from schedulerd.config.problems import Finding, Path
 from schedulerd.core.resources import Limits, Resources
 
 ROOT = "root"

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME, WILDCARD
-from schedulerd.config.findings import Finding
 from schedulerd.config.models import Limit, Partition, Queue
-from schedulerd.config.problems import Path
+from schedulerd.config.problems import Finding, Path
 from schedulerd.core.resources import Limits
 
 

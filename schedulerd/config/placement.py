@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
-from schedulerd.config.findings import Finding
 from schedulerd.config.hierarchy import ROOT, walk
 from schedulerd.config.models import Partition, PlacementRule, Queue
-from schedulerd.config.problems import Path
+from schedulerd.config.problems import Finding, Path
 
 FIXED = "fixed"
 RULES = (FIXED, "provided", "tag", "user")

@@ -14,6 +14,9 @@ from typing import TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value is in a document: the keys and the positions in lists that lead to it."""
 
+Finding: TypeAlias = tuple[Path, str]
+"""What a check says: where, and what would be right. The document adds line and value, which makes it a `Problem`."""
+
 _SHOWN_CHARACTERS_MAX = 80
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from schedulerd.config import quantities
-from schedulerd.config.findings import Finding
-from schedulerd.config.problems import Path
+from schedulerd.config.problems import Finding, Path
 from schedulerd.core.specs import ApplicationOrder
 
 SORT_POLICY = "application.sort.policy"

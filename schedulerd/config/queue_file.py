@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from schedulerd.config.document import read_document
-from schedulerd.config.findings import Finding
 from schedulerd.config.hierarchy import (
     check_max_applications,
     check_resources,
@@ -24,7 +23,7 @@ from schedulerd.config.hierarchy import (
 from schedulerd.config.limits import check_limits
 from schedulerd.config.models import Partition, Queue, QueueConfiguration
 from schedulerd.config.placement import check_rules
-from schedulerd.config.problems import Path, Problem
+from schedulerd.config.problems import Finding, Path, Problem
 from schedulerd.config.properties import SORT_POLICY, check_properties, parse_application_order
 from schedulerd.config.unenforced import warn_partition, warn_queues
 from schedulerd.config.validation import validate

@@ -87,10 +87,10 @@ class Settings(BaseModel):
     grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
     http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
-        LogLevel.INFO, description="Least severity that is logged."
+        default=LogLevel.INFO, description="Least severity that is logged."
     )
     log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
-        LogFormat.JSON, description="Form of the log lines."
+        default=LogFormat.JSON, description="Form of the log lines."
     )
     grpc_reflection: bool = Field(
         default=True, description="Whether clients may ask for the services and their messages."

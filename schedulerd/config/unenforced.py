@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schedulerd.config.findings import Finding
 from schedulerd.config.hierarchy import walk
 from schedulerd.config.models import Partition, Queue
 from schedulerd.config.placement import RULES, chain
-from schedulerd.config.problems import Path, did_you_mean, suggest
+from schedulerd.config.problems import Finding, Path, did_you_mean, suggest
 from schedulerd.config.properties import CHECKS, ENFORCED, SORT_POLICY, STATE_AWARE
 
 _UNENFORCED = "read, but not enforced by this version"

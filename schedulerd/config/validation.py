@@ -13,9 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from schedulerd.config.document import Data
-from schedulerd.config.findings import Finding
 from schedulerd.config.models import Amounts, QueueConfiguration
-from schedulerd.config.problems import Path, suggest
+from schedulerd.config.problems import Finding, Path, suggest
 
 
 def validate(data: Data) -> tuple[QueueConfiguration, list[Finding]]:
@@ -28,8 +27,10 @@ def validate(data: Data) -> tuple[QueueConfiguration, list[Finding]]:
         except ValidationError as error:
             found = [(detail["loc"], _message(detail)) for detail in error.errors(include_url=False)]
         findings.extend(found)
+        before = rest
         for path, _ in found:
             rest = _without(rest, path)
+        assert rest != before, f"nothing to take out for {found}"
 
 
 def _without(data: Data, path: Path) -> Data:

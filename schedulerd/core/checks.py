@@ -12,6 +12,8 @@ from typing import NamedTuple
 from schedulerd.core.facts import RejectCode
 
 ID_LENGTH_MAX = 1024
+RESOURCE_NAMES_MAX = 64
+RESOURCE_NAME_LENGTH_MAX = 256
 _SHOWN_MAX = 80
 
 
@@ -37,11 +39,30 @@ def identifier(field: str, value: str) -> Mistake | None:
 
 
 def not_negative(field: str, resources: Mapping[str, int]) -> Mistake | None:
-    """No amount may be below zero."""
+    """Sane names, and no amount below zero."""
+    mistake = names(field, resources)
+    if mistake is not None:
+        return mistake
     for name in sorted(resources):
         if resources[name] < 0:
             return Mistake(
                 RejectCode.INVALID_RESOURCES, f"{field}[{shown(name)}] is {resources[name]}; it must be 0 or more"
+            )
+    return None
+
+
+def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
+    """Resource names must be there, of sane length, and not be too many."""
+    if len(resources) > RESOURCE_NAMES_MAX:
+        return Mistake(
+            RejectCode.INVALID_RESOURCES,
+            f"{field} has {len(resources)} resources; at most {RESOURCE_NAMES_MAX} are allowed",
+        )
+    for name in resources:
+        if not 0 < len(name) <= RESOURCE_NAME_LENGTH_MAX:
+            return Mistake(
+                RejectCode.INVALID_RESOURCES,
+                f"{field} names the resource {shown(name)}; a name has 1 to {RESOURCE_NAME_LENGTH_MAX} characters",
             )
     return None
 

@@ -31,20 +31,19 @@ def demand(application: Application, ask: Ask, count: int) -> None:
         partition.touch(queue)
 
 
-def withdraw(application: Application, ask: Ask) -> int:
-    """Nothing of the ask is pending any longer. Returns how much was."""
-    count = ask.pending
+def withdraw(application: Application, ask: Ask, count: int | None = None) -> int:
+    """Up to `count` pending allocations of the ask (None: all) are pending no longer. Returns how many that were."""
+    count = ask.pending if count is None else min(count, ask.pending)
     if not count:
         return 0
     partition, queue = application.partition, application.queue
     assert queue is not None
-    for name, amount in ask.shape.items:
-        amount *= count
-        application.pending[name] -= amount
-        for one in queue.lineage:
-            one.pending[name] -= amount
-    ask.pending = 0
-    application.stop_waiting_for(ask)
+    application.pending.subtract(ask.shape.items, count)
+    for one in queue.lineage:
+        one.pending.subtract(ask.shape.items, count)
+    ask.pending -= count
+    if not ask.pending:
+        application.stop_waiting_for(ask)
     if queue not in partition.touched:
         partition.touch(queue)
     return count
@@ -56,13 +55,9 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     assert queue is not None
     items = ask.shape.items
     lineage = queue.lineage
-    pending = application.pending
-    for name, amount in items:
-        pending[name] -= amount
+    application.pending.subtract(items)
     for one in lineage:
-        pending = one.pending
-        for name, amount in items:
-            pending[name] -= amount
+        one.pending.subtract(items)
     ask.pending -= 1
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
     _bind(allocation)
@@ -88,6 +83,7 @@ def free(allocation: Allocation) -> None:
     assert queue is not None
     items = allocation.shape.items
     del application.allocations[allocation.uuid]
+    del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]
     if allocation.placeholder:
         application.placeholders -= 1
@@ -155,6 +151,7 @@ def _bind(allocation: Allocation) -> None:
     ask.placed += 1
     ask.allocations[uuid] = allocation
     application.allocations[uuid] = allocation
+    application.partition.allocations[uuid] = allocation
     if allocation.placeholder:
         application.placeholders += 1
         used = application.placeholder_allocated

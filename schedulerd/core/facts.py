@@ -42,6 +42,8 @@ class WithdrawCause(StrEnum):
 
     UPDATED = "updated"
     RELEASED_BY_RM = "released_by_rm"
+    RECOVERED = "recovered"
+    """It was placed already: a node came with the allocation."""
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"

@@ -24,7 +24,7 @@ def violations(scheduler: Scheduler) -> list[str]:
     """One sentence per broken invariant; empty if all is well."""
     found: list[str] = []
     for partition in scheduler.cluster.partitions():
-        for check in (_nodes, _node_order, _applications, _queues, _waiting, _shapes, _users):
+        for check in (_nodes, _allocations, _node_order, _applications, _queues, _waiting, _shapes, _users):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
     found.extend(_alarms(scheduler))
     return found
@@ -47,6 +47,12 @@ def _nodes(partition: Partition) -> Iterator[str]:
         yield from _differ(f"allocated of node {node.node_id}", node.allocated, counted)
         if node.available != node.capacity.minus(node.occupied).minus(node.allocated):
             yield f"available of node {node.node_id} is {node.available.nonzero()}, not capacity less what is used"
+
+
+def _allocations(partition: Partition) -> Iterator[str]:
+    counted = {uuid: one for node in partition.nodes.values() for uuid, one in node.allocations.items()}
+    if partition.allocations != counted:
+        yield f"the partition knows {len(partition.allocations)} allocations, its nodes have {len(counted)}"
 
 
 def _node_order(partition: Partition) -> Iterator[str]:

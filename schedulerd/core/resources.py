@@ -49,9 +49,16 @@ class Resources(dict[str, int]):
             self[name] += amount * times
 
     def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D)."""
+        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D).
+
+        A name that comes to 0 is dropped, so a ledger does not remember every resource it ever saw.
+        """
         for name, amount in items:
-            self[name] -= amount * times
+            left = self[name] - amount * times
+            if left:
+                self[name] = left
+            else:
+                self.pop(name, None)
 
     def times(self, count: int) -> Resources:
         return Resources({name: amount * count for name, amount in self.items()})

@@ -34,7 +34,8 @@ from schedulerd.core.handlers import (
     resource_managers,
 )
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.cluster import Cluster, EarlyItem, ResourceManager
+from schedulerd.core.model.cluster import Cluster, ResourceManager
+from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.turn import Turn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -35,7 +35,7 @@ def resource_managers(scheduler: Scheduler) -> list[ResourceManagerView]:
             state=rm.state.value,
             version=rm.version,
             policy_group=rm.policy_group,
-            partitions=[_partition(one) for one in rm.partitions.values()],
+            partitions=[_partition(one, rm.state) for one in rm.partitions.values()],
         )
         for rm in sorted(scheduler.cluster.resource_managers.values(), key=lambda rm: rm.rm_id)
     ]
@@ -43,11 +43,12 @@ def resource_managers(scheduler: Scheduler) -> list[ResourceManagerView]:
 
 def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
     """One partition. Raises KeyError if the RM or the partition is unknown."""
-    return _partition(scheduler.cluster.resource_managers[rm_id].partitions[name])
+    rm = scheduler.cluster.resource_managers[rm_id]
+    return _partition(rm.partitions[name], rm.state)
 
 
-def _partition(one: Partition) -> PartitionView:
-    explain = _Explanation(one)
+def _partition(one: Partition, state: ResourceManagerState) -> PartitionView:
+    explain = _Explanation(one, state)
     return PartitionView(
         rm_id=one.rm_id,
         name=one.name,
@@ -153,13 +154,17 @@ def _node(node: Node) -> NodeView:
 class _Explanation:
     """Why asks wait, worked out once per shape."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, state: ResourceManagerState) -> None:
         self._partition = partition
+        running = state is ResourceManagerState.RUNNING
+        self._paused = "" if running else f"the resource manager is {state}: nothing is placed for it"
         self._no_node: dict[Shape, str] = {}
 
     def why(self, app: Application, ask: Ask) -> str:
         if not ask.pending or app.queue is None:
             return ""
+        if self._paused:
+            return self._paused
         shape = ask.shape
         if shape not in app.needs:
             return f"application is {app.state}: its asks are not placed in this state"
@@ -186,13 +191,13 @@ class _Explanation:
         return f"no node has room: {len(self._partition.nodes)} considered" + (f": {counted}" if counted else "")
 
 
-def _outstanding(one: Partition) -> list[tuple[str, str]]:
+def _outstanding(one: Partition) -> list[tuple[str, str, int]]:
     """Pending allocations that every quota has room for but no node, in scheduling order of each application.
 
     Quota is handed out as if they were placed one after the other, so that what is reported would really run.
     """
-    left: dict[Queue, Resources] = {}
-    found: list[tuple[str, str]] = []
+    used: dict[Queue, Resources] = {}
+    found: list[tuple[str, str, int]] = []
     for app in one.applications.values():
         if app.queue is None:
             continue
@@ -200,14 +205,14 @@ def _outstanding(one: Partition) -> list[tuple[str, str]]:
         for ask in asks:
             if not ask.shape.parked or ask.shape not in app.needs:
                 continue
-            for _ in range(ask.pending):
-                used = [left.setdefault(queue, Resources(queue.allocated)) for queue in app.queue.lineage]
-                if any(
-                    queue.max.exceeded_by(ledger, ask.shape.items)
-                    for queue, ledger in zip(app.queue.lineage, used, strict=True)
-                ):
-                    break
-                for ledger in used:
-                    ledger.add(ask.shape.items)
-                found.append((app.application_id, ask.key))
+            count = ask.pending
+            for queue in app.queue.lineage:
+                ledger = used.setdefault(queue, Resources(queue.allocated))
+                for name, amount in ask.shape.items:
+                    if name in queue.max:
+                        count = min(count, max(0, queue.max[name] - ledger[name]) // amount)
+            if count:
+                for queue in app.queue.lineage:
+                    used[queue].add(ask.shape.items, count)
+                found.append((app.application_id, ask.key, count))
     return sorted(found)

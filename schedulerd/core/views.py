@@ -116,9 +116,9 @@ class PartitionView:
     """Completed, Failed and Rejected ones that are still remembered; an id can occur more than once."""
     nodes: list[NodeView]
     users: list[UserView]
-    outstanding: list[tuple[str, str]]
-    """(application, key) of each pending allocation that fits every quota but no node: what a bigger cluster would
-    run. A key occurs as often as it has pending allocations like that."""
+    outstanding: list[tuple[str, str, int]]
+    """(application, key, count) of pending allocations that fit every quota but no node: what a bigger cluster would
+    run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,12 @@ class StepFailed(Exception):
 
 
 class _Entry:
-    __slots__ = ("command", "counted", "done")
+    __slots__ = ("command", "done")
 
-    def __init__(self, command: Command, counted: bool = False, done: asyncio.Future[None] | None = None) -> None:
+    def __init__(self, command: Command, done: asyncio.Future[None] | None) -> None:
         self.command = command
-        self.counted = counted
         self.done = done
+        """Set for what was submitted from outside, which is also what counts against the bound of the inbox."""
 
 
 class Owner:
@@ -90,21 +90,19 @@ class Owner:
         """Commands that wait in the inbox."""
         return self._inbox.qsize()
 
-    async def submit(self, command: Command) -> None:
-        """Queues what a resource manager sent; waits while the inbox is full, which is what slows its reader down."""
-        await self._room.acquire()
-        self._inbox.put_nowait(_Entry(command, counted=True))
+    async def submit(self, command: Command) -> asyncio.Future[None]:
+        """Queues what a resource manager sent; waits while the inbox is full, which is what slows its reader down.
 
-    async def perform(self, command: Command) -> None:
-        """Queues a command and returns when the scheduler has taken it and every sink has seen what it said."""
-        done = asyncio.get_running_loop().create_future()
+        The future is done when the scheduler has taken the command and every sink has seen what it said.
+        """
         await self._room.acquire()
-        self._inbox.put_nowait(_Entry(command, counted=True, done=done))
-        await done
+        done = asyncio.get_running_loop().create_future()
+        self._inbox.put_nowait(_Entry(command, done))
+        return done
 
     def post(self, command: Command) -> None:
         """Queues what the daemon itself has to say about a link; never waits, and there are only a few per link."""
-        self._inbox.put_nowait(_Entry(command))
+        self._inbox.put_nowait(_Entry(command, None))
 
     async def run(self) -> None:
         """Takes turns for ever, and sleeps when there is nothing to do. Raises `StepFailed`."""
@@ -125,7 +123,7 @@ class Owner:
             self._tell()
         except Exception as error:
             log.critical(
-                "step_failed",
+                "step failed",
                 exc_info=error,
                 last_commands=[f"{now_ns} {_SHORT.repr(command)}" for now_ns, command in self._journal],
             )
@@ -134,13 +132,12 @@ class Owner:
     def _steps(self, entry: _Entry | None) -> None:
         started = time.perf_counter()
         while entry is not None:
-            if entry.counted:
-                self._room.release()
             before = time.perf_counter()
             self._step(entry.command)
             after = time.perf_counter()
             self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
             if entry.done is not None:
+                self._room.release()
                 self._done.append(entry.done)
             entry = None if after - started > TURN_SECONDS or self._inbox.empty() else self._inbox.get_nowait()
         if self._scheduler.wants_cycle():

@@ -33,7 +33,8 @@ from schedulerd.daemon.failures import ExitCode, StartupFailed
 from schedulerd.daemon.grpc_server import GrpcServer
 from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.ids import uuid_source
-from schedulerd.daemon.links import Ending, Links
+from schedulerd.daemon.link import Ending
+from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
@@ -41,9 +42,6 @@ from schedulerd.daemon.service import SchedulerService
 from schedulerd.observe.log_events import FactLog
 from schedulerd.observe.metrics import Metrics
 from schedulerd.wire.encode import ResponseEncoder
-
-FLUSH_SECONDS = 1.0
-"""How long responses that wait may take to leave when the daemon drains."""
 
 LAST_CALLS_SECONDS = 0.5
 """How long calls other than the update streams may take to end after those have ended."""
@@ -101,6 +99,7 @@ class Daemon:
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
         service = SchedulerService(self._owner, self._links, lambda group: read_policy_group(settings, group))
+        self._grpc = GrpcServer(settings, service.handlers())
         self._http = _http_server(
             settings,
             Sources(
@@ -111,12 +110,12 @@ class Daemon:
                 debug_state=self._state,
             ),
         )
-        self._grpc = GrpcServer(settings, service.handlers())
 
     async def run(self) -> int:
         """Serves until a signal or a failure; returns the exit status when everything is closed."""
         told_to_stop = _stop_signal()
-        parts = [asyncio.create_task(part) for part in (self._owner.run(), self._http.serve(), self._probe.run())]
+        http = asyncio.create_task(self._http.serve())
+        parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
         await self._grpc.start()
         self._not_ready_because = ""
         _settle_collector()
@@ -125,6 +124,7 @@ class Daemon:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)
             await self._close(failed)
+            await asyncio.wait({http})
         finally:
             for part in parts:
                 part.cancel()
@@ -133,15 +133,16 @@ class Daemon:
         return ExitCode.SOFTWARE if failed else ExitCode.OK
 
     async def _close(self, failed: bool) -> None:
-        """Says so everywhere, ends the streams, then the servers."""
+        """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
+        drain_seconds = self._settings.drain_timeout_s
         self._not_ready_because = "failed" if failed else "draining"
         log.info("closing", reason=self._not_ready_because)
         await self._grpc.not_serving()
         if failed:
             self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
         else:
-            self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", FLUSH_SECONDS))
-        await self._links.closed(self._settings.drain_timeout_s)
+            self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds))
+        await self._links.closed(drain_seconds + LAST_CALLS_SECONDS)
         await self._grpc.stop(LAST_CALLS_SECONDS)
         self._http.stop()
 

@@ -66,7 +66,7 @@ class SchedulerService:
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _bounded(str(error)))
         self._links.drop(request.rmID, REGISTERED_AGAIN)
-        await self._owner.perform(self._decoder.registration(request, partitions))
+        await (await self._owner.submit(self._decoder.registration(request, partitions)))
         return si_pb2.RegisterResourceManagerResponse()
 
     async def unregister(
@@ -75,7 +75,7 @@ class SchedulerService:
         """Answers when the RM's state is dropped and its streams are ending. NOT_FOUND if it is not registered."""
         if not self._links.knows(request.rmID):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"rmID: {request.rmID!r} is not registered")
-        await self._owner.perform(StopResourceManager(request.rmID, StopCause.UNREGISTERED))
+        await (await self._owner.submit(StopResourceManager(request.rmID, StopCause.UNREGISTERED)))
         return admin_pb2.UnregisterResourceManagerResponse()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:

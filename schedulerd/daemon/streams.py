@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -24,9 +25,14 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
-from schedulerd.daemon.links import Ending, Link, Links, Refused
+from schedulerd.daemon.link import Ending, Link
+from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
 from schedulerd.wire.encode import Stream
+
+COMMANDS_UNDER_WAY_MAX = 4
+"""Commands of one stream that may wait in the inbox, so that an RM can neither crowd out the others there nor have much
+answered that it has not read. Decoding so many takes a few milliseconds, after which the loop turns."""
 
 GIVE_WAY_IDLE_SECONDS = 0.1
 """A stream that gives way ends when its client sends nothing for so long: what was sent before has arrived by then."""
@@ -108,7 +114,7 @@ class StreamSession(Generic[RequestT]):
         try:
             ending = await self._ended
             reader.cancel()
-            await asyncio.wait({writer}, timeout=ending.flush_seconds)
+            await asyncio.wait({writer}, timeout=ending.flush_seconds if self._my_turn.is_set() else 0)
         finally:
             for task in (reader, writer, watch):
                 task.cancel()
@@ -123,8 +129,12 @@ class StreamSession(Generic[RequestT]):
             await part
         except Refused as refusal:
             self.end(refusal.ending)
+        except grpc.aio.BaseError as error:
+            # The client is gone; gRPC cancels this call as well, but what was under way may hear of it first.
+            log.debug("stream lost", stream=self._dialogue.kind.value, peer=self._context.peer(), reason=str(error))
+            self.end(Ending(grpc.StatusCode.OK, "the client is gone"))
         except Exception:
-            log.exception("stream_failed", stream=self._dialogue.kind.value, peer=self._context.peer())
+            log.exception("stream failed", stream=self._dialogue.kind.value, peer=self._context.peer())
             self.end(Ending(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))
 
     async def _read_all(self) -> None:
@@ -139,6 +149,7 @@ class StreamSession(Generic[RequestT]):
         if older is not None:
             await older.over.wait()
         self._my_turn.set()
+        under_way: deque[asyncio.Future[None]] = deque()
         while message is not None:
             if message.rmID != rm_id:
                 raise Refused(
@@ -146,8 +157,9 @@ class StreamSession(Generic[RequestT]):
                     f"rmID: {message.rmID!r} on a stream of {rm_id!r}; a stream carries one RM, the one it began with",
                 )
             for command in self._dialogue.decode(message):
-                await self._owner.submit(command)
-                await asyncio.sleep(0)  # a large request is many commands, and decoding each holds the loop for a while
+                if len(under_way) >= COMMANDS_UNDER_WAY_MAX:
+                    await under_way.popleft()
+                under_way.append(await self._owner.submit(command))
             await self._may_read.wait()
             message = await self._read()
 

@@ -88,7 +88,8 @@ def simulate(
     """Plays a resource manager against a running scheduler.
 
     Registers nodes, submits applications, runs and releases their pods, and prints what came of it. Exit code 0 if
-    everything adds up, 1 if it does not, 69 if the scheduler cannot be reached or used, 130 after Ctrl-C.
+    everything adds up, 1 if it does not (or an option is wrong), 69 if the scheduler cannot be reached or used, 130
+    after Ctrl-C.
     """
     quotas = _read_quotas(queue_file)
     workload = Workload(nodes, duration, seed, rate, queues_for_kinds([each.path for each in quotas if each.is_leaf]))
@@ -111,7 +112,7 @@ def simulate(
         raise SchedulerUnusable(str(error)) from error
     _print_summary(console, summary)
     if json_file is not None:
-        json_file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
+        _write_json(json_file, summary)
     if summary.discrepancies:
         raise click.ClickException(
             "the numbers do not add up:\n" + "\n".join(f"  {each}" for each in summary.discrepancies)
@@ -200,9 +201,11 @@ def demo(
         with daemon:
             daemon.wait_until_ready()
             code = run_resource_manager(arguments)
-            if code not in (0, EXIT_INTERRUPTED):
+            if code == EXIT_INTERRUPTED:
+                raise KeyboardInterrupt
+            if code != 0:
                 raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
-            daemon.keep = keep and code == 0
+            daemon.keep = keep
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
@@ -210,8 +213,6 @@ def demo(
     if daemon.keep:
         click.echo(f"\nThe daemon is still running: {daemon.metrics_url}\n  log:  {daemon.log_file}")
         click.echo(f"  stop: kill {daemon.pid}")
-    if code:
-        raise click.exceptions.Exit(code)
 
 
 def _read_quotas(queue_file: Path | None) -> Sequence[QueueQuota]:
@@ -223,8 +224,15 @@ def _read_quotas(queue_file: Path | None) -> Sequence[QueueQuota]:
         raise click.BadParameter(str(error), param_hint="--queues") from error
 
 
+def _write_json(file: Path, summary: Summary) -> None:
+    try:
+        file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write the summary to {file}: {error}") from error
+
+
 def _print_summary(console: Console, summary: Summary) -> None:
-    table = Table(title="Simulation", title_justify="left", show_header=False)
+    table = Table(title="Simulation; latencies as p50 / p90 / p99", title_justify="left", show_header=False)
     table.add_column("name")
     table.add_column("value", justify="right")
     for name, value in summary_rows(summary):

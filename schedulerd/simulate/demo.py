@@ -22,7 +22,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 HOST = "127.0.0.1"
 READY_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 1.0
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 20.0
+"""Longer than the resource manager takes to drain and the daemon to close its streams."""
 LOG_TAIL_LINES = 12
 
 
@@ -73,11 +74,10 @@ class Daemon:
         if self.keep and kind is None:
             return
         code = stop_process(self._process)
-        if kind is not None:
-            return
-        if code != 0:
+        if kind is None and code != 0:
             raise self.failure(f"the daemon ended with exit code {code} when it was asked to stop")
-        self.log_file.unlink()
+        if kind is None or issubclass(kind, KeyboardInterrupt):
+            self.log_file.unlink()
 
     @property
     def pid(self) -> int:
@@ -124,8 +124,6 @@ def run_resource_manager(arguments: Sequence[str]) -> int:
     process = subprocess.Popen([sys.executable, "-m", "schedulerd", "simulate", *arguments])
     try:
         return process.wait()
-    except KeyboardInterrupt:
-        return stop_process(process)
     finally:
         stop_process(process)
 

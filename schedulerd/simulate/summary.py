@@ -97,11 +97,11 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, str]]:
     """The summary as (name, value) pairs to print."""
     yield "asks sent", f"{summary.asks_sent:,}"
     yield (
-        "  = placed + pending + released + rejected",
+        "= placed + pending + released + rejected",
         f"{summary.placed:,} + {summary.pending:,} + {summary.released_asks:,} + {summary.rejected:,}",
     )
     yield "placements per second", f"{summary.placements_per_s:,.0f} mean, {summary.placements_per_s_peak:,.0f} peak"
-    yield "ask to allocation, waiting for room included", percentiles_text(summary.placing_s)
+    yield "ask to allocation, with the wait for room", percentiles_text(summary.placing_s)
     yield "release to confirmation", percentiles_text(summary.confirming_s)
     yield "releases confirmed", f"{summary.releases_confirmed:,} of {summary.releases_sent:,}"
     if summary.stopped_by_scheduler:
@@ -118,7 +118,7 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def percentiles_text(durations_s: tuple[float, ...]) -> str:
     p50, p90, p99 = durations_s
-    return f"p50 {duration_text(p50)}   p90 {duration_text(p90)}   p99 {duration_text(p99)}"
+    return f"{duration_text(p50)} / {duration_text(p90)} / {duration_text(p99)}"
 
 
 def duration_text(duration_s: float) -> str:

@@ -20,7 +20,7 @@ from schedulerd.simulate.summary import duration_text
 from schedulerd.simulate.workload import GIB
 
 WIDE_COLUMNS = 84
-SMALL_COLUMNS, SMALL_LINES = 50, 12
+SMALL_COLUMNS, SMALL_LINES = 50, 15
 FULL_SHARE = 0.98
 """A queue that uses this much of what it may use is drawn as full: the next pod hardly fits."""
 _HEAT = ("grey35", "deep_sky_blue4", "dodger_blue2", "green3", "yellow3", "orange1", "red1")
@@ -53,7 +53,7 @@ class LiveView:
         width, height = options.max_width, options.height or options.size.height
         glyphs = ASCII if options.ascii_only else BLOCKS
         if width < SMALL_COLUMNS or height < SMALL_LINES:
-            yield Text("\n").join(Text(line, no_wrap=True, overflow="ellipsis") for line in small_lines(self._snapshot))
+            yield Text("\n").join(Text(line, no_wrap=True, overflow="crop") for line in small_lines(self._snapshot))
             return
         yield Group(*self._parts(width, height, glyphs))
 
@@ -74,13 +74,13 @@ class LiveView:
 def header(snapshot: Snapshot, title: str, glyphs: Glyphs) -> RenderableType:
     """Who runs against whom, and how far it is; then the count of asks, which must add up at any time."""
     top = Table.grid(expand=True)
-    top.add_column(no_wrap=True, overflow="ellipsis")
+    top.add_column(no_wrap=True, overflow="crop")
     top.add_column(justify="right", no_wrap=True)
     clock = Text(f"{snapshot.applications:,} apps {glyphs.dot} {snapshot.held:,} pods {glyphs.dot} ", style="dim")
     clock.append(f"{snapshot.phase} ", style="bold not dim cyan")
     clock.append(f"{snapshot.elapsed_s:5.1f} / {snapshot.duration_s:.0f} s", style="bold not dim")
     top.add_row(Text(f" {title}", style="bold"), clock)
-    counts = Text(" asks ", no_wrap=True, overflow="ellipsis")
+    counts = Text(" asks ", no_wrap=True, overflow="crop")
     counts.append(f"{snapshot.asks_sent:,}", style="bold")
     for label, value, style in (
         ("placed", snapshot.placed, "green"),
@@ -99,12 +99,12 @@ def queue_table(snapshot: Snapshot, width: int, lines: int, glyphs: Glyphs) -> R
     shown = rows if len(rows) <= lines - 1 or both else rows[: max(1, lines - 2)]
     table = Table.grid(padding=(0, 1))
     name_width = min(22, max((cell_len(_indented(row)) for row in shown), default=5))
-    figures_width = 27 if width >= WIDE_COLUMNS else 13
+    figures_width = 27 if width >= WIDE_COLUMNS else 19
     counts_width = 13
     bar_width = max(8, width - name_width - figures_width - counts_width - 3)
     for each in (name_width, bar_width, figures_width):
-        table.add_column(width=each, no_wrap=True, overflow="ellipsis")
-    table.add_column(width=counts_width, no_wrap=True, overflow="ellipsis", justify="right")
+        table.add_column(width=each, no_wrap=True, overflow="crop")
+    table.add_column(width=counts_width, no_wrap=True, overflow="crop", justify="right")
     figures_head = "used / max (guaranteed)" if width >= WIDE_COLUMNS else "used / max"
     table.add_row(*(Text(text, style="dim") for text in ("queue", "", figures_head, "run / wait")))
     wide = width >= WIDE_COLUMNS
@@ -117,7 +117,7 @@ def queue_table(snapshot: Snapshot, width: int, lines: int, glyphs: Glyphs) -> R
         if both:
             table.add_row("", *_memory_cells(row, bar_width, wide, glyphs), "")
     if len(shown) < len(rows):
-        table.add_row(Text(f"{len(rows) - len(shown)} more queues", style="dim"))
+        table.add_row("", Text(f"and {len(rows) - len(shown)} more queues", style="dim"))
     return table
 
 
@@ -173,12 +173,12 @@ def speed_lines(snapshot: Snapshot, width: int, glyphs: Glyphs) -> list[Text]:
     now, peak = (history[-1], max(history)) if history else (0.0, 0.0)
     figures = f" {now:,.0f}/s now, peak {peak:,.0f}/s"
     spark = sparkline(history, max(10, width - len(figures)), glyphs)
-    lines = [Text.assemble(spark, (figures, "bold"), no_wrap=True, overflow="ellipsis")]
+    lines = [Text.assemble(spark, (figures, "bold"), no_wrap=True, overflow="crop")]
     for label, values in (("ask to allocation", snapshot.placing_s), ("release confirmed", snapshot.confirming_s)):
-        line = Text(f"{label}  ", style="dim", no_wrap=True, overflow="ellipsis")
+        line = Text(f"{label}  ", style="dim", no_wrap=True, overflow="crop")
         for rank, value in zip(("p50", "p90", "p99"), values, strict=True):
             line.append(f" {rank} ", style="dim").append(f"{duration_text(value):>8}", style="bold not dim")
-        if label == "ask to allocation":
+        if label == "ask to allocation" and width >= WIDE_COLUMNS:
             line.append("   waiting for room included", style="dim italic")
         lines.append(line)
     return lines
@@ -259,10 +259,9 @@ def _memory_cells(row: QueueRow, width: int, wide: bool, glyphs: Glyphs) -> tupl
 
 def _figures(used: int, guaranteed: int | None, most: int, unit: int, name: str, *, own_max: bool, wide: bool) -> Text:
     """The numbers beside a bar; a bound that is not the queue's own max, but its parent's or the cluster's, is dim."""
-    text = Text(f"{used / unit:,.0f} / ", no_wrap=True, overflow="ellipsis")
+    text = Text(f"{used / unit:,.0f} / ", no_wrap=True, overflow="crop")
     text.append(f"{most / unit:,.0f}", style="" if own_max else "dim")
-    if wide:
-        text.append(f" {name}", style="dim")
-        if guaranteed is not None:
-            text.append(f" ({guaranteed / unit:,.0f})", style="dim")
+    text.append(f" {name}", style="dim")
+    if wide and guaranteed is not None:
+        text.append(f" ({guaranteed / unit:,.0f})", style="dim")
     return text

@@ -170,7 +170,8 @@ class Player:
 
     def _outstanding(self, _: bool) -> None:
         waiting = view.partition(self.time.scheduler, RM_ID, PARTITION).outstanding
-        self._say({"ev": "outstanding", "asks": sorted(f"{app}|{self._rename(key)}" for app, key in waiting)})
+        asks = sorted(f"{app}|{self._rename(key)}" for app, key, count in waiting for _ in range(count))
+        self._say({"ev": "outstanding", "asks": asks})
 
     def _say(self, event: Event) -> None:
         self._events.append(event | {"m": self._message})

@@ -33,7 +33,11 @@ PARTITION = "default"
 
 Json = dict[str, Any]
 
-TIMEOUT_FIELDS = {"completingTimeoutMs": "completing_ns", "startingTimeoutMs": "starting_ns"}
+TIMEOUT_FIELDS = {
+    "completingTimeoutMs": "completing_ns",
+    "placeholderTimeoutMs": "placeholder_ns",
+    "startingTimeoutMs": "starting_ns",
+}
 
 
 class Unsupported(Exception):

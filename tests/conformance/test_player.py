@@ -60,6 +60,12 @@ def test_a_step_or_feature_that_this_version_lacks_is_said() -> None:
 
 
 def test_a_queue_file_that_is_invalid_gives_an_error_and_no_checks() -> None:
-    result = play({"name": "s", "config": "partitions: []", "steps": [{"check": "x"}]})
+    result = play(
+        {
+            "name": "s",
+            "config": "partitions: [{name: default, queues: [{name: not a name}]}]",
+            "steps": [{"check": "x"}],
+        }
+    )
     assert result["registerError"]
     assert result["checks"] == []

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import psutil
+from prometheus_client.parser import text_string_to_metric_families
 
 LIMIT_SECONDS = 20.0
 """For anything that should happen at once; a test that reaches it has failed."""
@@ -24,8 +25,8 @@ LIMIT_SECONDS = 20.0
 class DaemonProcess:
     """`schedulerd serve` on free ports of 127.0.0.1. As a context it is killed at the end if it still runs."""
 
-    def __init__(self, *flags: str, environment: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-W", "error", "-m", "schedulerd", "serve", "--log-format", "json"]
+    def __init__(self, *flags: str, environment: dict[str, str] | None = None, module: str = "schedulerd") -> None:
+        command = [sys.executable, "-W", "error", "-m", module, "serve", "--log-format", "json"]
         command += ["--grpc-bind", "127.0.0.1:0", "--http-bind", "127.0.0.1:0", *flags]
         self._process = subprocess.Popen(
             command,
@@ -58,7 +59,9 @@ class DaemonProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_for_event(self, event: str, matches: Callable[[dict[str, Any]], bool] = lambda line: True) -> dict[str, Any]:
+    def wait_for_event(
+        self, event: str, matches: Callable[[dict[str, Any]], bool] = lambda line: True
+    ) -> dict[str, Any]:
         """The next log line of this event; lines before it are passed over."""
         while True:
             line = self._unread.get(timeout=LIMIT_SECONDS)
@@ -84,10 +87,11 @@ class DaemonProcess:
         response.raise_for_status()
         return dict(response.json())
 
-    def metric(self, name: str) -> float:
-        """The value of a metric without labels."""
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a metric with exactly these labels; 0 if there is none."""
         text = httpx.get(f"{self.url}/metrics", timeout=LIMIT_SECONDS).text
-        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return next((sample.value for sample in samples if sample.name == name and sample.labels == labels), 0.0)
 
     def _read_log(self) -> None:
         assert self._process.stderr is not None

@@ -1,6 +1,7 @@
 """The smallest scheduler that speaks SI over real gRPC, with faults on demand, for tests of clients.
 
-It serves one resource manager, first fit, and is a fake at a real border, the socket: what a test finds out about the client holds for any scheduler.
+It serves one resource manager, first fit, and is a fake at a real border, the socket: what a test finds out about the
+client holds for any scheduler.
 """
 
 from __future__ import annotations

@@ -33,9 +33,7 @@ ResponseT = TypeVar("ResponseT")
 class UpdateStream(Generic[ResponseT]):
     """One bidirectional stream. With `reading=False` nothing is received until `read` is called."""
 
-    def __init__(
-        self, method: Callable[[Iterator[Any]], grpc.CallIterator[ResponseT]], *, reading: bool = True
-    ) -> None:
+    def __init__(self, method: Callable[[Iterator[Any]], Iterator[ResponseT]], *, reading: bool = True) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._responses: queue.SimpleQueue[ResponseT | grpc.RpcError | None] = queue.SimpleQueue()
         self.call: Any = method(iter(self._requests.get, None))
@@ -71,14 +69,20 @@ class UpdateStream(Generic[ResponseT]):
             received.append(self.next())
         return received
 
-    def status(self) -> tuple[grpc.StatusCode, str]:
-        """How the stream ends; responses before that are dropped."""
+    def rest(self) -> tuple[list[ResponseT], grpc.StatusCode, str]:
+        """All responses up to the end of the stream, and how it ends."""
+        received: list[ResponseT] = []
         while True:
             response = self._responses.get(timeout=LIMIT_SECONDS)
             if response is None:
-                return self.call.code(), self.call.details()
+                return received, self.call.code(), self.call.details()
             if isinstance(response, grpc.RpcError):
-                return response.code(), response.details() or ""
+                return received, response.code(), response.details() or ""
+            received.append(response)
+
+    def status(self) -> tuple[grpc.StatusCode, str]:
+        """How the stream ends; responses before that are dropped."""
+        return self.rest()[1:]
 
     def _receive(self) -> None:
         try:

@@ -24,7 +24,7 @@ def test_a_session_from_registration_to_the_last_release(client: RawClient) -> N
     assert all(allocation.resourcePerAlloc == resource(memory=10, vcore=1) for allocation in placed)
     assert len({allocation.UUID for allocation in placed}) == 2
 
-    states = applications.until(lambda got: got and any(app.state == "Running" for r in got for app in r.updated))
+    states = applications.until(lambda got: any(app.state == "Running" for r in got for app in r.updated))
     updates = [app for response in states for app in response.updated]
     assert [app.state for app in updates] == ["Accepted", "Starting", "Running"]
     assert all(app.stateTransitionTimestamp > 1_600_000_000 * 10**9 for app in updates), "nanoseconds since the epoch"
@@ -96,7 +96,9 @@ def test_two_resource_managers_have_the_same_names_and_do_not_meet(daemon: Daemo
 
 
 def test_the_node_attribute_and_any_spelling_of_the_name_pick_the_partition(client: RawClient) -> None:
-    client.register(QUEUES.rstrip() + QUEUES.replace("partitions:\n", "").replace("name: default", "name: gpu").rstrip())
+    client.register(
+        QUEUES.rstrip() + QUEUES.replace("partitions:\n", "").replace("name: default", "name: gpu").rstrip()
+    )
     nodes, applications, allocations = client.nodes(), client.applications(), client.allocations()
     on_gpu = client.node("node-gpu")
     on_gpu.nodes[0].attributes["si/node-partition"] = f"[{client.rm_id}]gpu"

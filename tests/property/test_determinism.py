@@ -14,8 +14,8 @@ from tests.sim.replay import facts_of
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import History, simulate
 
-SEED = 7
-STEPS = 500
+SEED = 1
+STEPS = 800
 PROCESS_TIMEOUT_S = 60
 ROOT = Path(__file__).parents[2]
 

@@ -10,6 +10,8 @@ from tests.sim.clusters import PARTITIONS
 from tests.sim.sightings import EXPECTED, Sightings
 from tests.sim.simulation import Failure, shorten, simulate
 
+COMMANDS_SHOWN = 40
+
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
@@ -32,8 +34,8 @@ def report(seed: int, failure: Failure) -> str:
     """The seed, the step, and the fewest commands found that go wrong too."""
     short = shorten(failure)
     lines = [f"seed {seed} fails at command {failure.step}:", *(f"  {problem}" for problem in failure.problems)]
-    lines.append(f"{len(short.history)} commands are enough:")
-    lines += [f"  {now_ns}: {_shown(command)}" for now_ns, command in short.history]
+    lines.append(f"{len(short.history)} commands are enough; the last of them:")
+    lines += [f"  {now_ns}: {_shown(command)}" for now_ns, command in short.history[-COMMANDS_SHOWN:]]
     lines += ["then:", *(f"  {problem}" for problem in short.problems)]
     return "\n".join(lines)
 

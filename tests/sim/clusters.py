@@ -23,6 +23,7 @@ TIMEOUTS = Timeouts(
     starting_ns=5 * MINUTE_NS,
     retention_ns=60 * MINUTE_NS,
     reconnect_ns=5 * MINUTE_NS,
+    placeholder_ns=20 * SECOND_NS,
     early_message_ns=2 * SECOND_NS,
 )
 

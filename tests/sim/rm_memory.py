@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.commands import AllocationRelease, Command, ExistingAllocation, UpdateAllocations, UpdateNodes
+from schedulerd.core.commands import (
+    AllocationRelease,
+    Command,
+    ExistingAllocation,
+    TerminationType,
+    UpdateAllocations,
+    UpdateNodes,
+)
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -23,6 +30,10 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
 from schedulerd.core.views import ResourceManagerView
+
+
+ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
+"""A release of these types is the resource manager's wish, and has to be confirmed to it."""
 
 
 @dataclass
@@ -109,7 +120,11 @@ class ResourceManagerMemory:
             found.append(f"{fact.uuid} ends twice")
         elif fact.uuid not in self.held:
             found.append(f"{fact.uuid} ends, which it does not hold")
-        if not fact.confirm and not _rolled_back(fact, facts) and not any(_names(release, fact) for release in sent):
+        if (
+            not fact.confirm
+            and not _rolled_back(fact, facts)
+            and not any(_ends_silently(release, fact) for release in sent)
+        ):
             found.append(f"{fact.uuid} vanishes without a word")
         self.held.pop(fact.uuid, None)
         self.to_confirm.pop(fact.uuid, None)
@@ -131,8 +146,9 @@ def _keep(names: set[tuple[str, str]], name: tuple[str, str], there: bool) -> No
         names.discard(name)
 
 
-def _names(release: AllocationRelease, fact: Released) -> bool:
-    if release.application_id != fact.application_id:
+def _ends_silently(release: AllocationRelease, fact: Released) -> bool:
+    """Whether the release names this allocation and is of a type that is not answered (SEMANTICS F)."""
+    if release.application_id != fact.application_id or release.termination in ANSWERED:
         return False
     if release.uuid:
         return release.uuid == fact.uuid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from schedulerd.core.commands import Command, RingAlarms, UpdateApplications
+from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateApplications
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -27,6 +27,7 @@ from schedulerd.core.facts import (
     RejectCode,
     Released,
     ReleaseIgnored,
+    ReleaseRequested,
     ResourceManagerChanged,
     WithdrawCause,
 )
@@ -37,8 +38,11 @@ EXPECTED = (
     "application Accepted",
     "application Completed",
     "application Completing",
+    "application Failed",
+    "application Failing",
     "application New",
     "application Rejected",
+    "application Resuming",
     "application Running",
     "application Starting",
     "application back from Completing",
@@ -58,6 +62,8 @@ EXPECTED = (
     "paused with asks pending",
     "queue over its quota",
     "re-registration that drops allocations",
+    "release asked for by the core",
+    "release of a placeholder confirmed",
     "rejected access_denied",
     "rejected duplicate_id",
     "rejected empty_id",
@@ -73,6 +79,7 @@ EXPECTED = (
     "update that asks for no more than is placed",
     "withdrawn application_removed",
     "withdrawn released_by_rm",
+    "withdrawn timeout",
 )
 
 
@@ -133,6 +140,10 @@ class Sightings(Counter[str]):
                 self["node removed under its allocations"] += gone
             case Allocated():
                 self["existing allocation taken over"] += fact.recovered
+            case ReleaseRequested():
+                self["release asked for by the core"] += 1
+            case Released(placeholder=True, termination=TerminationType.TIMEOUT):
+                self["release of a placeholder confirmed"] += 1
             case ReleaseIgnored():
                 self["release ignored"] += 1
             case ItemIgnored():

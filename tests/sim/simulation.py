@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import count
 
 from schedulerd.core import view
@@ -22,8 +22,8 @@ from tests.sim.sightings import Sightings
 from tests.sim.world import Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
-REPLAYS_MAX = 500
-"""So much work may go into shortening a failure."""
+COMMANDS_REPLAYED_MAX = 15_000
+"""So much work may go into shortening a failure, some 20 s."""
 
 History = list[tuple[int, Command]]
 """Every command with the time of its step."""
@@ -34,7 +34,7 @@ class Failure:
     step: int
     """Index into the history of the command after which it showed."""
     problems: list[str]
-    history: History
+    history: History = field(repr=False)
 
 
 def new_scheduler() -> Scheduler:
@@ -101,43 +101,38 @@ def replay(history: History) -> Failure | None:
 
 
 def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
-    """Leaves out ever smaller pieces of the history as long as what remains still fails."""
+    """Leaves out ever smaller pieces of the history, then single items of commands, as long as the rest still fails."""
+    work = 0
+
+    def attempt(shorter: History) -> bool:
+        nonlocal failure, work
+        work += len(shorter)
+        found = fails(shorter) if work <= COMMANDS_REPLAYED_MAX else None
+        failure = found or failure
+        return found is not None
+
     piece = len(failure.history) // 2
-    replays = 0
-    while piece and replays < REPLAYS_MAX:
+    while piece:
         start = 0
-        while start < len(failure.history) and replays < REPLAYS_MAX:
-            replays += 1
-            shorter = fails(failure.history[:start] + failure.history[start + piece :])
-            if shorter is None:
+        while start < len(failure.history):
+            if not attempt(failure.history[:start] + failure.history[start + piece :]):
                 start += piece
-            else:
-                failure = shorter
         piece //= 2
-    return _with_fewer_items(failure, fails, REPLAYS_MAX)
-
-
-def _with_fewer_items(failure: Failure, fails: Callable[[History], Failure | None], replays_left: int) -> Failure:
-    """Leaves out single items of what is left as long as it still fails."""
     at = 0
-    while at < len(failure.history) and replays_left > 0:
+    while at < len(failure.history):
         now_ns, command = failure.history[at]
-        at += 1
-        for smaller in _with_one_item_less(command):
-            replays_left -= 1
-            shorter = fails([*failure.history[: at - 1], (now_ns, smaller), *failure.history[at:]])
-            if shorter is not None:
-                failure, at = shorter, at - 1
-                break
+        before, after = failure.history[:at], failure.history[at + 1 :]
+        if not any(attempt([*before, (now_ns, smaller), *after]) for smaller in _with_one_item_less(command)):
+            at += 1
     return failure
 
 
 def _with_one_item_less(command: Command) -> Iterator[Command]:
-    for field in fields(command):
-        items = getattr(command, field.name)
+    for one in fields(command):
+        items = getattr(command, one.name)
         for at in range(len(items) if isinstance(items, list) else 0):
             smaller = copy(command)
-            setattr(smaller, field.name, items[:at] + items[at + 1 :])
+            setattr(smaller, one.name, items[:at] + items[at + 1 :])
             yield smaller
 
 

@@ -182,6 +182,9 @@ class World:
             user=self._random.choice(USERS),
             groups=self._random.choice(((), ("staff",))),
             tags={"kind": "simulated"},
+            execution_timeout_ms=self._random.choice((0, 0, 5_000)),
+            placeholder_ask=self._random.choice((Resources(), Resources(memory=20))),
+            gang_style=self._random.choice(("", "Soft", "Hard")),
         )
 
     def _remove_applications(self, rm: ResourceManagerMemory) -> Move:
@@ -196,6 +199,7 @@ class World:
 
     def _new_ask(self, rm: ResourceManagerMemory) -> NewAsk:
         partition = self._partition(rm)
+        task_group = self._random.choice(("", "", "", "workers"))
         return NewAsk(
             application_id=self._application_id(rm, partition),
             allocation_key=self._or_garbage(self._random.choice(KEYS), ""),
@@ -206,6 +210,8 @@ class World:
             ),
             priority=self._random.choice((0, 0, 0, 10, -10)),
             tags={"simulated": "yes"},
+            task_group=task_group,
+            placeholder=self._random.choice((bool(task_group), bool(task_group), False)),
         )
 
     def _release_asks(self, rm: ResourceManagerMemory) -> Move:

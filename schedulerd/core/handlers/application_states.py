@@ -67,9 +67,14 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
         _leave_queue(turn, application)
 
 
-def on_ask(turn: Turn, application: Application) -> None:
-    """An ask was added: a new application is accepted, one that was about to complete runs again."""
-    if application.state in (ApplicationState.NEW, ApplicationState.COMPLETING):
+def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -> None:
+    """An ask was added: a new application is accepted, one that was about to complete runs again.
+
+    A recovered placeholder is no reason to run again, as there is nothing to do yet.
+    """
+    if application.state is ApplicationState.NEW or (
+        application.state is ApplicationState.COMPLETING and not placeholder
+    ):
         fire(turn, application, ApplicationTrigger.RUN)
 
 
@@ -84,6 +89,12 @@ def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> Non
     elif application.gang_alarm is None and application.state is ApplicationState.ACCEPTED:
         deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
         application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
+
+
+def on_fewer_asks(turn: Turn, application: Application) -> None:
+    """Asks are gone. Placeholders hold room for asks that are still to come, so with them nothing ends yet."""
+    if not application.placeholders:
+        on_less(turn, application)
 
 
 def on_less(turn: Turn, application: Application) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import ApplicationRemoval, NewApplication, NewAsk, TerminationType
+from schedulerd.core.commands import (
+    AllocationRelease,
+    ApplicationRemoval,
+    NewApplication,
+    NewAsk,
+    NodeUpdate,
+    TerminationType,
+)
 from schedulerd.core.decide.placement import place_application
 from schedulerd.core.facts import (
     ApplicationAccepted,
@@ -15,10 +22,11 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, departures, early, nodes
+from schedulerd.core.handlers import application_states, asks, departures, early, nodes, releases
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.cluster import EarlyItem, ResourceManager
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.turn import Turn
@@ -52,12 +60,12 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
     if isinstance(placement, Mistake):
         _remember_rejected(turn, partition, spec, placement)
         _reject(turn, rm, spec, placement)
-        for held in early.take(turn, rm, spec.application_id):
+        for held in early.take(turn, rm, partition, spec.application_id):
             replay(turn, rm, held, may_wait=False)
         return
     queue = _recovery_queue(placement.queue, placement.create) if placement.create else placement.queue
     _accept(turn, partition, queue, spec)
-    for held in early.take(turn, rm, spec.application_id):
+    for held in early.take(turn, rm, partition, spec.application_id):
         replay(turn, rm, held, may_wait=True)
 
 
@@ -82,10 +90,13 @@ def remove(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> None:
 
 def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
-    if isinstance(held.item, NewAsk):
-        asks.add(turn, rm, held.item, may_wait=may_wait)
-    else:
-        nodes.update(turn, rm, held.item, may_wait=may_wait)
+    match held.item:
+        case NewAsk():
+            asks.add(turn, rm, held.item, may_wait=may_wait)
+        case AllocationRelease():
+            releases.release(turn, rm, held.item, may_wait=may_wait)
+        case NodeUpdate():
+            nodes.update(turn, rm, held.item, may_wait=may_wait)
 
 
 def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:

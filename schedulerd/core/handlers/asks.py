@@ -28,7 +28,7 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         return
     application = partition.applications.get(spec.application_id)
     if application is None:
-        if not may_wait or not early.hold(turn, rm, spec, spec.application_id):
+        if not may_wait or not early.hold(turn, rm, spec, partition, spec.application_id):
             reject(turn, rm, spec, early.unknown_application(spec.application_id))
         return
     ask = application.asks.get(spec.allocation_key)
@@ -71,7 +71,7 @@ def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
     if not item.application_id and not item.allocation_key:
         _ignore(turn, rm, item, "applicationID and allocationKey are both empty; one of them must be set")
         return
-    dropped = early.drop_asks(turn, rm, item)
+    dropped = early.drop_asks(turn, rm, partition, item)
     if item.application_id:
         one = partition.applications.get(item.application_id)
         applications = [one] if one is not None else []
@@ -90,17 +90,17 @@ def _ignore(turn: Turn, rm: ResourceManager, item: AskRelease, reason: str) -> N
 
 
 def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
-    """Releases what `item` names of this application; False if there is no such ask."""
+    """Releases what `item` names of this application; False if nothing of it is pending."""
     if item.allocation_key:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
     else:
         named = [ask for group in application.groups.values() for ask in group]
         named.sort(key=lambda ask: ask.serial)
+    named = [ask for ask in named if ask.pending]
     for ask in named:
         departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
-    if named and not application.placeholders:
-        application_states.on_less(turn, application)
+    application_states.on_fewer_asks(turn, application)
     return bool(named)
 
 
@@ -109,7 +109,7 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     count = max(0, ask.spec.max_allocations - ask.placed)
     if not count:
         commit.forget_if_done(application, ask)
-        application_states.on_less(turn, application)
+        application_states.on_fewer_asks(turn, application)
         return
     application_states.on_ask(turn, application)
     commit.demand(application, ask, count)

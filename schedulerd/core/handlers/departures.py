@@ -21,9 +21,13 @@ def withdraw_ask(
     cause: WithdrawCause,
     termination: TerminationType | None,
     message: str,
+    count: int | None = None,
 ) -> None:
-    """Nothing of the ask is pending any longer. With a `termination` the RM is told, even if nothing was pending."""
-    count = commit.withdraw(application, ask)
+    """`count` of what is pending (None: all) is pending no longer.
+
+    With a `termination` the RM is told that the ask is gone, even if nothing of it was pending.
+    """
+    count = commit.withdraw(application, ask, count)
     if not count and termination is None:
         return
     assert application.queue is not None

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
+from schedulerd.core.commands import AskRelease, NewAsk
 from schedulerd.core.facts import RejectCode
-from schedulerd.core.model.cluster import EarlyItem, ResourceManager
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.early import EarlyItem, Item
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
 HELD_MAX = 100_000
@@ -26,30 +28,20 @@ def unknown_application(application_id: str) -> Mistake:
     )
 
 
-def hold(turn: Turn, rm: ResourceManager, item: NewAsk | NodeUpdate, application_id: str) -> bool:
+def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> bool:
     """Lets `item` wait for the application. False if nothing may wait (any more): handle it now."""
     wait_ns = turn.cluster.timeouts.early_message_ns
     if not wait_ns or len(rm.early) >= HELD_MAX:
         return False
-    held = EarlyItem(rm.rm_id, item, application_id)
+    held = EarlyItem(rm.rm_id, item, partition.name, application_id)
     held.alarm = turn.cluster.alarms.set(turn.now_ns + wait_ns, AlarmKind.EARLY_ITEM, held)
-    rm.early[held] = None
+    rm.early.add(held)
     return True
 
 
-def holds_node(rm: ResourceManager, node_id: str) -> EarlyItem | None:
-    """The held registration of this node, if there is one: what comes for the node has to wait behind it."""
-    for held in rm.early:
-        if isinstance(held.item, NodeUpdate) and held.item.node_id == node_id:
-            return held
-    return None
-
-
-def take(turn: Turn, rm: ResourceManager, application_id: str) -> list[EarlyItem]:
+def take(turn: Turn, rm: ResourceManager, partition: Partition, application_id: str) -> list[EarlyItem]:
     """Everything that waited for this application, in order of arrival; it waits no longer."""
-    if not rm.early:
-        return []
-    found = [held for held in rm.early if held.waits_for == application_id]
+    found = rm.early.waiting_for(partition.name, application_id)
     for held in found:
         release(turn, rm, held)
     return found
@@ -58,20 +50,20 @@ def take(turn: Turn, rm: ResourceManager, application_id: str) -> list[EarlyItem
 def release(turn: Turn, rm: ResourceManager, held: EarlyItem) -> None:
     """The item waits no longer."""
     turn.cluster.alarms.cancel(held.alarm)
-    held.alarm = None
-    rm.early.pop(held, None)
+    rm.early.remove(held)
 
 
-def drop_asks(turn: Turn, rm: ResourceManager, item: AskRelease) -> bool:
+def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
     """The RM takes back asks that are still waiting for their application. False if there were none."""
     if not rm.early:
         return False
+    waiting = rm.early.waiting_for(partition.name, item.application_id) if item.application_id else list(rm.early)
     found = [
         held
-        for held in rm.early
+        for held in waiting
         if isinstance(held.item, NewAsk)
-        and (not item.application_id or held.item.application_id == item.application_id)
-        and (not item.allocation_key or held.item.allocation_key == item.allocation_key)
+        and held.partition == partition.name
+        and item.allocation_key in ("", held.item.allocation_key)
     ]
     for held in found:
         release(turn, rm, held)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import Allocated, NodeAccepted, NodeChanged, NodeRejected, RejectCode
-from schedulerd.core.handlers import application_states, early, releases
+from schedulerd.core.facts import Allocated, NodeAccepted, NodeChanged, NodeRejected, RejectCode, WithdrawCause
+from schedulerd.core.handlers import application_states, departures, early, releases
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -17,6 +17,8 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
 from schedulerd.core.turn import Turn
+
+_CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 
 
 def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True) -> None:
@@ -29,13 +31,13 @@ def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool 
         _reject(turn, rm, item, mistake)
         return
     waits_for = _early_application(rm, partition, item) if may_wait else None
-    if waits_for is not None and early.hold(turn, rm, item, waits_for):
+    if waits_for is not None and early.hold(turn, rm, item, partition, waits_for):
         return
     mistake = _mistake(partition, item)
     if mistake is not None:
         _reject(turn, rm, item, mistake)
         return
-    if item.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+    if item.action in _CREATING:
         _create(turn, rm, partition, item)
         return
     node = partition.nodes[item.node_id]
@@ -44,12 +46,13 @@ def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool 
 
 def _early_application(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> str | None:
     """The application this item has to wait for: one of its own allocations, or one the node waits for already."""
-    for existing in item.existing:
-        if existing.application_id and existing.application_id not in partition.applications:
-            return existing.application_id
-    if rm.early and item.node_id not in partition.nodes:
-        held = early.holds_node(rm, item.node_id)
-        return held.waits_for if held is not None else None
+    held = rm.early.of_node(partition.name, item.node_id)
+    if held is not None:
+        return held.application_id
+    if item.action in _CREATING:
+        for existing in item.existing:
+            if existing.application_id and existing.application_id not in partition.applications:
+                return existing.application_id
     return None
 
 
@@ -61,7 +64,7 @@ def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
             "DRAIN_TO_SCHEDULABLE",
         )
     known = partition.nodes.get(item.node_id)
-    if item.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+    if item.action in _CREATING:
         if known is not None:
             return Mistake(
                 RejectCode.DUPLICATE_ID,
@@ -89,8 +92,10 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
     node.offer(item.capacity or Resources(), item.occupied or Resources())
     partition.nodes[item.node_id] = node
     _changed(turn, partition, node, None, "registered")
-    mistake = _recover(turn, partition, node, item)
+    mistake = _recover(turn, rm, partition, node, item)
     if mistake is not None:
+        for allocation in node.allocations.values():
+            allocation.ask.placed -= 1
         _remove(turn, partition, node, "registration rolled back", tell=False)
         _reject(turn, rm, item, mistake)
         return
@@ -159,7 +164,7 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
     )
 
 
-def _recover(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> Mistake | None:
+def _recover(turn: Turn, rm: ResourceManager, partition: Partition, node: Node, item: NodeUpdate) -> Mistake | None:
     """Takes over the allocations the node comes with; stops at the first that cannot be right."""
     for at, existing in enumerate(item.existing):
         field = f"existingAllocations[{at}]"
@@ -174,13 +179,35 @@ def _recover(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> 
         application = partition.applications.get(existing.application_id)
         if application is None:
             return early.unknown_application(existing.application_id)
-        if existing.uuid in application.allocations:
-            return Mistake(
-                RejectCode.DUPLICATE_ID,
-                f"{field}.UUID {shown(existing.uuid)} is an allocation of the application already, on node "
-                f"{application.allocations[existing.uuid].node.node_id}",
-            )
+        mistake = _contradiction(rm, partition, node, field, existing)
+        if mistake is not None:
+            return mistake
         _take_over(turn, application, node, existing)
+    return None
+
+
+def _contradiction(
+    rm: ResourceManager, partition: Partition, node: Node, field: str, existing: ExistingAllocation
+) -> Mistake | None:
+    """An existing allocation must belong to the node it comes with, and must not exist yet."""
+    if existing.node_id not in ("", node.node_id):
+        return Mistake(
+            RejectCode.INVALID_FIELD,
+            f"{field}.nodeID is {shown(existing.node_id)}; it must be empty or the node's own id {node.node_id!r}",
+        )
+    if existing.partition and rm.partition(existing.partition) is not partition:
+        return Mistake(
+            RejectCode.INVALID_FIELD,
+            f"{field}.partitionName is {shown(existing.partition)}; it must be empty or the node's own partition "
+            f"{partition.name!r}",
+        )
+    known = partition.allocations.get(existing.uuid)
+    if known is not None:
+        return Mistake(
+            RejectCode.DUPLICATE_ID,
+            f"{field}.UUID {shown(existing.uuid)} is an allocation already, of application "
+            f"{known.application.application_id} on node {known.node.node_id}",
+        )
     return None
 
 
@@ -201,7 +228,11 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
         ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
-    application_states.on_ask(turn, application)
+    if ask.placed + ask.pending >= ask.spec.max_allocations:
+        departures.withdraw_ask(
+            turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
+        )
+    application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
     application_states.on_placed(turn, application, placeholder=allocation.placeholder)
     assert application.queue is not None

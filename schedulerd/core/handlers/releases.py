@@ -20,11 +20,17 @@ from schedulerd.core.turn import Turn
 _BY_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
 
 
-def release(turn: Turn, rm: ResourceManager, item: AllocationRelease) -> None:
-    """Frees what the item names: one UUID, all allocations of a key, or all of the application."""
+def release(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> None:
+    """Frees what the item names: one UUID, all allocations of a key, or all of the application.
+
+    One that comes with a node which still waits for an application waits behind that node.
+    """
     partition = rm.partition(item.partition)
     if partition is None:
         _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
+        return
+    held = rm.early.of_allocation(partition.name, item.uuid) if may_wait else None
+    if held is not None and early.hold(turn, rm, item, partition, held.application_id):
         return
     application = partition.applications.get(item.application_id)
     if application is None:

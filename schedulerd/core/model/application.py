@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
 """In these an application's asks are placed. One that is failing still takes asks, but gets nothing any more."""
+
+
+STATE_LOG_MAX = 100
+"""States remembered of one application; the oldest go first, as a service may start and complete work for years."""
 
 
 class Application(Contender):
@@ -59,7 +64,7 @@ class Application(Contender):
         """Order of submission in the partition."""
         self.submitted_at_ns = now_ns
         self.state = ApplicationState.NEW
-        self.state_log: list[tuple[int, ApplicationState, str]] = []
+        self.state_log: deque[tuple[int, ApplicationState, str]] = deque(maxlen=STATE_LOG_MAX)
         self.alarm: Alarm | None = None
         """The deadline of its present state, if that state has one."""
         self.gang_alarm: Alarm | None = None

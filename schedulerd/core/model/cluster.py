@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from schedulerd.core.alarms import Alarm, Alarms
-from schedulerd.core.commands import NewAsk, NodeUpdate, RegisterResourceManager
+from schedulerd.core.commands import RegisterResourceManager
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.early import EarlyItems
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import Timeouts
-
-
-class EarlyItem:
-    """Something that refers to an application that has not been heard of (yet), and the alarm that ends its wait."""
-
-    __slots__ = ("alarm", "item", "rm_id", "waits_for")
-
-    def __init__(self, rm_id: str, item: NewAsk | NodeUpdate, waits_for: str) -> None:
-        self.rm_id = rm_id
-        self.item = item
-        self.waits_for = waits_for
-        """Id of the application."""
-        self.alarm: Alarm | None = None
 
 
 class ResourceManager:
@@ -36,8 +24,7 @@ class ResourceManager:
         self.alarm: Alarm | None = None
         """Rings when it has been away for too long."""
         self.partitions = {spec.name: Partition(command.rm_id, spec) for spec in command.partitions}
-        self.early: dict[EarlyItem, None] = {}
-        """In order of arrival."""
+        self.early = EarlyItems()
 
     def known_partition_name(self, name: str) -> str:
         """The name of the partition an item names, or '' if there is none: garbage is not repeated in facts."""

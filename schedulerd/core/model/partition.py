@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
@@ -18,6 +19,7 @@ submits rubbish in a loop cannot fill the memory."""
 
 class Partition:
     __slots__ = (
+        "allocations",
         "applications",
         "name",
         "node_order",
@@ -44,6 +46,8 @@ class Partition:
         """Those of the nodes that may get new allocations."""
         self.applications: dict[str, Application] = {}
         """All that have a queue."""
+        self.allocations: dict[str, Allocation] = {}
+        """All of its nodes and applications, by UUID."""
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
         self.shapes = Shapes()

@@ -40,6 +40,8 @@ def test_a_group_is_a_file_of_the_directory(directory: Path) -> None:
 def test_a_group_without_a_file(directory: Path) -> None:
     with pytest.raises(PolicyGroupUnknown, match="policyGroup 'cpu' has no queue file; known are gpu, queues"):
         read_policy_group(Settings(policy_groups_dir=directory), "cpu")
+    with pytest.raises(PolicyGroupUnknown, match="policyGroup 'cpu' has no queue file; known are queues"):
+        read_policy_group(Settings(config=directory / "gpu.yaml"), "cpu")
     with pytest.raises(PolicyGroupUnknown, match="policyGroup 'gpu' has no queue file; known are queues"):
         read_policy_group(Settings(), "gpu")
 

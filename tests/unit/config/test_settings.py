@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from schedulerd.config import Settings, SettingsInvalid, load_settings, split_address
 from schedulerd.core.specs import Timeouts
 
+ADDRESS_RULE = "must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, with a port up to 65535 (0 for any free)"
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -72,14 +74,13 @@ def test_timeouts_come_from_their_settings() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError):
-        Settings().inbox_max = 1  # type: ignore[misc]
+        Settings().inbox_max = 1
 
 
 def test_every_problem_is_told_with_the_place_to_correct_it(file: Path) -> None:
     file.write_text("log_level: loud\nretention: 5\nretention_days: .nan\n")
     assert sorted(problems({"http_bind": "9080"}, {"SCHEDULERD_INBOX_MAX": "0"}, file)) == [
-        "--http-bind = '9080': must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, "
-        "with a port up to 65535 (0 for any free)",
+        f"--http-bind = '9080': {ADDRESS_RULE}",
         "SCHEDULERD_INBOX_MAX = '0': must be greater than or equal to 1",
         "line 1: log_level = 'loud': must be 'debug', 'info', 'warning' or 'error'",
         "line 2: retention = '5': unknown setting; did you mean \"retention_days\"?",
@@ -140,6 +141,7 @@ def test_variables_that_kubernetes_makes_for_a_service_are_not_ours() -> None:
         "SCHEDULERD_PORT_3333_TCP_ADDR",
         "SCHEDULERD_HTTP_SERVICE_HOST",
         "SCHEDULERD_HTTP_PORT_9080_TCP_PROTO",
+        "SCHEDULERD_CONFIG_PORT",
         "SCHEDULERD_SETTINGS",
         "SCHEDULERD_UNRELATED",
     ]

@@ -1,0 +1,197 @@
+"""Runs a workload on a daemon of its own, from another process: this one is the resource manager.
+
+The client is the simulator's, which is thin, on uvloop; its requests are built before the clock starts, and responses
+are only kept until it has stopped. What it costs to send and receive is nevertheless part of the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import uvloop
+
+from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
+from benchmarks.workloads import GROUP, RM_ID, USER, Ask, Size, Workload
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.simulate.client import SchedulerClient, SchedulerError
+from schedulerd.simulate.demo import Daemon, free_port
+
+PARTITION = "default"
+RUN_TIMEOUT_S = 300.0
+STATE_TIMEOUT_S = 60.0
+
+
+def run(workload: Workload) -> Measurement:
+    """Raises `WrongResult`, `SchedulerError`, `DemoFailed` (the daemon did not start or end well), `TimeoutError`."""
+    with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory:
+        queue_file = Path(directory, "queues.yaml")
+        queue_file.write_text(workload.queue_file, encoding="utf-8")
+        with Daemon(queue_file, grpc_port=free_port(), http_port=free_port()) as daemon:
+            daemon.wait_until_ready()
+            return uvloop.run(_run(workload, daemon))
+
+
+async def _run(workload: Workload, daemon: Daemon) -> Measurement:
+    client = _Client(daemon.target)
+    try:
+        async with asyncio.timeout(RUN_TIMEOUT_S):
+            await client.prepare(workload)
+            measurement = await _measure(workload, daemon, client)
+            check(workload, client.placed(), await _violations(daemon))
+        return measurement
+    finally:
+        await client.close()
+
+
+async def _measure(workload: Workload, daemon: Daemon, client: _Client) -> Measurement:
+    requests = [_allocation_request(asks) for asks in workload.requests]
+    singles = [_allocation_request([ask]) for ask in workload.single_asks]
+    placements = workload.placements(workload.asks)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    cpu_before_s = _cpu_seconds(daemon)
+    seconds = await client.place(requests, placements)
+    cpu_seconds = _cpu_seconds(daemon) - cpu_before_s
+    latencies_s = [await client.place([single], 1) for single in singles]
+    gc.enable()
+    return Measurement(
+        placements,
+        seconds,
+        cpu_seconds,
+        tuple(latencies_s),
+        idle_cpu_share=await _idle_cpu_share(daemon, workload.idle_s) if workload.idle_s else None,
+        peak_rss_bytes=peak_rss_bytes(daemon.pid),
+    )
+
+
+class _Client:
+    """Sends requests and waits for what comes of them; the listener of its own `SchedulerClient`."""
+
+    def __init__(self, target: str) -> None:
+        self._client = SchedulerClient(target, RM_ID, self, reconnect_timeout_s=0)
+        self._traffic = self._client.traffic
+        self._changed = asyncio.Event()
+        self._responses: list[si_pb2.AllocationResponse] = []
+        self._lost: asyncio.Task[None] | None = None
+
+    async def prepare(self, workload: Workload) -> None:
+        """Registers, and returns when all nodes and applications of the workload are accepted."""
+        await self._client.register()
+        await self._client.open()
+        self._lost = asyncio.create_task(self._client.wait_lost())
+        self._lost.add_done_callback(lambda _: self._changed.set())
+        await self._client.send_nodes(_node_request(workload))
+        await self._until(lambda: self._traffic.nodes_accepted == workload.nodes)
+        await self._client.send_applications(_application_request(workload))
+        await self._until(lambda: self._traffic.applications_accepted == len(workload.applications))
+
+    async def place(self, requests: Iterable[si_pb2.AllocationRequest], placements: int) -> float:
+        """Seconds from just before the first request until this many allocations more have come."""
+        goal = self._traffic.allocations_received + placements
+        started_s = time.perf_counter()
+        for request in requests:
+            await self._client.send_allocations(request)
+        await self._until(lambda: self._traffic.allocations_received >= goal)
+        return time.perf_counter() - started_s
+
+    def placed(self) -> Iterator[Placed]:
+        """All allocations that have come."""
+        for response in self._responses:
+            for one in response.new:
+                amounts = one.resourcePerAlloc.resources
+                size = Size(amounts["memory"].value, amounts["vcore"].value)
+                yield Placed(one.UUID, one.applicationID, one.allocationKey, one.nodeID, size)
+
+    async def close(self) -> None:
+        if self._lost is not None:
+            self._lost.cancel()
+        await self._client.close()
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            if self._lost is not None and self._lost.done():
+                self._lost.result()
+            if rejected := self._traffic.nodes_rejected + self._traffic.applications_rejected:
+                raise WrongResult(f"{rejected} nodes or applications were rejected")
+            self._changed.clear()
+            await self._changed.wait()
+
+    def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        self._changed.set()
+
+    def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        self._changed.set()
+
+    def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
+        if response.rejected:
+            raise WrongResult(f"{len(response.rejected)} asks were rejected, first {response.rejected[0]}")
+        self._responses.append(response)
+        self._changed.set()
+
+    def reconnected(self) -> None:
+        raise SchedulerError("the connection was lost and opened again, which spoils the measurement")
+
+
+def _node_request(workload: Workload) -> si_pb2.NodeRequest:
+    request = si_pb2.NodeRequest()
+    for node_id in workload.node_ids:
+        node = request.nodes.add(nodeID=node_id, action=si_pb2.NodeInfo.CREATE)
+        node.schedulableResource.CopyFrom(_resource(workload.node_size))
+    return request
+
+
+def _application_request(workload: Workload) -> si_pb2.ApplicationRequest:
+    request = si_pb2.ApplicationRequest()
+    for application_id, queue in workload.applications.items():
+        application = request.new.add(applicationID=application_id, queueName=queue, partitionName=PARTITION)
+        application.ugi.user = USER
+        application.ugi.groups.append(GROUP)
+    return request
+
+
+def _allocation_request(asks: Iterable[Ask]) -> si_pb2.AllocationRequest:
+    request = si_pb2.AllocationRequest()
+    resources: dict[Size, si_pb2.Resource] = {}
+    for ask in asks:
+        item = request.asks.add(
+            applicationID=ask.application_id,
+            allocationKey=ask.key,
+            partitionName=PARTITION,
+            maxAllocations=ask.count,
+        )
+        item.resourceAsk.CopyFrom(resources.get(ask.size) or resources.setdefault(ask.size, _resource(ask.size)))
+    return request
+
+
+def _resource(size: Size) -> si_pb2.Resource:
+    resource = si_pb2.Resource()
+    resource.resources["memory"].value = size.memory
+    resource.resources["vcore"].value = size.vcore
+    return resource
+
+
+def _cpu_seconds(daemon: Daemon) -> float:
+    times = psutil.Process(daemon.pid).cpu_times()
+    return times.user + times.system
+
+
+async def _idle_cpu_share(daemon: Daemon, seconds: float) -> float:
+    before_s, started_s = _cpu_seconds(daemon), time.perf_counter()
+    await asyncio.sleep(seconds)
+    return (_cpu_seconds(daemon) - before_s) / (time.perf_counter() - started_s)
+
+
+async def _violations(daemon: Daemon) -> list[str]:
+    """What the daemon itself finds wrong with its state."""
+    url = daemon.metrics_url.replace("/metrics", "/debug/state")
+    async with httpx.AsyncClient(timeout=STATE_TIMEOUT_S, trust_env=False) as http:
+        state: dict[str, list[str]] = (await http.get(url)).raise_for_status().json()
+    return state["violations"]

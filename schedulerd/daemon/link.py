@@ -1,0 +1,131 @@
+"""The connection of one registered resource manager: its streams, and the responses that wait for them.
+
+Two bounds keep memory in check. While an outbox is over half of its bound its RM counts as away, even if its stream is
+open: none of its requests is read, so HTTP/2 flow control holds it back, and nothing is placed for it, as for
+an RM that is Paused (SEMANTICS C3: Running is who is there to receive). So an RM that sends without reading costs what
+was under way, and is served on when it reads; if it does not within the reconnect timeout, or if an outbox reaches its
+bound after all, it has to resync. No response is ever dropped while its RM is expected to read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import grpc
+
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    DisconnectResourceManager,
+    StopCause,
+    StopResourceManager,
+)
+from schedulerd.daemon.outbox import Outbox
+from schedulerd.wire.encode import Stream
+
+Post = Callable[[Command], None]
+"""Queues a command for the scheduler, in order, without waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """With which status a stream is closed, and how long the responses still waiting may take to leave before that."""
+
+    code: grpc.StatusCode
+    details: str
+    flush_seconds: float = 0.0
+
+
+class OpenStream(Protocol):
+    """What a link needs of a stream that is open on it."""
+
+    over: asyncio.Event
+    """Set when the stream neither reads nor writes any more."""
+
+    def end(self, ending: Ending) -> None:
+        """Closes the stream soon; the first ending counts."""
+
+    def give_way(self) -> None:
+        """A newer stream of the kind has come: read what was already sent, then close."""
+
+    def let_read(self, allowed: bool) -> None:
+        """Whether requests may be read now."""
+
+
+class Link:
+    """One registration of one resource manager."""
+
+    def __init__(self, rm_id: str, post: Post, outbox_bytes_max: int) -> None:
+        self.rm_id = rm_id
+        self.outboxes = {kind: Outbox() for kind in Stream}
+        self.is_there = False
+        """What the scheduler was told last: whether this RM is there to receive allocations."""
+        self._post = post
+        self._outbox_bytes_max = outbox_bytes_max
+        self._streams: dict[Stream, list[OpenStream]] = {kind: [] for kind in Stream}
+        """Of each kind the open streams, oldest first: the last one is current, the others are giving way."""
+        self._keeps_up = True
+        self._suspended = False
+        self._overflowed = False
+
+    def add(self, kind: Stream, stream: OpenStream) -> OpenStream | None:
+        """Makes `stream` the current one of its kind; gives the one it takes over from."""
+        streams = self._streams[kind]
+        older = streams[-1] if streams else None
+        if older is not None:
+            older.give_way()
+        streams.append(stream)
+        stream.let_read(self._keeps_up)
+        self._tell_scheduler()
+        return older
+
+    def remove(self, kind: Stream, stream: OpenStream) -> None:
+        """The stream has ended."""
+        self._streams[kind].remove(stream)
+        self._tell_scheduler()
+
+    def suspend(self) -> None:
+        """Has nothing placed any more, so that what waits can be sent to the end."""
+        self._suspended = True
+        self._tell_scheduler()
+
+    def end(self, ending: Ending) -> None:
+        """Ends all streams."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.end(ending)
+
+    def put(self, kind: Stream, payload: bytes) -> None:
+        """Keeps a response for the stream of its kind.
+
+        One too many stops the RM. Nothing is kept for this registration from then on: with a gap it would mislead.
+        """
+        if self._overflowed:
+            return
+        outbox = self.outboxes[kind]
+        outbox.put(payload)
+        self._overflowed = outbox.size_bytes > self._outbox_bytes_max
+        if self._overflowed:
+            for outbox in self.outboxes.values():
+                outbox.clear()
+            self._post(StopResourceManager(self.rm_id, StopCause.OUTBOX_OVERFLOW))
+        self.regulate()
+
+    def regulate(self) -> None:
+        """Slows the RM down or lets it go on, after an outbox has grown or shrunk."""
+        keeps_up = all(outbox.size_bytes <= self._outbox_bytes_max // 2 for outbox in self.outboxes.values())
+        if keeps_up != self._keeps_up:
+            self._keeps_up = keeps_up
+            for streams in self._streams.values():
+                if streams:
+                    streams[-1].let_read(keeps_up)
+            self._tell_scheduler()
+
+    def _tell_scheduler(self) -> None:
+        is_there = self._keeps_up and not self._suspended and bool(self._streams[Stream.ALLOCATION])
+        if is_there != self.is_there:
+            self.is_there = is_there
+            self._post(ConnectResourceManager(self.rm_id) if is_there else DisconnectResourceManager(self.rm_id))

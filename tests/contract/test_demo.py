@@ -1,0 +1,122 @@
+"""`schedulerd demo` as a user runs it: the real daemon and the simulated resource manager, both gone at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+TIMEOUT_S = 60.0
+SHORT = ("--duration", "3", "--nodes", "20", "--seed", "5")
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@contextmanager
+def a_demo(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts the demo, with its temporary files in `tmp_path`; whatever a failed test leaves of it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "schedulerd", "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "120", "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        for left in offspring(tmp_path):
+            left.kill()
+        process.communicate()
+
+
+def offspring(tmp_path: Path) -> list[psutil.Process]:
+    """Every process that the demo started, even one that it no longer has for a child: they share its TMPDIR."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get("TMPDIR") == str(tmp_path):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def test_the_numbers_add_up_and_no_process_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    with a_demo(tmp_path, *SHORT, "--json", str(file)) as process:
+        printed, _ = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, printed
+        assert offspring(tmp_path) == []
+    summary = json.loads(file.read_text())
+    parts = ("placed", "pending", "released_asks", "rejected")
+    assert summary["asks_sent"] == sum(summary[part] for part in parts) > 500
+    assert summary["pending"] == summary["held"] == summary["rejected"] == 0
+    assert summary["placed"] == summary["releases_confirmed"] + summary["stopped_by_scheduler"] > 500
+    assert summary["nodes_used_peak"] == summary["nodes"] == 20
+    assert summary["vcore_used_peak_share"] > 0.7
+    assert list(tmp_path.glob("schedulerd-demo-*.log")) == []
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """All that was printed until a line holds `text`."""
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if text in line:
+            return printed
+    raise AssertionError(f"ended without printing {text!r}:\n{printed}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    with a_demo(tmp_path, "--duration", "600", "--nodes", "5") as process:
+        wait_for(process, "arriving")
+        assert len(offspring(tmp_path)) == 3
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 130, printed
+        assert "asks sent" in printed
+        assert offspring(tmp_path) == []
+
+
+def test_keep_leaves_the_daemon_and_says_how_to_look_and_how_to_stop(tmp_path: Path) -> None:
+    with a_demo(tmp_path, "--duration", "0.5", "--nodes", "7", "--keep") as process:
+        printed = wait_for(process, "stop: kill")
+        assert process.wait(TIMEOUT_S) == 0
+        url = re.search(r"http://\S+/metrics", printed)
+        pid = re.search(r"stop: kill (\d+)", printed)
+        assert url is not None
+        assert pid is not None
+        with urllib.request.urlopen(url[0], timeout=10) as answer:
+            assert b"schedulerd_" in answer.read()
+        (daemon,) = offspring(tmp_path)
+        assert daemon.pid == int(pid[1])
+        daemon.terminate()
+        psutil.wait_procs([daemon], timeout=TIMEOUT_S)
+        assert offspring(tmp_path) == []
+
+
+def test_a_daemon_that_does_not_start_is_said_with_its_log(tmp_path: Path) -> None:
+    broken = tmp_path / "queues.yaml"
+    broken.write_text("partitions: [{name: default, queues: [{name: root, unknown: 1}]}]\n")
+    with a_demo(tmp_path, *SHORT, "--queues", str(broken)) as process:
+        printed, _ = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 1
+        (log,) = tmp_path.glob("schedulerd-demo-*.log")
+        assert f"its log is {log}" in printed
+        assert "unknown" in printed
+        assert "Traceback" not in printed
+        assert offspring(tmp_path) == []

@@ -1,0 +1,117 @@
+"""Those who watch a simulation from outside are shown to bite: a fact is lost or changed, and it is noticed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from schedulerd.core import view
+from schedulerd.core.commands import Command, RunCycle
+from schedulerd.core.facts import Allocated, AskAdded, Fact, Released
+from schedulerd.core.resources import Resources
+from tests.sim.auditor import Auditor
+from tests.sim.oracle import misplaced, overlooked
+from tests.sim.pond import RM, Pond
+from tests.sim.rm_memory import ResourceManagerMemory
+
+FactChange = Callable[[list[Fact]], list[Fact]]
+
+
+def without(kind: type) -> FactChange:
+    return lambda facts: [fact for fact in facts if not isinstance(fact, kind)]
+
+
+def changed(kind: type, **fields: object) -> FactChange:
+    def change(facts: list[Fact]) -> list[Fact]:
+        for fact in (one for one in facts if isinstance(one, kind)):
+            for name, value in fields.items():
+                setattr(fact, name, value)
+        return facts
+
+    return change
+
+
+def audited(change: FactChange) -> list[str]:
+    pond = Pond()
+    auditor = Auditor()
+    for _, facts in pond.facts:
+        auditor.take(change(copy.deepcopy(facts)))
+    return auditor.problems(view.resource_managers(pond.scheduler))
+
+
+LOST: dict[str, tuple[FactChange, str]] = {
+    "an ask that is not told": (without(AskAdded), "less than nothing pending"),
+    "a placement that is not told": (without(Allocated), "released without being allocated"),
+    "a release that is not told": (without(Released), "allocated on node-"),
+    "everything told twice": (lambda facts: facts * 2, "allocated twice"),
+    "another node": (changed(Allocated, node_id="node-3"), "allocated on node-3"),
+    "another queue": (changed(AskAdded, queue="root.nothing"), "pending in root.nothing"),
+    "another size": (changed(Released, resources=Resources(memory=1)), "as something else than it was allocated as"),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), LOST.values(), ids=LOST.keys())
+def test_the_auditor_notices(change: FactChange, sentence: str) -> None:
+    found = audited(change)
+    assert any(sentence in problem for problem in found), found
+
+
+def test_the_auditor_is_content_with_the_story() -> None:
+    assert audited(lambda facts: facts) == []
+
+
+def remembered(change: Callable[[Command, list[Fact]], tuple[Command, list[Fact]]]) -> list[str]:
+    pond = Pond()
+    memory = ResourceManagerMemory(RM)
+    found: list[str] = []
+    for command, facts in pond.facts:
+        found += memory.hear(*change(command, copy.deepcopy(facts)))
+    (state,) = view.resource_managers(pond.scheduler)
+    return found + memory.disagreements(state)
+
+
+BROKEN_PROMISES: dict[str, tuple[FactChange, str]] = {
+    "a release told twice": (
+        lambda facts: [*facts, *(fact for fact in facts if isinstance(fact, Released))],
+        "ends twice",
+    ),
+    "a release not told": (without(Released), "the scheduler does not"),
+    "a placement not told": (without(Allocated), "rm-b does not"),
+    "one UUID for all": (changed(Allocated, uuid="same"), "given out a second time"),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), BROKEN_PROMISES.values(), ids=BROKEN_PROMISES.keys())
+def test_the_memory_notices(change: FactChange, sentence: str) -> None:
+    found = remembered(lambda command, facts: (command, change(facts)))
+    assert any(sentence in problem for problem in found), found
+
+
+def test_the_memory_notices_what_vanishes_without_a_word() -> None:
+    def silent(command: Command, facts: list[Fact]) -> tuple[Command, list[Fact]]:
+        return RunCycle(1), changed(Released, confirm=False)(facts)
+
+    assert any("vanishes without a word" in problem for problem in remembered(silent))
+    assert remembered(lambda command, facts: (command, facts)) == []
+
+
+def test_the_oracle_notices_an_ask_that_sleeps_although_it_fits() -> None:
+    pond = Pond()
+    assert overlooked(view.resource_managers(pond.scheduler)) == []
+    pond.node(1).available.update(memory=99)
+    assert any("big fits node-1 and sleeps" in text for text in overlooked(view.resource_managers(pond.scheduler)))
+
+
+def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
+    pond = Pond()
+    placed = [fact for _, facts in pond.facts for fact in facts if isinstance(fact, Allocated)]
+    assert misplaced(view.resource_managers(pond.scheduler), placed) == []
+    pond.node(1).available.update(memory=-1)
+    pond.queue("root.open").max.update(vcore=1)
+    pond.node(2).draining = True
+    found = "\n".join(misplaced(view.resource_managers(pond.scheduler), placed))
+    assert "over-commits memory of node-1" in found
+    assert "over the vcore of root.open" in found
+    assert "node-2, which takes nothing new" in found

@@ -1,0 +1,47 @@
+"""The asks of one shape: highest priority first, then oldest, whatever is added, dropped and updated meanwhile."""
+
+from __future__ import annotations
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.ask_group import AskGroup
+from tests.unit.core.builders import a_shape, an_ask
+
+SHAPE = a_shape(memory=10)
+
+
+def make(number: int, priority: int) -> Ask:
+    return Ask(an_ask(f"k{number}", priority=priority), SHAPE, serial=number, asked_at_ns=0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=200))
+def test_the_head_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) -> None:
+    group, inside = AskGroup(), dict[str, Ask]()
+    asks = [make(number, 0) for number in range(10)]
+    for number, priority, leave in plan:
+        ask = asks[number]
+        if ask.key in inside:
+            group.discard(inside.pop(ask.key))
+            event("an ask leaves")
+        if not leave:
+            ask.spec.priority = priority
+            group.add(ask)
+            inside[ask.key] = ask
+        assert len(group) == len(inside)
+        assert sorted(one.key for one in group) == sorted(inside)
+        if inside:
+            first = min(inside.values(), key=lambda one: (-one.spec.priority, one.serial))
+            assert group.head() == (-first.spec.priority, first.serial, first)
+
+
+def test_what_left_does_not_pile_up() -> None:
+    group, kept = AskGroup(), make(0, priority=9)
+    group.add(kept)
+    for number in range(1, 5_000):
+        ask = make(number, priority=0)
+        group.add(ask)
+        group.discard(ask)
+    assert group.head()[2] is kept
+    assert len(group._heap) < 100

@@ -1,0 +1,144 @@
+"""The first node with room: the index against a linear scan of a sorted list."""
+
+from __future__ import annotations
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from schedulerd.core.model import node_order
+from schedulerd.core.model.node import Node, Scoring
+from schedulerd.core.model.node_order import NodeOrder
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import NodeOrder as Policy
+from tests.unit.core.builders import a_model_node, a_shape
+
+NODES = 40
+amounts = st.integers(0, 4)
+shapes = st.tuples(amounts, amounts, st.integers(0, 1)).filter(any)
+steps = st.tuples(
+    st.sampled_from(["enter", "enter", "leave", "take", "take", "take", "give", "search", "search"]),
+    st.integers(0, NODES - 1),
+    shapes,
+)
+
+
+def first_by_scan(nodes: list[Node], shape: Shape) -> Node | None:
+    for node in sorted(nodes, key=lambda one: (one.score, one.node_id)):
+        if all(node.available[name] >= amount for name, amount in shape.items):
+            return node
+    return None
+
+
+def change(node: Node, shape: Shape, sign: int) -> None:
+    node.available.add(shape.items, sign)
+    node.rescore()
+
+
+class World:
+    """Nodes in the order, and the same nodes as a plain dictionary."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.order = NodeOrder()
+        scoring = Scoring(policy, {"memory": 1.0, "vcore": 2.0})
+        capacities = [{"memory": 1 + at % 7, "vcore": at % 5, "gpu": at % 11 // 10} for at in range(NODES)]
+        self.all = [a_model_node(f"n{at:02}", capacity, scoring) for at, capacity in enumerate(capacities)]
+        self.inside: dict[int, Node] = {}
+
+    def do(self, what: str, who: int, shape: Shape) -> None:
+        node = self.all[who]
+        if what == "enter" and who not in self.inside:
+            self.inside[who] = node
+            self.order.add(node)
+        elif what == "leave" and who in self.inside:
+            self.order.remove(self.inside.pop(who))
+        elif what == "give":
+            change(node, shape, 1)
+            if who in self.inside:
+                self.order.moved(node)
+        elif what == "take":
+            found = self.order.first_fit(shape)
+            if found is not None:
+                change(found, shape, -1)
+                self.order.moved(found)
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(Policy), st.integers(0, NODES), st.lists(steps, max_size=120))
+def test_first_fit_is_what_a_linear_scan_finds(
+    policy: Policy, ready: int, plan: list[tuple[str, int, tuple[int, int, int]]]
+) -> None:
+    blocks_max, node_order._BLOCK_NODES_MAX = node_order._BLOCK_NODES_MAX, 4
+    try:
+        world = World(policy)
+        for who in range(ready):
+            world.do("enter", who, a_shape(memory=1))
+        for what, who, (memory, vcore, gpu) in plan:
+            shape = a_shape(memory=memory, vcore=vcore, gpu=gpu)
+            world.do(what, who, shape)
+            inside = list(world.inside.values())
+            expected = first_by_scan(inside, shape)
+            assert world.order.first_fit(shape) is expected
+            assert list(world.order) == sorted(inside, key=lambda one: (one.score, one.node_id))
+            assert len(world.order) == len(inside)
+            event("found" if expected is not None else "no node has room" if inside else "no nodes")
+            if len(world.order._blocks) > 1:
+                event("several blocks")
+            if any(block.misfits for block in world.order._blocks):
+                event("a shape that only the misfits keep from being searched again")
+    finally:
+        node_order._BLOCK_NODES_MAX = blocks_max
+
+
+def test_an_empty_order_finds_nothing() -> None:
+    order = NodeOrder()
+    assert order.first_fit(a_shape(memory=1)) is None
+    assert len(order) == 0
+
+
+def test_equal_scores_are_ordered_by_id() -> None:
+    order = NodeOrder()
+    for node_id in ("c", "a", "b"):
+        order.add(a_model_node(node_id, {"memory": 10}))
+    found = order.first_fit(a_shape(memory=1))
+    assert found is not None
+    assert found.node_id == "a"
+
+
+def test_a_type_that_no_node_has_is_never_found() -> None:
+    order = NodeOrder()
+    order.add(a_model_node("a", {"memory": 10}))
+    assert order.first_fit(a_shape(memory=1, gpu=1)) is None
+
+
+def test_a_node_over_its_capacity_is_not_found() -> None:
+    order, node = NodeOrder(), a_model_node("a", {"memory": 10})
+    node.offer(None, Resources(memory=25))
+    order.add(node)
+    assert node.available == {"memory": -15}
+    assert order.first_fit(a_shape(memory=1)) is None
+    assert order.first_fit(a_shape(vcore=1)) is None
+
+
+def test_what_fits_nowhere_is_not_searched_twice() -> None:
+    """One node has the memory and another the cores: after one search of the block only its header is looked at."""
+    order = NodeOrder()
+    for at in range(100):
+        order.add(a_model_node(f"m{at:03}", {"memory": 10, "vcore": 1}))
+        order.add(a_model_node(f"v{at:03}", {"memory": 1, "vcore": 10}))
+    shape = a_shape(memory=5, vcore=5)
+    assert order.first_fit(shape) is None
+    before = order.visits
+    assert order.first_fit(shape) is None
+    assert order.visits - before == len(order._blocks)
+
+
+def test_full_nodes_are_stepped_over_by_the_block() -> None:
+    order = NodeOrder()
+    nodes = [a_model_node(f"n{at:04}", {"memory": 1}) for at in range(5_000)]
+    for node in nodes:
+        order.add(node)
+    assert order.first_fit(a_shape(memory=2)) is None
+    before = order.visits
+    assert order.first_fit(a_shape(memory=2)) is None
+    assert order.visits - before == len(order._blocks) <= 2 * 5_000 // 128

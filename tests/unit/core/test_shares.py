@@ -1,0 +1,57 @@
+"""Fairness as a sort key."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulerd.core.decide.shares import fair_application_key, fifo_application_key, queue_key, shares
+from schedulerd.core.resources import Resources
+
+HUGE = 2**63 - 1
+amounts = st.dictionaries(st.sampled_from(["memory", "vcore", "gpu"]), st.integers(0, HUGE)).map(Resources)
+
+
+def test_a_share_is_usage_over_guarantee_largest_first() -> None:
+    assert shares(Resources(memory=50, vcore=9), Resources(memory=100, vcore=10)) == (0.9, 0.5)
+
+
+def test_without_a_guarantee_usage_itself_counts() -> None:
+    assert shares(Resources(memory=50), Resources()) == (50.0,)
+    assert shares(Resources(memory=50), Resources(memory=0)) == (50.0,)
+
+
+def test_what_is_not_used_has_no_share() -> None:
+    assert shares(Resources(memory=0), Resources(memory=100)) == ()
+
+
+def test_the_smallest_largest_share_goes_first() -> None:
+    half = queue_key(Resources(memory=50), Resources(memory=100), Resources(), "z")
+    most = queue_key(Resources(vcore=9), Resources(vcore=10), Resources(), "a")
+    assert half < most
+
+
+def test_the_second_largest_share_decides_between_equal_largest_ones() -> None:
+    guaranteed = Resources(memory=100, vcore=100)
+    one = queue_key(Resources(memory=50, vcore=10), guaranteed, Resources(), "z")
+    other = queue_key(Resources(memory=50, vcore=20), guaranteed, Resources(), "a")
+    assert one < other
+
+
+def test_equal_queues_go_by_pending_then_by_name() -> None:
+    none = Resources()
+    assert queue_key(none, none, Resources(memory=5), "z") < queue_key(none, none, Resources(memory=1), "a")
+    assert queue_key(none, none, none, "a") < queue_key(none, none, none, "b")
+
+
+def test_equal_applications_go_by_submission() -> None:
+    used = Resources(memory=5)
+    assert fair_application_key(used, Resources(), 1) < fair_application_key(used, Resources(), 2)
+    assert fair_application_key(used, Resources(), 9) < fair_application_key(Resources(memory=6), Resources(), 1)
+    assert fifo_application_key(1) < fifo_application_key(2)
+
+
+@given(amounts, amounts, st.integers(1, 10**6))
+def test_more_usage_never_comes_earlier(used: Resources, guaranteed: Resources, more: int) -> None:
+    for name in ("memory", "vcore", "gpu"):
+        assert shares(used, guaranteed) <= shares(used.plus({name: more}), guaranteed)
