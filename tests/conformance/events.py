@@ -15,6 +15,8 @@ from schedulerd.core.facts import (
     ApplicationRejected,
     AskRejected,
     AskWithdrawn,
+    ConfigurationRejected,
+    ConfigurationUpdated,
     Fact,
     NodeAccepted,
     NodeRejected,
@@ -51,6 +53,10 @@ def event_of(fact: Fact, rename: Rename) -> Event | None:
             return _released("released", fact, fact.termination.name, rename) if fact.confirm else None
         case ReleaseRequested():
             return _released("released", fact, fact.termination.name, rename)
+        case ConfigurationUpdated():
+            return {"ev": "configUpdate", "error": ""}
+        case ConfigurationRejected():
+            return {"ev": "configUpdate", "error": "; ".join(fact.reasons)}
         case _:
             return None
 

@@ -10,11 +10,13 @@ from itertools import count
 from schedulerd.config import QueueFileInvalid, load_queue_file
 from schedulerd.core import view
 from schedulerd.core.commands import (
+    CleanQueues,
     Command,
     ConnectResourceManager,
     RegisterResourceManager,
     RunCycle,
     UpdateAllocations,
+    UpdateConfiguration,
 )
 from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
 from schedulerd.core.scheduler import Scheduler
@@ -72,7 +74,9 @@ class Player:
             "confirmReleases": self._confirm_releases,
             "schedule": self._schedule,
             "sleepMs": self._sleep,
+            "updateConfig": self._update_configuration,
             "validateConfig": self._validate,
+            "cleanQueues": lambda _: self.step(CleanQueues(RM_ID)),
             "inspectOutstanding": self._outstanding,
             "check": self._check,
         }
@@ -160,6 +164,15 @@ class Player:
         for facts in self.time.sleep(milliseconds * MILLISECOND_NS):
             self._heard(facts)
 
+    def _update_configuration(self, text: str) -> None:
+        """A file with problems never reaches the core, which answers with the event for one without."""
+        try:
+            partitions = load_queue_file(text).partitions
+        except QueueFileInvalid as invalid:
+            self._say({"ev": "configUpdate", "error": str(invalid)})
+        else:
+            self.step(UpdateConfiguration(RM_ID, partitions))
+
     def _validate(self, text: str) -> None:
         try:
             load_queue_file(text)
@@ -178,8 +191,9 @@ class Player:
         self._message += 1
 
     def _check(self, label: str) -> None:
-        partition = view.partition(self.time.scheduler, RM_ID, PARTITION)
-        shown = snapshot(partition, list(self._unconfirmed(self._to_confirm)), self._rename)
+        (resource_manager,) = view.resource_managers(self.time.scheduler)
+        unconfirmed = list(self._unconfirmed(self._to_confirm))
+        shown = snapshot(resource_manager.partitions, PARTITION, unconfirmed, self._rename)
         self.checks.append({"label": label, "events": self._events, "snapshot": shown})
         self._events = []
         self._message = 0
