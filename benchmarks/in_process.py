@@ -37,7 +37,7 @@ PLACEMENTS_MAX = 400
 
 def run(workload: Workload) -> Measurement:
     """Raises `WrongResult`."""
-    scheduler = prepare(workload)
+    scheduler = prepare(workload, uuid_source())
     commands = [UpdateAllocations(RM_ID, asks) for asks in map(new_asks, workload.requests)]
     singles = [UpdateAllocations(RM_ID, new_asks([ask])) for ask in workload.single_asks]
     _settle_collector()
@@ -55,9 +55,9 @@ def run(workload: Workload) -> Measurement:
     )
 
 
-def prepare(workload: Workload, new_uuid: Callable[[], str] | None = None) -> Scheduler:
-    """A scheduler that has the workload's nodes and applications, and none of its asks."""
-    scheduler = Scheduler(Timeouts(), new_uuid or uuid_source())
+def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
+    """A scheduler that has the workload's nodes and applications, and none of its asks. Its time is still 0."""
+    scheduler = Scheduler(Timeouts(), new_uuid)
     node_size = _resources(workload.node_size)
     nodes = [NodeUpdate(node_id, NodeAction.CREATE, capacity=Resources(node_size)) for node_id in workload.node_ids]
     applications = [
@@ -70,7 +70,7 @@ def prepare(workload: Workload, new_uuid: Callable[[], str] | None = None) -> Sc
         UpdateNodes(RM_ID, nodes),
         UpdateApplications(RM_ID, applications),
     ):
-        scheduler.step(time.time_ns(), command)
+        scheduler.step(0, command)
     return scheduler
 
 

@@ -29,7 +29,7 @@ STATE_TIMEOUT_S = 60.0
 
 
 def run(workload: Workload) -> Measurement:
-    """Raises `WrongResult`, `SchedulerError`, `DemoFailed` (the daemon did not start or end well), `TimeoutError`."""
+    """Raises `WrongResult`, `SchedulerError`, or `DemoFailed` if the daemon did not start or end well."""
     with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory:
         queue_file = Path(directory, "queues.yaml")
         queue_file.write_text(workload.queue_file, encoding="utf-8")
@@ -46,6 +46,8 @@ async def _run(workload: Workload, daemon: Daemon) -> Measurement:
             measurement = await _measure(workload, daemon, client)
             check(workload, client.placed(), await _violations(daemon))
         return measurement
+    except TimeoutError:
+        raise WrongResult(f"{workload.name}: {client.received} allocations came in {RUN_TIMEOUT_S:g} s") from None
     finally:
         await client.close()
 
@@ -82,6 +84,11 @@ class _Client:
         self._responses: list[si_pb2.AllocationResponse] = []
         self._lost: asyncio.Task[None] | None = None
 
+    @property
+    def received(self) -> int:
+        """Allocations that have come so far."""
+        return self._traffic.allocations_received
+
     async def prepare(self, workload: Workload) -> None:
         """Registers, and returns when all nodes and applications of the workload are accepted."""
         await self._client.register()
@@ -95,15 +102,15 @@ class _Client:
 
     async def place(self, requests: Iterable[si_pb2.AllocationRequest], placements: int) -> float:
         """Seconds from just before the first request until this many allocations more have come."""
-        goal = self._traffic.allocations_received + placements
+        goal = self.received + placements
         started_s = time.perf_counter()
         for request in requests:
             await self._client.send_allocations(request)
-        await self._until(lambda: self._traffic.allocations_received >= goal)
+        await self._until(lambda: self.received >= goal)
         return time.perf_counter() - started_s
 
     def placed(self) -> Iterator[Placed]:
-        """All allocations that have come."""
+        """These allocations, as they came."""
         for response in self._responses:
             for one in response.new:
                 amounts = one.resourcePerAlloc.resources

@@ -115,9 +115,9 @@ def a(nodes: int, asks: int = 50_000) -> Workload:
     return Workload(f"a{nodes}", QUEUES_AB, nodes, _node_for(asks, nodes), TWO_APPLICATIONS, _numbered(owners))
 
 
-def m(nodes: int, asks: int = 50_000) -> Workload:
-    """Five hundred applications in turn."""
-    applications = _many_applications(500)
+def m(nodes: int, asks: int = 50_000, applications_count: int = 500) -> Workload:
+    """Many applications in turn."""
+    applications = _many_applications(applications_count)
     owners = [*applications] * (asks // len(applications))
     return Workload(f"m{nodes}", QUEUES_AB, nodes, _node_for(asks, nodes), applications, _numbered(owners))
 

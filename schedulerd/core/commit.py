@@ -100,9 +100,9 @@ def free(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
-        partition.shapes.wake(node.available)
+        partition.wake(node.available)
     for one in queue.lineage:
-        one.reopen()
+        one.reopen_where_quota_allows()
     _rekey(application)
     forget_if_done(application, ask)
 
@@ -133,7 +133,7 @@ def open_node(partition: Partition, node: Node) -> None:
     else:
         node.ordered = True
         partition.node_order.add(node)
-    partition.shapes.wake(node.available)
+    partition.wake(node.available)
 
 
 def shut_node(partition: Partition, node: Node) -> None:

@@ -12,6 +12,8 @@ from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import Allocated, CycleRan
 from schedulerd.core.handlers import application_states
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.host import ClosedFor, Closing, Host
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
@@ -49,18 +51,22 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
         found = next_ask(partition)
         if found is None:
             break
-        application, ask = found
+        application, ask, closing = found
         queue = application.queue
         assert queue is not None
         shape = ask.shape
+        if closing is not None:
+            _repeat(closing, application, shape)
+            parked += 1
+            continue
         short = _without_quota(queue, shape)
         if short is not None:
-            short.close(shape)
+            short.close(shape, ClosedFor.QUOTA)
             parked += 1
             continue
         node = node_order.first_fit(shape)
         if node is None:
-            partition.shapes.park(shape)
+            partition.park(shape)
             parked += 1
             continue
         uuid = new_uuid()
@@ -88,6 +94,18 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
             )
         )
     return placements, parked
+
+
+def _repeat(closing: Closing, application: Application, shape: Shape) -> None:
+    """The shape is closed above: do not come across it on this way again."""
+    hosts: list[Host] = [application]
+    assert application.queue is not None
+    hosts.extend(application.queue.lineage)
+    for host in hosts:
+        if host is closing.origin:
+            return
+        if shape not in host.lines.closed:
+            host.repeat(shape, closing)
 
 
 def _without_quota(queue: Queue, shape: Shape) -> Queue | None:

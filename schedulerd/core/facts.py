@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.resources import Resources
 
 
 class RejectCode(StrEnum):
@@ -47,15 +47,6 @@ class WithdrawCause(StrEnum):
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
-
-
-class QueueChange(StrEnum):
-    """What happened to a queue."""
-
-    ADDED = "added"
-    UPDATED = "updated"
-    DRAINING = "draining"
-    REMOVED = "removed"
 
 
 @dataclass(slots=True)
@@ -261,31 +252,15 @@ class ItemIgnored:
 
 
 @dataclass(slots=True)
-class QueueChanged:
-    """A queue came to be, changed what it does, drains, or is gone."""
-
-    rm_id: str
-    partition: str
-    queue: str
-    change: QueueChange
-    managed: bool
-    """False for a dynamic queue."""
-    guaranteed: Resources
-    max: Limits
-    cause: str
-
-
-@dataclass(slots=True)
 class ConfigurationUpdated:
-    """A new queue file holds from now on. `impact` are sentences about what it means for what is there."""
+    """A new queue file holds from now on."""
 
     rm_id: str
-    impact: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ConfigurationRejected:
-    """A new queue file does not hold; nothing changed. `reasons` say why."""
+    """A new queue file does not hold; nothing changed."""
 
     rm_id: str
     reasons: tuple[str, ...]
@@ -319,7 +294,6 @@ Fact: TypeAlias = (
     | Released
     | ReleaseIgnored
     | ItemIgnored
-    | QueueChanged
     | ConfigurationUpdated
     | ConfigurationRejected
     | CycleRan

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.line import Contender
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.host import ClosedFor, Host
+from schedulerd.core.model.line import Contender, Key
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
@@ -83,7 +84,7 @@ def _applications(partition: Partition) -> Iterator[str]:
                 yield f"{name} ask {ask.key} has {ask.pending} pending"
             if not ask.pending and not ask.allocations:
                 yield f"{name} remembers ask {ask.key} that has nothing pending and nothing alive"
-            if (ask.pending > 0) != (ask.shape in app.groups and ask in set(app.groups[ask.shape])):
+            if (ask.pending > 0) != (ask.shape in app.groups and ask in app.groups[ask.shape]):
                 yield f"{name} ask {ask.key} has {ask.pending} pending, but its group does not say so"
         yield from _differ(f"allocated of {name}", app.allocated, real)
         yield from _differ(f"placeholders of {name}", app.placeholder_allocated, placeholder)
@@ -110,8 +111,10 @@ def _queues(partition: Partition) -> Iterator[str]:
             pending.add(app.pending.items())
         yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
-        if queue.is_leaf and queue.children:
-            yield f"{queue.path} is a leaf and has queues"
+        if queue.is_leaf and any(not child.draining for child in queue.children.values()):
+            yield f"{queue.path} is a leaf and has queues that are not draining"
+        if queue.draining and not queue.applications and not queue.children:
+            yield f"{queue.path} is draining and empty, and still there"
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
 
@@ -120,31 +123,49 @@ def _waiting(partition: Partition) -> Iterator[str]:
     """Every pending ask can be found from the root, or is set aside for a reason that still holds."""
     for queue in partition.root.subtree():
         contenders: list[Contender] = [*queue.children.values(), *queue.applications.values()]
-        counted: dict[Shape, int] = {}
-        for contender in contenders:
-            for shape in contender.needs:
-                counted[shape] = counted.get(shape, 0) + 1
-            if (contender.entry is not None) != bool(contender.needs):
-                yield f"a contender of {queue.path} needs {len(contender.needs)} shapes, but its place says otherwise"
-        if counted != queue.demand:
-            yield f"demand of {queue.path} is not what its contenders need"
-        if queue.parent is not None and queue.needs != frozenset(queue.demand.keys() - queue.closed.keys()):
-            yield f"{queue.path} does not offer its parent what its contenders need"
-        for shape in queue.closed:
-            if queue.lacks_quota(shape.items) is None:
-                yield f"{queue.path} is closed for {shape.resources} though its quota has room"
-        yield from _order(partition, queue)
+        yield from _host(partition, queue, queue.path, contenders)
     for app in partition.applications.values():
-        if app.needs != (frozenset(app.groups) if app.state in SCHEDULABLE_STATES else frozenset()):
-            yield f"application {app.application_id} in state {app.state} does not need what it has asks of"
+        name = f"application {app.application_id}"
+        yield from _host(partition, app, name, list(app.groups.values()))
+        for shape, group in app.groups.items():
+            if list(group.needs) != [shape]:
+                yield f"{name} has a group that does not wait for its own shape"
 
 
-def _order(partition: Partition, queue: Queue) -> Iterator[str]:
-    for key, contender in queue.lines:
-        if isinstance(contender, Queue) and contender not in partition.touched and key != contender.key():
-            yield f"the place of {contender.path} among its siblings is stale"
-        if isinstance(contender, Application) and key != contender.key():
-            yield f"the place of application {contender.application_id} in {queue.path} is stale"
+def _host(partition: Partition, host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
+    wanted = {shape for contender in contenders for shape in contender.needs}
+    if wanted != set(host.lines.shapes()):
+        yield f"what is needed at {name} is not what its contenders need"
+    standing = {contender for _, contender in host.lines}
+    if standing != {contender for contender in contenders if contender.needs}:
+        yield f"those who stand in line at {name} are not those who need something"
+    own = {shape for shape, closing in host.lines.closed.items() if closing.origin is host}
+    if host.host is not None and set(host.needs) != (wanted - own if host.passes_on else set()):
+        yield f"{name} does not ask above for what its contenders need"
+    for shape, closing in host.lines.closed.items():
+        if shape not in wanted:
+            yield f"{name} is closed for {shape.resources}, which nobody needs there"
+        if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
+            yield f"{name} is closed for {shape.resources} for a reason that is gone"
+        is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
+        if isinstance(host, Queue) and is_for_quota and host.lacks_quota(shape.items) is None:
+            yield f"{name} is closed for {shape.resources} though its quota has room"
+    if any(shape not in host.lines.closed for shape in wanted) != (host.lines.first() is not None):
+        yield f"somebody at {name} could be next and is not found, or the other way round"
+    yield from _order(partition, host, name)
+
+
+def _order(partition: Partition, host: Host, name: str) -> Iterator[str]:
+    keys: list[tuple[Key, Contender]] = []
+    for key, contender in host.lines:
+        is_touched = isinstance(contender, Queue) and contender in partition.touched
+        if isinstance(contender, Host | AskGroup) and not is_touched and key != contender.key():
+            yield f"the place of somebody in line at {name} is stale"
+        if any(shape not in host.lines.closed for shape in contender.needs):
+            keys.append((key, contender))
+    first = host.lines.first()
+    if keys and first is not min(keys, key=lambda one: one[0])[1]:
+        yield f"the first in line at {name} is not the one with the smallest key"
 
 
 def _shapes(partition: Partition) -> Iterator[str]:

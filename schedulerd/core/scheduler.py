@@ -19,6 +19,7 @@ from schedulerd.core.commands import (
     StopResourceManager,
     UpdateAllocations,
     UpdateApplications,
+    UpdateConfiguration,
     UpdateNodes,
 )
 from schedulerd.core.cycle import run_cycle
@@ -27,6 +28,7 @@ from schedulerd.core.handlers import (
     application_states,
     applications,
     asks,
+    configuration,
     early,
     gangs,
     nodes,
@@ -78,9 +80,7 @@ class Scheduler:
 
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
-        return any(
-            partition.root.lines.is_open(partition.root.closed) for partition in self.cluster.running_partitions()
-        )
+        return any(partition.root.lines.first() is not None for partition in self.cluster.running_partitions())
 
 
 def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
@@ -100,6 +100,8 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
         case UpdateNodes():
             for node in command.nodes:
                 nodes.update(turn, rm, node)
+        case UpdateConfiguration():
+            configuration.update(turn, rm, command)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():

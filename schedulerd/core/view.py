@@ -166,10 +166,10 @@ class _Explanation:
         if self._paused:
             return self._paused
         shape = ask.shape
-        if shape not in app.needs:
+        if not app.passes_on:
             return f"application is {app.state}: its asks are not placed in this state"
         for queue in app.queue.lineage:
-            name = queue.lacks_quota(shape.items) if shape in queue.closed else None
+            name = queue.lacks_quota(shape.items) if shape in queue.lines.closed else None
             if name is not None:
                 used, limit, amount = queue.allocated[name], queue.max[name], shape.resources[name]
                 return f"quota of queue {queue.path}: {name} {used} used + {amount} asked is more than max {limit}"
@@ -203,7 +203,7 @@ def _outstanding(one: Partition) -> list[tuple[str, str, int]]:
             continue
         asks = sorted((ask for ask in app.asks.values() if ask.pending), key=lambda a: (-a.spec.priority, a.serial))
         for ask in asks:
-            if not ask.shape.parked or ask.shape not in app.needs:
+            if not ask.shape.parked or not app.passes_on:
                 continue
             count = ask.pending
             for queue in app.queue.lineage:

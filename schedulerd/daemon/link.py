@@ -112,7 +112,8 @@ class Link:
             for outbox in self.outboxes.values():
                 outbox.clear()
             self._post(StopResourceManager(self.rm_id, StopCause.OUTBOX_OVERFLOW))
-        self.regulate()
+        else:
+            self.regulate()
 
     def regulate(self) -> None:
         """Slows the RM down or lets it go on, after an outbox has grown or shrunk."""
@@ -126,6 +127,6 @@ class Link:
 
     def _tell_scheduler(self) -> None:
         is_there = self._keeps_up and not self._suspended and bool(self._streams[Stream.ALLOCATION])
-        if is_there != self.is_there:
+        if is_there != self.is_there and not self._overflowed:  # then it is being stopped, which says it all
             self.is_there = is_there
             self._post(ConnectResourceManager(self.rm_id) if is_there else DisconnectResourceManager(self.rm_id))

@@ -38,6 +38,7 @@ from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
+from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.observe.log_events import FactLog
 from schedulerd.observe.metrics import Metrics
@@ -98,7 +99,8 @@ class Daemon:
         )
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
-        service = SchedulerService(self._owner, self._links, lambda group: read_policy_group(settings, group))
+        self._queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
+        service = SchedulerService(self._owner, self._links, self._queue_files)
         self._grpc = GrpcServer(settings, service.handlers())
         self._http = _http_server(
             settings,
@@ -114,8 +116,10 @@ class Daemon:
     async def run(self) -> int:
         """Serves until a signal or a failure; returns the exit status when everything is closed."""
         told_to_stop = _stop_signal()
+        told_to_reload = _reload_signal()
         http = asyncio.create_task(self._http.serve())
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
+        parts.append(asyncio.create_task(self._reload_when(told_to_reload)))
         await self._grpc.start()
         self._not_ready_because = ""
         _settle_collector()
@@ -131,6 +135,14 @@ class Daemon:
             await asyncio.wait(parts)
         log.info("stopped")
         return ExitCode.SOFTWARE if failed else ExitCode.OK
+
+    async def _reload_when(self, told: asyncio.Event) -> None:
+        """Gives every resource manager what its queue file says now, each time it is told to."""
+        while True:
+            await told.wait()
+            told.clear()
+            for command in await self._queue_files.changed(self._links.knows):
+                await self._owner.submit(command)
 
     async def _close(self, failed: bool) -> None:
         """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
@@ -185,6 +197,18 @@ def _stop_signal() -> asyncio.Future[None]:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
+    return told
+
+
+def _reload_signal() -> asyncio.Event:
+    """Set at every SIGHUP."""
+    told = asyncio.Event()
+
+    def on_signal() -> None:
+        log.info("signal", signal="SIGHUP")
+        told.set()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_signal)
     return told
 
 

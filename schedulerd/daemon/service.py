@@ -7,21 +7,19 @@ be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import grpc
-import structlog
 from google.protobuf.message import Message
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid, QueueFileText, load_queue_file
+from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
 from schedulerd.core.commands import StopCause, StopResourceManager
-from schedulerd.core.specs import PartitionSpec
 from schedulerd.daemon.links import REGISTERED_AGAIN, Links
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.streams import Dialogue, RequestT, ServicerContext, StreamSession
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.encode import Stream
@@ -32,22 +30,17 @@ ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
 DETAILS_CHARACTERS_MAX = 4000
 """Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
 
-ReadPolicyGroup = Callable[[str], QueueFileText]
-"""Finds the queue file of a policy group; raises `PolicyGroupUnknown`."""
-
 MessageT = TypeVar("MessageT", bound=Message)
 UnaryContext = grpc.aio.ServicerContext[Message, Message]
-
-log = structlog.stdlib.get_logger(__name__)
 
 
 class SchedulerService:
     """What the methods do. One object serves all resource managers."""
 
-    def __init__(self, owner: Owner, links: Links, read_policy_group: ReadPolicyGroup) -> None:
+    def __init__(self, owner: Owner, links: Links, queue_files: QueueFiles) -> None:
         self._owner = owner
         self._links = links
-        self._read_policy_group = read_policy_group
+        self._queue_files = queue_files
         self._decoder = RequestDecoder()
 
     async def register(
@@ -61,8 +54,7 @@ class SchedulerService:
         if not request.rmID:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "rmID: is empty; an RM registers under a unique id")
         try:
-            # In a thread: a long queue file takes a second to read, and the loop has to serve the other RMs meanwhile.
-            partitions = await asyncio.to_thread(self._partitions, request)
+            partitions = await self._queue_files.for_registration(request)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _bounded(str(error)))
         self._links.drop(request.rmID, REGISTERED_AGAIN)
@@ -101,17 +93,6 @@ class SchedulerService:
                 {"UnregisterResourceManager": _unary(admin_pb2.UnregisterResourceManagerRequest, self.unregister)},
             ),
         ]
-
-    def _partitions(self, request: si_pb2.RegisterResourceManagerRequest) -> tuple[PartitionSpec, ...]:
-        """The `config` sent along wins over the file of the policy group (SEMANTICS C1)."""
-        if request.config:
-            found = QueueFileText(request.config, f"config of the registration of {request.rmID!r}")
-        else:
-            found = self._read_policy_group(request.policyGroup)
-        queue_file = load_queue_file(found.text, found.source)
-        for warning in queue_file.warnings:
-            log.warning("queue file", rm_id=request.rmID, source=found.source, problem=str(warning))
-        return queue_file.partitions
 
     def _stream(self, dialogue: Dialogue[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def serve(_requests: object, context: ServicerContext) -> None:

@@ -8,8 +8,9 @@ the reader, and nothing else. When a newer stream of the kind is opened, the old
 already sent, so that requests of an RM that opens a stream per message keep their order, and then ends with OK.
 
 A response counts as delivered when the transport has taken it. What was on its way when a connection broke may be lost
-with it, as in any stream without acknowledgements: an RM that lost a connection it did not close itself should register
-again, which is how the interface resynchronises.
+with it, as in any stream without acknowledgements, and what was being written when a newer stream took over may come on
+both: an RM that lost a connection it did not close itself should register again, which is how the interface
+resynchronises.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmat
 ITEMS_IGNORED = _counter(
     "items_ignored", ("rm", "code"), "Other items that could not be used and that the interface has no rejection for."
 )
+RELOADS = _counter("reloads", ("rm", "result"), "Queue files read anew for a resource manager: applied or refused.")
 APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
@@ -104,7 +105,7 @@ LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event 
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
-    *(ITEMS_IGNORED, APPLICATION_TRANSITIONS, SHAPES_PARKED, CYCLES_CUT),
+    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, SHAPES_PARKED, CYCLES_CUT),
 )
 """The counters that facts drive. The first label, if there is one, is the resource manager."""
 

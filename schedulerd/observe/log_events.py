@@ -39,6 +39,8 @@ _NEWS = {
     f.ResourceManagerChanged: _Line(_RM, "resource manager changed", logging.INFO),
     f.NodeChanged: _Line(_NODE, "node changed", logging.INFO),
     f.ApplicationChanged: _Line(_APPLICATION, "application changed", logging.INFO),
+    f.ConfigurationUpdated: _Line(_LOGGER, "queue file reloaded", logging.INFO),
+    f.ConfigurationRejected: _Line(_LOGGER, "queue file not reloaded: nothing changed", logging.ERROR),
 }
 _COMPLAINTS = {
     f.NodeRejected: _Line(_NODE, "node rejected", logging.WARNING),

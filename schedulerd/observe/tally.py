@@ -122,6 +122,8 @@ class Tally:
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
             f.ItemIgnored: self._item_ignored,
+            f.ConfigurationUpdated: self._reloaded,
+            f.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
         }
 
@@ -245,6 +247,12 @@ class Tally:
     def _item_ignored(self, fact: f.ItemIgnored) -> None:
         rm_id = fact.rm_id if fact.rm_id in self.resource_managers else UNREGISTERED
         self.counters[families.ITEMS_IGNORED][rm_id, fact.code] += 1
+
+    def _reloaded(self, fact: f.ConfigurationUpdated) -> None:
+        self.counters[families.RELOADS][fact.rm_id, "applied"] += 1
+
+    def _reload_refused(self, fact: f.ConfigurationRejected) -> None:
+        self.counters[families.RELOADS][fact.rm_id, "refused"] += 1
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
         self.counters[families.SHAPES_PARKED][()] += fact.parked

@@ -17,6 +17,9 @@ Flat = dict[str, object]
 
 TEXTS = ("reason", "message", "error")
 """Of these only whether there is one is compared: the wording is the peer's, ours should be better."""
+NOT_COMPARED = ("m", "priority")
+"""The number of the message, because batching may differ, and the priority of an allocation: SI says that it is that of
+the ask, and the peer leaves it 0 whatever the ask says."""
 ABSENT = "absent"
 
 
@@ -91,7 +94,9 @@ def _order_differences(label: str, wanted: list[Json], got: list[Json]) -> list[
 
 
 def _events(events: list[Json]) -> list[Json]:
-    return [{name: _value(name, value) for name, value in event.items() if name != "m"} for event in events]
+    return [
+        {name: _value(name, value) for name, value in event.items() if name not in NOT_COMPARED} for event in events
+    ]
 
 
 def _value(name: str, value: object) -> object:

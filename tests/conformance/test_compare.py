@@ -64,6 +64,7 @@ SAME = {
     "nothing changed": lambda check: None,
     "another wording": lambda check: check["events"][2].update(message="released as asked"),
     "another batching": lambda check: [event.update(m=7) for event in check["events"]],
+    "the priority, which the peer does not send": lambda check: check["events"][1].update(priority=5),
     "another order": lambda check: check["events"].reverse(),
     "a zero": lambda check: check["snapshot"]["queues"]["root.a"]["pending"].update(memory=0),
     "a zero in an event": lambda check: check["events"][1].update(resources={"memory": 10, "vcore": 0}),

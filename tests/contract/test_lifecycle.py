@@ -50,7 +50,8 @@ def with_unread_answers(client: RawClient) -> UpdateStream[si_pb2.AllocationResp
 def test_a_signal_drains(number: signal.Signals) -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:
         client.set_up()
-        streams: list[UpdateStream[Any]] = [client.allocations(), client.applications(), client.nodes(), client.allocations()]
+        streams: list[UpdateStream[Any]] = [client.allocations(), client.applications(), client.nodes()]
+        streams.append(client.allocations())  # this one will not have said whose it is
         streams[0].send(client.hello())
         streams[1].send(client.application("app-2"))
         streams[2].send(client.node("node-2"))
@@ -63,7 +64,7 @@ def test_a_signal_drains(number: signal.Signals) -> None:
 
         daemon.signal(number)
         assert next(health).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        for stream in streams:  # the last one has not said yet whose it is
+        for stream in streams:
             code, details = stream.status()
             assert (code, "draining" in details) == (grpc.StatusCode.UNAVAILABLE, True)
         assert daemon.wait() == 0

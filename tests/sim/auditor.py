@@ -16,6 +16,8 @@ from schedulerd.core.facts import (
     ApplicationForgotten,
     AskAdded,
     AskWithdrawn,
+    ConfigurationRejected,
+    ConfigurationUpdated,
     CycleRan,
     Fact,
     NodeChanged,
@@ -58,7 +60,7 @@ class Auditor:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged):
                 self._resource_manager(fact)
-            elif not isinstance(fact, CycleRan):
+            elif not isinstance(fact, CycleRan | ConfigurationUpdated | ConfigurationRejected):
                 self._book(self.books[fact.rm_id, fact.partition], fact)
 
     def problems(self, state: Iterable[ResourceManagerView]) -> list[str]:

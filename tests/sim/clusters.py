@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     MINUTE_NS,
@@ -68,6 +70,37 @@ def _packed() -> PartitionSpec:
 
 PARTITIONS = {"rm-a": (_busy(), _packed()), "rm-b": (_busy(),)}
 """By resource manager."""
+
+
+def _without(root: QueueSpec, name: str) -> QueueSpec:
+    return replace(root, children=tuple(child for child in root.children if child.name != name))
+
+
+def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
+    """Other queue files this RM may get: quotas gone or lower, orders swapped, queues gone, new, of another kind."""
+    default, *others = PARTITIONS[rm_id]
+    batch, opened, nothing = default.root.children
+    fifo, fair = batch.children
+    swapped = replace(
+        batch,
+        max=Limits(memory=60),
+        children=(
+            replace(fifo, max=Limits(), application_order=ApplicationOrder.FAIR),
+            replace(fair, application_order=ApplicationOrder.FIFO),
+        ),
+    )
+    roots = (
+        replace(default.root, children=(swapped, opened, replace(nothing, max=Limits(memory=50)))),
+        _without(default.root, "open"),
+        _without(default.root, "batch"),
+        replace(default.root, children=(replace(batch, children=()), opened, nothing)),
+        replace(default.root, children=(batch, replace(opened, parent=True), QueueSpec(name="new"))),
+    )
+    packed = replace(default, node_order=NodeOrder.BINPACKING)
+    return (PARTITIONS[rm_id], (packed, *others), *((replace(default, root=root), *others) for root in roots))
+
+
+RELOADS = {rm_id: _reloads(rm_id) for rm_id in PARTITIONS}
 
 QUEUES = {
     "default": ("root.batch.fifo", "root.batch.fair", "root.open", "root.nothing"),

@@ -6,6 +6,7 @@ without its knowledge, and nothing ends twice (SEMANTICS F).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -31,9 +32,12 @@ from schedulerd.core.facts import (
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
 from schedulerd.core.views import ResourceManagerView
 
-
 ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
 """A release of these types is the resource manager's wish, and has to be confirmed to it."""
+
+
+Place = tuple[str, str]
+"""The partition as in the queue file, and an id that is unique there: a UUID, node id or application id."""
 
 
 @dataclass
@@ -41,23 +45,28 @@ class ResourceManagerMemory:
     rm_id: str
     state: ResourceManagerState | None = None
     """None before the first registration."""
-    held: dict[str, Allocated] = field(default_factory=dict)
-    """By UUID."""
-    to_confirm: dict[str, ReleaseRequested] = field(default_factory=dict)
-    ended: set[str] = field(default_factory=set)
-    nodes: set[tuple[str, str]] = field(default_factory=set)
-    """(partition, node id) of those that are there."""
-    applications: set[tuple[str, str]] = field(default_factory=set)
-    """(partition, application id) of those that are in a queue."""
-    reported: dict[str, ExistingAllocation] = field(default_factory=dict)
-    """Existing allocations it sent with a node, by UUID."""
+    held: dict[Place, Allocated] = field(default_factory=dict)
+    to_confirm: dict[Place, ReleaseRequested] = field(default_factory=dict)
+    ended: set[Place] = field(default_factory=set)
+    nodes: set[Place] = field(default_factory=set)
+    applications: set[Place] = field(default_factory=set)
+    """Those that are in a queue."""
+    reported: dict[Place, ExistingAllocation] = field(default_factory=dict)
+    """Existing allocations it sent with a node."""
+    early_releases: deque[AllocationRelease] = field(default_factory=lambda: deque(maxlen=100))
+    """What it released before it held it: that may wait behind a node registration, and be done later."""
 
     def hear(self, command: Command, facts: Sequence[Fact]) -> list[str]:
         """Takes in the answers to one command (anybody's) and returns where they break a promise."""
         found: list[str] = []
         if isinstance(command, UpdateNodes) and command.rm_id == self.rm_id:
-            self.reported.update((item.uuid, item) for node in command.nodes for item in node.existing)
+            for node in command.nodes:
+                partition = plain_name(node.partition)
+                self.reported.update(((partition, item.uuid), item) for item in node.existing)
         sent = command.releases if isinstance(command, UpdateAllocations) and command.rm_id == self.rm_id else []
+        held_uuids = {uuid for _, uuid in self.held}
+        self.early_releases.extend(release for release in sent if release.uuid not in held_uuids)
+        sent = [*sent, *self.early_releases]
         for fact in facts:
             if getattr(fact, "rm_id", None) != self.rm_id:
                 continue
@@ -81,9 +90,16 @@ class ResourceManagerMemory:
     def disagreements(self, shown: ResourceManagerView | None) -> list[str]:
         """Compares what it holds with what the scheduler has."""
         partitions = shown.partitions if shown is not None else []
-        there = {item.uuid for partition in partitions for node in partition.nodes for item in node.allocations}
-        lost = [f"{self.rm_id} holds {uuid}, the scheduler does not" for uuid in self.held if uuid not in there]
-        return lost + [f"the scheduler has {uuid}, {self.rm_id} does not" for uuid in sorted(there - self.held.keys())]
+        there = {
+            (partition.name, item.uuid)
+            for partition in partitions
+            for node in partition.nodes
+            for item in node.allocations
+        }
+        lost = [f"{self.rm_id} holds {place}, the scheduler does not" for place in self.held if place not in there]
+        return lost + [
+            f"the scheduler has {place}, {self.rm_id} does not" for place in sorted(there - self.held.keys())
+        ]
 
     def _changed(self, fact: ResourceManagerChanged) -> None:
         self.state = fact.state
@@ -97,39 +113,44 @@ class ResourceManagerMemory:
 
     def _allocated(self, fact: Allocated) -> list[str]:
         found = []
-        if fact.uuid in self.held or (fact.uuid in self.ended and not fact.recovered):
+        place = fact.partition, fact.uuid
+        if place in self.held or (place in self.ended and not fact.recovered):
             found.append(f"{fact.uuid} is given out a second time")
         if not fact.recovered and self.state is not ResourceManagerState.RUNNING:
             found.append(f"{fact.uuid} is placed while {self.rm_id} is {self.state}")
-        if fact.recovered and self.reported[fact.uuid].resources != fact.resources:
+        if fact.recovered and self.reported[place].resources != fact.resources:
             found.append(f"{fact.uuid} is taken over as {fact.resources}, not as it was reported")
-        self.ended.discard(fact.uuid)
-        self.held[fact.uuid] = fact
+        self.ended.discard(place)
+        self.held[place] = fact
         return found
 
     def _release_requested(self, fact: ReleaseRequested) -> list[str]:
-        found = [] if fact.uuid in self.held else [f"asked to release {fact.uuid}, which it does not hold"]
-        if fact.uuid in self.to_confirm:
+        place = fact.partition, fact.uuid
+        found = [] if place in self.held else [f"asked to release {fact.uuid}, which it does not hold"]
+        if place in self.to_confirm:
             found.append(f"asked twice to release {fact.uuid}")
-        self.to_confirm[fact.uuid] = fact
+        self.to_confirm[place] = fact
         return found
 
     def _released(self, fact: Released, sent: list[AllocationRelease], facts: Sequence[Fact]) -> list[str]:
         found = []
-        if fact.uuid in self.ended:
+        place = fact.partition, fact.uuid
+        if place in self.ended:
             found.append(f"{fact.uuid} ends twice")
-        elif fact.uuid not in self.held:
+        elif place not in self.held:
             found.append(f"{fact.uuid} ends, which it does not hold")
-        if (
-            not fact.confirm
-            and not _rolled_back(fact, facts)
-            and not any(_ends_silently(release, fact) for release in sent)
-        ):
+        silent = any(_ends_silently(release, fact) for release in sent) or _rolled_back(fact, facts)
+        if not fact.confirm and not silent:
             found.append(f"{fact.uuid} vanishes without a word")
-        self.held.pop(fact.uuid, None)
-        self.to_confirm.pop(fact.uuid, None)
-        self.ended.add(fact.uuid)
+        self.held.pop(place, None)
+        self.to_confirm.pop(place, None)
+        self.ended.add(place)
         return found
+
+
+def plain_name(partition: str) -> str:
+    """The partition as in the queue file, for any spelling a message may use."""
+    return partition.rpartition("]")[2] or "default"
 
 
 def _rolled_back(fact: Released, facts: Sequence[Fact]) -> bool:
@@ -139,7 +160,7 @@ def _rolled_back(fact: Released, facts: Sequence[Fact]) -> bool:
     )
 
 
-def _keep(names: set[tuple[str, str]], name: tuple[str, str], there: bool) -> None:
+def _keep(names: set[Place], name: Place, there: bool) -> None:
     if there:
         names.add(name)
     else:

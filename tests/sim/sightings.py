@@ -18,6 +18,8 @@ from schedulerd.core.facts import (
     AskAdded,
     AskRejected,
     AskWithdrawn,
+    ConfigurationRejected,
+    ConfigurationUpdated,
     CycleRan,
     Fact,
     ItemIgnored,
@@ -49,6 +51,8 @@ EXPECTED = (
     "application forgotten",
     "ask over a quota",
     "ask that no node fits",
+    "configuration refused",
+    "configuration reloaded",
     "cycle that stopped at its bound",
     "draining node with allocations",
     "early ask rejected after its wait",
@@ -148,6 +152,10 @@ class Sightings(Counter[str]):
                 self["release ignored"] += 1
             case ItemIgnored():
                 self["item ignored"] += 1
+            case ConfigurationUpdated():
+                self["configuration reloaded"] += 1
+            case ConfigurationRejected():
+                self["configuration refused"] += 1
             case CycleRan():
                 self["cycle that stopped at its bound"] += fact.more
                 self["several placements in one cycle"] += fact.placements > 1

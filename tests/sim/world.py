@@ -30,13 +30,15 @@ from schedulerd.core.commands import (
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
+    UpdateConfiguration,
     UpdateNodes,
 )
+from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
-from tests.sim.clusters import PARTITIONS, QUEUES, USERS
-from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
+from tests.sim.rm_memory import ResourceManagerMemory, plain_name
 
 T = TypeVar("T")
 
@@ -52,6 +54,8 @@ _CHANGES = (
     NodeAction.UPDATE,
     NodeAction.DRAIN_TO_SCHEDULABLE,
 )
+GANGS = APPLICATIONS[:2]
+"""These ask for placeholders most of the time."""
 KEYS = tuple(f"k{number}" for number in range(1, 7))
 
 
@@ -88,6 +92,7 @@ class World:
             (4, self._release_asks),
             (2, self._remove_applications),
             (0.6, self._disconnect),
+            (0.6, self._reload),
             (0.2, self._register),
             (0.1, self._stop),
         )
@@ -104,6 +109,9 @@ class World:
 
     def _register(self, rm: ResourceManagerMemory) -> Move:
         return RegisterResourceManager(rm.rm_id, PARTITIONS[rm.rm_id], version="1", policy_group="queues")
+
+    def _reload(self, rm: ResourceManagerMemory) -> Move:
+        return UpdateConfiguration(rm.rm_id, self._random.choice(RELOADS[rm.rm_id]))
 
     def _disconnect(self, rm: ResourceManagerMemory) -> Move:
         return DisconnectResourceManager(rm.rm_id)
@@ -129,7 +137,7 @@ class World:
     def _node(self, rm: ResourceManagerMemory) -> NodeUpdate:
         partition = self._partition(rm)
         node_id = self._or_garbage(self._random.choice(NODES), "")
-        known = (self._plain(partition), node_id) in rm.nodes
+        known = (plain_name(partition), node_id) in rm.nodes
         familiar = self._random.random() < FAMILIAR_SHARE
         action = self._random.choice(_CHANGES if known == familiar else _CREATIONS)
         creates = action in _CREATIONS
@@ -154,10 +162,11 @@ class World:
         return self._or_garbage(capacity, Resources(memory=-5))
 
     def _existing(self, rm: ResourceManagerMemory, partition: str, node_id: str) -> ExistingAllocation:
+        held = self._held(rm)
         return ExistingAllocation(
             application_id=self._application_id(rm, partition),
             allocation_key=self._random.choice(KEYS),
-            uuid=self._or_garbage(self._new_id("existing"), self._uuid(rm)),
+            uuid=self._or_garbage(self._new_id("existing"), held.uuid if held is not None else ""),
             resources=self._or_garbage(self._size(30), Resources(memory=-1)),
             node_id=node_id,
             priority=self._random.choice((0, 0, 5)),
@@ -173,7 +182,7 @@ class World:
         partition = self._partition(rm)
         leaves = QUEUES["gpu" if partition.endswith("gpu") else "default"]
         return NewApplication(
-            application_id=self._or_garbage(self._random.choice(APPLICATIONS), ""),
+            application_id=self._or_garbage(self._new_application_id(rm), ""),
             queue=self._or_garbage(
                 self._random.choice(leaves),
                 self._random.choice(("", "root", "root.batch", "root.nosuch", "other.open")),
@@ -187,6 +196,14 @@ class World:
             gang_style=self._random.choice(("", "Soft", "Hard")),
         )
 
+    def _new_application_id(self, rm: ResourceManagerMemory) -> str:
+        """Often one of which an allocation was reported already: its node may be waiting for it."""
+        known = {application_id for _, application_id in rm.applications}
+        awaited = [one.application_id for one in rm.reported.values() if one.application_id not in known]
+        if awaited and self._random.random() < 0.3:
+            return awaited[-1]
+        return self._random.choice(APPLICATIONS)
+
     def _remove_applications(self, rm: ResourceManagerMemory) -> Move:
         partition = self._partition(rm)
         removal = ApplicationRemoval(self._application_id(rm, partition), partition)
@@ -199,9 +216,10 @@ class World:
 
     def _new_ask(self, rm: ResourceManagerMemory) -> NewAsk:
         partition = self._partition(rm)
-        task_group = self._random.choice(("", "", "", "workers"))
+        application_id = self._application_id(rm, partition)
+        gang = application_id in GANGS
         return NewAsk(
-            application_id=self._application_id(rm, partition),
+            application_id=application_id,
             allocation_key=self._or_garbage(self._random.choice(KEYS), ""),
             resources=self._or_garbage(self._size(40), self._bad_size()),
             partition=partition,
@@ -210,8 +228,8 @@ class World:
             ),
             priority=self._random.choice((0, 0, 0, 10, -10)),
             tags={"simulated": "yes"},
-            task_group=task_group,
-            placeholder=self._random.choice((bool(task_group), bool(task_group), False)),
+            task_group="workers" if gang else "",
+            placeholder=gang and self._random.random() < 0.8,
         )
 
     def _release_asks(self, rm: ResourceManagerMemory) -> Move:
@@ -232,7 +250,7 @@ class World:
 
     def _release_one(self, rm: ResourceManagerMemory) -> AllocationRelease:
         termination = self._or_garbage(TerminationType.STOPPED_BY_RM, self._random.choice(tuple(TerminationType)))
-        allocation = rm.held.get(self._uuid(rm))
+        allocation = self._held(rm)
         if allocation is None or self._random.random() < 0.15:
             key = self._random.choice((*KEYS, ""))
             uuid = self._random.choice(("", "", "nosuch"))
@@ -267,23 +285,19 @@ class World:
         return f"{prefix}-{self._serial}"
 
     def _application_id(self, rm: ResourceManagerMemory, partition: str) -> str:
-        plain = self._plain(partition)
+        plain = plain_name(partition)
         known = [application_id for application_id in APPLICATIONS if (plain, application_id) in rm.applications]
         familiar = known and self._random.random() < FAMILIAR_SHARE
         good = self._random.choice(known if familiar else APPLICATIONS)
         return self._or_garbage(good, self._random.choice(("", "nosuch")))
-
-    def _plain(self, partition: str) -> str:
-        """The name of the queue file for any spelling."""
-        return partition.rpartition("]")[2] or "default"
 
     def _partition(self, rm: ResourceManagerMemory) -> str:
         name = self._random.choice([spec.name for spec in PARTITIONS[rm.rm_id]])
         spelled = self._random.choice((name, f"[{rm.rm_id}]{name}", "" if name == "default" else name))
         return self._or_garbage(spelled, "nosuch")
 
-    def _uuid(self, rm: ResourceManagerMemory) -> str:
-        return self._random.choice(tuple(rm.held)) if rm.held else ""
+    def _held(self, rm: ResourceManagerMemory) -> Allocated | None:
+        return rm.held[self._random.choice(tuple(rm.held))] if rm.held else None
 
     def _size(self, memory_max: int) -> Resources:
         size = Resources(memory=self._random.randrange(1, memory_max), vcore=self._random.randrange(4))

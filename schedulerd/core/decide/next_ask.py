@@ -1,39 +1,49 @@
 """Which ask is next: down the tree by fairness, then by the leaf's order, then by priority and age.
 
-Only reads. It finds the first ask of all that might be placed as far as is known; what turns out to be impossible is
-recorded by the cycle (at a queue or at the shape), and then it is not found again until that changes.
+Finds the first ask of all that might be placed as far as is known. What turns out to be impossible is recorded by the
+cycle where the reason is, and then it is not found again until that changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import cast
+from typing import NamedTuple, cast
 
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.host import Closing, Host
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
 
 
-def next_ask(partition: Partition) -> tuple[Application, Ask] | None:
-    """The application and ask to try now, or None if nothing that is pending could be placed."""
+class Candidate(NamedTuple):
+    """The ask to try now. If its shape is closed on the way to it, `closing` is the nearest such reason above it.
+
+    The nearest, so that what is repeated below always opens together with what is directly above it.
+    """
+
+    application: Application
+    ask: Ask
+    closing: Closing | None
+
+
+def next_ask(partition: Partition) -> Candidate | None:
+    """The ask to try now, or None if nothing that is pending could be placed."""
     queue = partition.root
-    closed: Collection[Shape] = queue.closed
+    closed_above: list[Host] = []
     while True:
-        contender = queue.lines.first(closed)
+        contender = queue.lines.first()
         if contender is None:
             return None
-        if queue.is_leaf:
-            application = cast(Application, contender)
-            return application, _first_ask(application, closed)
+        if queue.lines.closed:
+            closed_above.append(queue)
+        if isinstance(contender, Application):
+            break
         queue = cast(Queue, contender)
-        if queue.closed:
-            closed = {**dict.fromkeys(closed), **queue.closed}
-
-
-def _first_ask(application: Application, closed: Collection[Shape]) -> Ask:
-    heads = [
-        application.groups[shape].head() for shape in application.needs if not shape.parked and shape not in closed
-    ]
-    return heads[0][2] if len(heads) == 1 else min(heads)[2]
+    group = cast(AskGroup, contender.lines.first())
+    ask = group.first()
+    for host in reversed(closed_above):
+        closing = host.lines.closed.get(ask.shape)
+        if closing is not None:
+            return Candidate(contender, ask, closing)
+    return Candidate(contender, ask, None)

@@ -49,6 +49,12 @@ def _provided(root: Queue, application: NewApplication) -> Placement | Mistake:
             RejectCode.NOT_PLACED,
             f"queueName {shown(named)} is a parent queue; applications go to leaf queues: {_leaves(queue)}",
         )
+    if queue.draining:
+        return Mistake(
+            RejectCode.NOT_PLACED,
+            f"queueName {shown(named)} is draining: the queue file does not name it any longer; "
+            f"leaf queues are {_leaves(root)}",
+        )
     if not queue.may_submit(application.user, application.groups):
         return Mistake(
             RejectCode.ACCESS_DENIED,
@@ -59,7 +65,9 @@ def _provided(root: Queue, application: NewApplication) -> Placement | Mistake:
 
 
 def _leaves(root: Queue, most: int = 10) -> str:
-    paths = [queue.path for queue in root.subtree() if queue.is_leaf and queue.name != RECOVERY_QUEUE]
+    paths = [
+        queue.path for queue in root.subtree() if queue.is_leaf and not queue.draining and queue.name != RECOVERY_QUEUE
+    ]
     more = f" and {len(paths) - most} more" if len(paths) > most else ""
     return (", ".join(paths[:most]) or "none") + more
 

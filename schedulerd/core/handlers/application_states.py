@@ -153,6 +153,7 @@ def _leave_queue(turn: Turn, application: Application) -> None:
             commit.forget_if_done(application, ask)
         partition.applications.pop(application.application_id, None)
         queue.applications.pop(application.application_id, None)
+        queue.drop_empty()
         commit.retire(application)
     partition.terminated[application.serial] = application
     if len(partition.terminated) > REMEMBERED_MAX:

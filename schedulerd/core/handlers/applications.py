@@ -137,6 +137,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     commit.retire(application)
     del partition.applications[application.application_id]
     del application.queue.applications[application.application_id]
+    application.queue.drop_empty()
     application_states.forget(turn, application)
 
 

@@ -7,6 +7,7 @@ freed before the RM confirms.
 
 from __future__ import annotations
 
+from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import WithdrawCause
 from schedulerd.core.handlers import application_states, departures
@@ -29,6 +30,7 @@ def on_timeout(turn: Turn, application: Application) -> None:
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder:
             departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder:
             departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)

@@ -149,6 +149,11 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
         releases.finish(turn, application, allocations, TerminationType.STOPPED_BY_RM, confirm=tell, message=message)
+    drop(turn, partition, node, old, message)
+
+
+def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
+    """Forgets a node on which nothing runs any more."""
     del partition.nodes[node.node_id]
     turn.say(
         NodeChanged(

@@ -30,7 +30,7 @@ def connect(turn: Turn, rm: ResourceManager) -> None:
     rm.alarm = None
     if rm.state is not ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.RUNNING
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is open"))
+        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
 
 
 def disconnect(turn: Turn, rm: ResourceManager) -> None:
@@ -38,7 +38,7 @@ def disconnect(turn: Turn, rm: ResourceManager) -> None:
     if rm.state is ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.PAUSED
         _await_contact(turn, rm)
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is closed"))
+        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "nobody reads its allocation stream"))
 
 
 def stop(turn: Turn, rm: ResourceManager, cause: StopCause) -> None:

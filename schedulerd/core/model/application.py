@@ -11,7 +11,8 @@ from schedulerd.core.decide.shares import fair_application_key, fifo_application
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.line import Contender, Key
+from schedulerd.core.model.host import Host
+from schedulerd.core.model.line import Key
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import UsageLedger
 from schedulerd.core.resources import Resources
@@ -29,7 +30,7 @@ STATE_LOG_MAX = 100
 """States remembered of one application; the oldest go first, as a service may start and complete work for years."""
 
 
-class Application(Contender):
+class Application(Host):
     __slots__ = (
         "alarm",
         "allocated",
@@ -91,6 +92,16 @@ class Application(Contender):
         """Neither real allocations nor pending asks; placeholders are not activity (gang design, Definition)."""
         return not self.groups and len(self.allocations) == self.placeholders
 
+    # waiting --------------------------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Queue | None:
+        return self.queue
+
+    @property
+    def passes_on(self) -> bool:
+        return self.state in SCHEDULABLE_STATES
+
     def key(self) -> Key:
         """Its place in its leaf."""
         assert self.queue is not None
@@ -98,41 +109,49 @@ class Application(Contender):
             return fair_application_key(self.allocated, self.queue.guaranteed, self.serial)
         return fifo_application_key(self.serial)
 
-    def rekey(self) -> None:
-        """Its usage changed: give it its new place in its leaf."""
-        if self.entry is not None and self.queue is not None and self.queue.application_order is ApplicationOrder.FAIR:
-            self.queue.lines.rekey(self, self.key())
+    def line_up(self) -> None:
+        """Lets all its groups wait again after `start_anew`."""
+        for shape, group in self.groups.items():
+            group.forget_place()
+            self.offer(group, group.key(), shape)
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its shape."""
         shape = ask.shape
         group = self.groups.get(shape)
-        if group is None:
-            group = self.groups[shape] = AskGroup()
-            self.partition.shapes.use(shape)
-            if self.state in SCHEDULABLE_STATES and self.queue is not None:
-                self.queue.offer(self, self.key(), shape)
+        if group is not None:
+            group.add(ask)
+            self.lines.rekey(group, group.key())
+            return
+        group = self.groups[shape] = AskGroup()
         group.add(ask)
+        self.partition.shapes.use(shape)
+        self.offer(group, group.key(), shape)
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
         shape = ask.shape
         group = self.groups[shape]
         group.discard(ask)
-        if not group:
-            del self.groups[shape]
-            if shape in self.needs and self.queue is not None:
-                self.queue.withdraw(self, self.key(), shape)
-            self.partition.shapes.disuse(shape)
+        if group:
+            self.lines.rekey(group, group.key())
+            return
+        del self.groups[shape]
+        self.withdraw(group, (), shape)
+        self.partition.shapes.disuse(shape)
 
     def reconsider(self) -> None:
-        """Its state changed: its asks are looked at from now on, or not any longer."""
-        queue = self.queue
-        if queue is None:
+        """Its state changed: its asks are looked at from now on, or not any longer.
+
+        While they are not, nothing that happens above reaches here, so closings repeated here are forgotten first.
+        """
+        if self.queue is None:
             return
-        schedulable = self.state in SCHEDULABLE_STATES
-        for shape in self.groups:
-            if schedulable and shape not in self.needs:
-                queue.offer(self, self.key(), shape)
-            elif not schedulable and shape in self.needs:
-                queue.withdraw(self, self.key(), shape)
+        for shape in list(self.lines.closed):
+            self.lines.reopen(shape)
+        passes_on = self.passes_on
+        for shape in self.lines.shapes():
+            if passes_on and shape not in self.needs:
+                self.queue.offer(self, self.key(), shape)
+            elif not passes_on and shape in self.needs:
+                self.queue.withdraw(self, self.key(), shape)

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.line import Contender, Key
 
 
-class AskGroup:
+class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
     __slots__ = ("_entries", "_heap")
 
     def __init__(self) -> None:
+        super().__init__()
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}
 
@@ -22,6 +24,10 @@ class AskGroup:
 
     def __iter__(self) -> Iterator[Ask]:
         return (entry[2] for entry in self._entries.values())
+
+    def __contains__(self, ask: Ask) -> bool:
+        entry = self._entries.get(ask.key)
+        return entry is not None and entry[2] is ask
 
     def add(self, ask: Ask) -> None:
         entry = (-ask.spec.priority, ask.serial, ask)
@@ -33,8 +39,15 @@ class AskGroup:
         if len(self._heap) > 2 * len(self._entries) + 32:
             self._heap = sorted(self._entries.values(), key=lambda entry: entry[:2])
 
-    def head(self) -> tuple[int, int, Ask]:
-        """(-priority, serial, ask) of the first one. The group must not be empty."""
+    def first(self) -> Ask:
+        """The one to place next. The group must not be empty."""
+        return self._head()[2]
+
+    def key(self) -> Key:
+        """Its place in its application: that of its first ask."""
+        return self._head()[:2]
+
+    def _head(self) -> tuple[int, int, Ask]:
         heap, entries = self._heap, self._entries
         entry = heap[0]
         while entries.get(entry[2].key) is not entry:

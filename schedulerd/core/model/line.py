@@ -1,50 +1,69 @@
-"""Who is next: the children of a queue, in order, grouped by what they need so that those who cannot get anything cost
-nothing.
+"""Who is next at one place, in order, however many wait there and whatever they wait for.
 
-A contender (a child queue, or an application of a leaf) stands in exactly one line: that of the set of shapes it has
-pending asks of. A line as a whole is open or closed: open if any shape of its set may be placed at the moment. When the
-last node that fitted a shape fills up, every line that only needed this shape closes at once, at every queue, however
-many contenders stand in it, and opens again as fast. Within a line the order is a heap: a contender whose key changes
-gets a new entry, and its old one is recognised as stale when it surfaces.
+Contenders stand in lines by the set of shapes they need. A line is open while any shape of its set may be placed; when
+a shape is closed, every line that needs nothing else closes at once, no matter how many stand in it, and opens again
+as fast. A contender that needs many different shapes has a line of its own, so that its set can change without being
+copied.
+
+Two levels of heaps keep the order: one of contenders in each line, and one (`front`) of the heads of the open lines.
+Both forget lazily: an entry that is no longer true is recognised when it surfaces, and then dropped or put right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schedulerd.core.model.shape import Shape
 
+if TYPE_CHECKING:
+    from schedulerd.core.model.host import Closing
+
 Key: TypeAlias = tuple[Any, ...]
 """What contenders are ordered by, smallest first; the last element is unique, so there are no ties."""
-Needs: TypeAlias = frozenset[Shape]
-NOTHING: Needs = frozenset()
 
+_SHARED_NEEDS_MAX = 8
+"""A contender that needs more shapes than this stands alone."""
 _SLACK = 32
 
 
 class Contender:
-    """Something that waits for resources at its parent: base of Queue and Application."""
+    """Something that waits for resources at its host: base of Queue, Application and AskGroup."""
 
-    __slots__ = ("entry", "needs")
+    __slots__ = ("entry", "line", "needs")
 
     def __init__(self) -> None:
-        self.needs: Needs = NOTHING
+        self.needs: dict[Shape, None] = {}
         """Shapes it has pending asks of, less those that its own rules do not let through at present."""
+        self.line: _Line | None = None
+        """The line it stands in; None if it needs nothing."""
         self.entry: _Entry | None = None
-        """Its only valid entry in the line it stands in; None if it needs nothing."""
+        """Its only valid entry there."""
+
+    def forget_place(self) -> None:
+        """It stands nowhere, and needs nothing as far as is known; only where all lines are made anew."""
+        self.needs = {}
+        self.line = self.entry = None
 
 
 _Entry: TypeAlias = tuple[Key, int, Contender]
 
 
 class _Line:
-    __slots__ = ("heap", "members")
+    __slots__ = ("heap", "is_shared", "members", "open_shapes", "shapes", "shown", "ticket")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool) -> None:
         self.heap: list[_Entry] = []
         self.members = 0
+        self.is_shared = is_shared
+        self.shapes: dict[Shape, None] = {}
+        self.open_shapes = 0
+        """How many of its shapes are not closed here."""
+        self.shown: _Entry | None = None
+        """The head under which it stands in the front."""
+        self.ticket = 0
+        """Number of its only valid entry in the front; 0 if it has none."""
 
     def head(self) -> _Entry:
         heap = self.heap
@@ -60,68 +79,180 @@ class _Line:
         if heap and heap[0] is contender.entry:
             contender.entry = entry
             heapreplace(heap, entry)
-        else:
-            contender.entry = entry
-            heappush(heap, entry)
-            if len(heap) > 2 * self.members + _SLACK:
-                self.heap = [valid for valid in heap if valid[2].entry is valid]
-                heapify(self.heap)
+            return
+        contender.entry = entry
+        heappush(heap, entry)
+        if len(heap) > 2 * self.members + _SLACK:
+            self.heap = [valid for valid in heap if valid[2].entry is valid]
+            heapify(self.heap)
 
 
 class Lines:
-    """All contenders at one queue."""
+    """All contenders at one place, and which shapes are closed there."""
 
-    __slots__ = ("_lines", "_serial")
+    __slots__ = ("_by_shape", "_count", "_front", "_serial", "_shared", "closed")
 
     def __init__(self) -> None:
-        self._lines: dict[Needs, _Line] = {}
+        self._shared: dict[frozenset[Shape], _Line] = {}
+        self._by_shape: dict[Shape, dict[_Line, None]] = {}
+        self._front: list[tuple[Key, int, _Line]] = []
+        self._count = 0
+        """How many lines there are."""
         self._serial = 0
+        self.closed: dict[Shape, Closing] = {}
+        """Shapes that may not be placed here at present, and why; only such as somebody needs."""
+
+    def __contains__(self, shape: Shape) -> bool:
+        """Whether anybody here needs the shape."""
+        return shape in self._by_shape
+
+    def shapes(self) -> list[Shape]:
+        """All shapes somebody needs here."""
+        return list(self._by_shape)
+
+    def first(self) -> Contender | None:
+        """The first of all contenders in open lines, or None if no line is open."""
+        front = self._front
+        while front:
+            _, ticket, line = front[0]
+            if line.ticket != ticket:
+                heappop(front)
+                continue
+            head = line.head()
+            if head is line.shown:
+                return head[2]
+            line.shown = head
+            heapreplace(front, (head[0], ticket, line))
+        return None
 
     def rekey(self, contender: Contender, key: Key) -> None:
         """The contender's order changed, what it needs did not. One that needs nothing has no place to change."""
-        entry = contender.entry
-        if entry is not None and entry[0] != key:
-            self._serial += 1
-            self._lines[contender.needs].put((key, self._serial, contender))
+        line, entry = contender.line, contender.entry
+        if line is None or entry is None or entry[0] == key:
+            return
+        self._serial += 1
+        line.put((key, self._serial, contender))
+        self._show(line)
 
-    def stand(self, contender: Contender, needs: Needs, key: Key) -> None:
-        """The contender now needs `needs`: it leaves its line for the one of that set, or for none."""
-        self._leave(contender)
-        contender.needs = needs
-        if needs:
-            line = self._lines.get(needs)
-            if line is None:
-                line = self._lines[needs] = _Line()
-            line.members += 1
-            self._serial += 1
-            line.put((key, self._serial, contender))
+    def need(self, contender: Contender, key: Key, shape: Shape) -> None:
+        """The contender needs one shape more."""
+        contender.needs[shape] = None
+        line = contender.line
+        if line is not None and not line.is_shared:
+            self._add_shape(line, shape)
+            self._show(line)
+        else:
+            self._stand(contender, key)
 
-    def first(self, closed: Collection[Shape]) -> Contender | None:
-        """The first of all contenders in open lines; `closed` are shapes that may not be placed here."""
-        best: _Entry | None = None
-        for needs, line in self._lines.items():
-            for shape in needs:
-                if not shape.parked and shape not in closed:
-                    head = line.head()
-                    if best is None or head < best:
-                        best = head
-                    break
-        return best[2] if best is not None else None
+    def unneed(self, contender: Contender, key: Key, shape: Shape) -> None:
+        """The contender needs this shape no longer."""
+        del contender.needs[shape]
+        line = contender.line
+        if line is not None and not line.is_shared and len(contender.needs) > _SHARED_NEEDS_MAX // 2:
+            self._drop_shape(line, shape)
+        else:
+            self._stand(contender, key)
 
-    def is_open(self, closed: Collection[Shape]) -> bool:
-        """Whether `first` would find anybody."""
-        return any(not shape.parked and shape not in closed for needs in self._lines for shape in needs)
+    def close(self, shape: Shape, closing: Closing) -> None:
+        """The shape may not be placed here until `reopen`."""
+        self.closed[shape] = closing
+        for line in self._by_shape[shape]:
+            line.open_shapes -= 1
+            if not line.open_shapes:
+                line.ticket = 0
+
+    def reopen(self, shape: Shape) -> None:
+        """The shape may be placed here again."""
+        self.closed.pop(shape).repeated.pop(self, None)
+        for line in self._by_shape[shape]:
+            line.open_shapes += 1
+            if line.open_shapes == 1:
+                self._show(line)
 
     def __iter__(self) -> Iterator[tuple[Key, Contender]]:
         """Everybody who stands in a line, with the key; for the invariants."""
-        for line in self._lines.values():
+        lines = {line: None for lines in self._by_shape.values() for line in lines}
+        for line in lines:
             yield from ((entry[0], entry[2]) for entry in line.heap if entry[2].entry is entry)
 
-    def _leave(self, contender: Contender) -> None:
-        if contender.entry is None:
-            return
-        line = self._lines[contender.needs]
-        contender.entry = None
+    def _stand(self, contender: Contender, key: Key) -> None:
+        """Moves the contender to the line of what it needs, or to none.
+
+        It joins the new line before it leaves the old one, so that a shape which is in both stays known here, and
+        closed if it is.
+        """
+        old = contender.line
+        contender.line = contender.entry = None
+        if contender.needs:
+            line = contender.line = self._line_for(contender)
+            line.members += 1
+            self._serial += 1
+            line.put((key, self._serial, contender))
+        if old is not None:
+            self._leave(old)
+        if contender.line is not None:
+            self._show(contender.line)
+
+    def _line_for(self, contender: Contender) -> _Line:
+        if len(contender.needs) > _SHARED_NEEDS_MAX:
+            line = _Line(is_shared=False)
+        else:
+            needs = frozenset(contender.needs)
+            known = self._shared.get(needs)
+            if known is not None:
+                return known
+            line = self._shared[needs] = _Line(is_shared=True)
+        self._count += 1
+        for shape in contender.needs:
+            self._add_shape(line, shape)
+        return line
+
+    def _leave(self, line: _Line) -> None:
         line.members -= 1
-        if not line.members:
-            del self._lines[contender.needs]
+        if line.members:
+            return
+        self._count -= 1
+        if line.is_shared:
+            del self._shared[frozenset(line.shapes)]
+        for shape in list(line.shapes):
+            self._drop_shape(line, shape)
+        line.ticket = 0
+
+    def _add_shape(self, line: _Line, shape: Shape) -> None:
+        line.shapes[shape] = None
+        self._by_shape.setdefault(shape, {})[line] = None
+        if shape not in self.closed:
+            line.open_shapes += 1
+
+    def _drop_shape(self, line: _Line, shape: Shape) -> None:
+        del line.shapes[shape]
+        if shape not in self.closed:
+            line.open_shapes -= 1
+            if not line.open_shapes:
+                line.ticket = 0
+        lines = self._by_shape[shape]
+        del lines[line]
+        if not lines:
+            del self._by_shape[shape]
+            closing = self.closed.pop(shape, None)
+            if closing is not None:
+                closing.repeated.pop(self, None)
+
+    def _show(self, line: _Line) -> None:
+        """Lets an open line stand in the front under its present head."""
+        if not line.open_shapes:
+            return
+        head, front = line.head(), self._front
+        if line.ticket and head is line.shown:
+            return
+        line.shown = head
+        self._serial += 1
+        line.ticket = self._serial
+        entry = (head[0], line.ticket, line)
+        if front and front[0][2] is line:
+            heapreplace(front, entry)
+            return
+        heappush(front, entry)
+        if len(front) > 2 * self._count + _SLACK:
+            self._front = [one for one in front if one[2].ticket == one[1]]
+            heapify(self._front)

@@ -3,8 +3,8 @@
 A sorted list in blocks. Each block knows an upper bound of what any of its nodes has free, so a search steps over full
 nodes a block at a time; a search that finds nothing in a block tightens its bound, and remembers the shape where the
 bound cannot tell (one node has the memory, another the cores). Placing only lowers what is free, so bounds stay valid
-without being touched; whoever enters a block raises it. The cost of a placement is two binary searches, and a scan of
-one block in the worst case, however many nodes are full.
+without being touched; whoever enters a block raises it. A placement costs two binary searches, a step for each block
+that has no room, and a scan of the block that has.
 """
 
 from __future__ import annotations

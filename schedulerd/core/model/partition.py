@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.host import ClosedFor
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shapes
+from schedulerd.core.model.shape import Shape, Shapes
 from schedulerd.core.model.user_usage import UserUsage
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
@@ -78,6 +79,39 @@ class Partition:
         touched = self.touched
         for one in queue.lineage:
             touched[one] = None
+
+    def park(self, shape: Shape) -> None:
+        """No node has room for the shape: it is not looked for anywhere until one might."""
+        self.shapes.park(shape)
+        self.root.close(shape, ClosedFor.NODE)
+
+    def wake(self, available: Resources) -> None:
+        """A node has this much free, more than before: shapes that fit there may be tried again."""
+        for shape in [shape for shape in self.shapes.parked() if available.lacks(shape.items) is None]:
+            self.shapes.unpark(shape)
+            closing = self.root.lines.closed.get(shape)
+            if closing is not None and closing.reason is ClosedFor.NODE:
+                self.root.reopen(shape)
+
+    def reconfigure(self, spec: PartitionSpec) -> None:
+        """The queues, or how nodes are ordered, changed: order the nodes and line everybody up anew."""
+        self.spec = spec
+        self.scoring = Scoring(spec.node_order, spec.node_weights)
+        self.node_order = NodeOrder()
+        for node in self.nodes.values():
+            node.scoring = self.scoring
+            node.rescore()
+            if node.ordered:
+                self.node_order.add(node)
+        for shape in list(self.shapes.parked()):
+            self.shapes.unpark(shape)
+        self.touched.clear()
+        for queue in self.root.subtree():
+            queue.start_anew()
+        for application in self.applications.values():
+            application.start_anew()
+        for application in self.applications.values():
+            application.line_up()
 
     def settle(self) -> None:
         """Gives every touched queue its place."""

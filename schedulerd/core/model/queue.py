@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedulerd.core.decide.shares import queue_key
-from schedulerd.core.model.line import Contender, Lines
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.decide.shares import queue_key, shares
+from schedulerd.core.model.host import ClosedFor, Host
+from schedulerd.core.model.line import Key
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import Acl, ApplicationOrder, QueueSpec
 
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
-    from schedulerd.core.model.line import Key
 
 
-class Queue(Contender):
-    """A node of the queue tree. Leaves have applications, parents have queues.
-
-    `demand` counts, per shape, the contenders that need it. `closed` are shapes for which this queue's own quota has no
-    room; they are not offered to the parent until usage here goes down.
-    """
+class Queue(Host):
+    """A node of the queue tree. Leaves have applications, parents have queues."""
 
     __slots__ = (
         "admin_acl",
@@ -28,12 +23,10 @@ class Queue(Contender):
         "application_order",
         "applications",
         "children",
-        "closed",
-        "demand",
+        "draining",
         "guaranteed",
         "is_leaf",
         "lineage",
-        "lines",
         "managed",
         "max",
         "name",
@@ -52,6 +45,8 @@ class Queue(Contender):
         """This queue, its parent, and so on up to the root."""
         self.is_leaf = is_leaf
         self.managed = managed
+        """False for a dynamic queue, which the file does not name."""
+        self.draining = False
         self.guaranteed = Resources()
         self.max = Limits()
         self.application_order = ApplicationOrder.FIFO
@@ -61,21 +56,43 @@ class Queue(Contender):
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
         self.pending = Resources()
-        self.lines = Lines()
-        self.demand: dict[Shape, int] = {}
-        self.closed: dict[Shape, None] = {}
 
     @classmethod
     def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
         """The queue of the file with everything below it."""
         queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
-        queue.guaranteed = spec.guaranteed
-        queue.max = spec.max
-        queue.application_order = spec.application_order
-        queue.submit_acl = spec.submit_acl
-        queue.admin_acl = spec.admin_acl
+        queue.configure(spec)
         queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
         return queue
+
+    # configuration --------------------------------------------------------------------------------------------------
+
+    def configure(self, spec: QueueSpec) -> None:
+        """Takes over what the file says of this queue itself; what it does not say is default."""
+        self.is_leaf = spec.is_leaf
+        self.managed = True
+        self.draining = False
+        self.guaranteed = spec.guaranteed
+        self.max = spec.max
+        self.application_order = spec.application_order
+        self.submit_acl = spec.submit_acl
+        self.admin_acl = spec.admin_acl
+
+    def drain(self) -> None:
+        """The file does not name it any longer: it and all below it take nothing new."""
+        for queue in self.subtree():
+            queue.draining = True
+
+    def drop_empty(self) -> None:
+        """Removes the draining queues from here upwards, and below, in which nothing is left."""
+        for child in list(self.children.values()):
+            if child.draining:
+                child.drop_empty()
+        queue: Queue | None = self
+        while queue is not None and queue.draining and not queue.applications and not queue.children:
+            if queue.parent is not None:
+                queue.parent.children.pop(queue.name, None)
+            queue = queue.parent
 
     # quotas ---------------------------------------------------------------------------------------------------------
 
@@ -98,52 +115,29 @@ class Queue(Contender):
 
     # waiting --------------------------------------------------------------------------------------------------------
 
+    @property
+    def host(self) -> Queue | None:
+        return self.parent
+
     def key(self) -> Key:
-        """Its place among its siblings."""
+        """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
+        if self.parent is not None and self.parent.is_leaf:
+            is_fair = self.parent.application_order is ApplicationOrder.FAIR
+            return (shares(self.allocated, self.guaranteed), -1, self.name) if is_fair else (-1, self.name)
         return queue_key(self.allocated, self.guaranteed, self.pending, self.name)
 
-    def rekey(self) -> None:
-        """Its usage or pending changed: give it its new place at its parent."""
-        if self.parent is not None and self.entry is not None:
-            self.parent.lines.rekey(self, self.key())
-
-    def offer(self, contender: Contender, key: Key, shape: Shape) -> None:
-        """`contender`, a child or application of this queue, now needs `shape` too."""
-        self.lines.stand(contender, contender.needs | {shape}, key)
-        contenders = self.demand.get(shape, 0)
-        self.demand[shape] = contenders + 1
-        if not contenders:
-            self._pass_on(shape)
-
-    def withdraw(self, contender: Contender, key: Key, shape: Shape) -> None:
-        """`contender` does not need `shape` any longer, or must not be considered for it at present."""
-        self.lines.stand(contender, contender.needs - {shape}, key)
-        contenders = self.demand[shape] - 1
-        if contenders:
-            self.demand[shape] = contenders
-            return
-        del self.demand[shape]
-        if shape in self.closed:
-            del self.closed[shape]
-        elif self.parent is not None:
-            self.parent.withdraw(self, self.key(), shape)
-
-    def close(self, shape: Shape) -> None:
-        """This queue's quota has no room for the shape: nobody above looks here for it any longer."""
-        self.closed[shape] = None
-        if self.parent is not None:
-            self.parent.withdraw(self, self.key(), shape)
-
-    def reopen(self) -> None:
-        """Usage went down or the quota up: offer again what has room now."""
-        if self.closed:
-            for shape in [shape for shape in self.closed if self.lacks_quota(shape.items) is None]:
-                del self.closed[shape]
-                self._pass_on(shape)
-
-    def _pass_on(self, shape: Shape) -> None:
-        if self.parent is not None and shape not in self.closed:
-            self.parent.offer(self, self.key(), shape)
+    def reopen_where_quota_allows(self) -> None:
+        """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
+        closed = self.lines.closed
+        if closed:
+            for shape in [
+                shape
+                for shape, closing in closed.items()
+                if closing.origin is self
+                and closing.reason is ClosedFor.QUOTA
+                and self.lacks_quota(shape.items) is None
+            ]:
+                self.reopen(shape)
 
     # looking around -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What makes asks interchangeable for placement; one object per distinct request in a partition.
 
 Whatever is true of one ask of a shape (no node fits it, this queue has no room for it) is true of all of them, so it is
-recorded once, at the shape, and never asked again until something changes.
+recorded once for the shape, and never asked again until something changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Shape:
         self.items = items
         self.resources = Resources(items)
         self.parked = False
-        """True while no node that may be used has room for it."""
+        """True while no node that may be used has room for it; it is then closed at the root."""
         self.uses = 0
         """How many applications have pending asks of it."""
 
@@ -50,19 +50,16 @@ class Shapes:
         shape.uses -= 1
         if not shape.uses:
             del self._by_items[shape.items]
-            self._parked.pop(shape, None)
-            shape.parked = False
+            self.unpark(shape)
 
     def park(self, shape: Shape) -> None:
         shape.parked = True
         self._parked[shape] = None
 
-    def wake(self, available: Resources) -> None:
-        """A node has this much free, more than before: shapes that fit there may be tried again."""
-        if self._parked:
-            for shape in [shape for shape in self._parked if available.lacks(shape.items) is None]:
-                shape.parked = False
-                del self._parked[shape]
+    def unpark(self, shape: Shape) -> None:
+        """It does not wait for room any longer; fine if it did not."""
+        shape.parked = False
+        self._parked.pop(shape, None)
 
     def parked(self) -> Iterable[Shape]:
         return self._parked

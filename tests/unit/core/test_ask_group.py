@@ -17,7 +17,7 @@ def make(number: int, priority: int) -> Ask:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=200))
-def test_the_head_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) -> None:
+def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) -> None:
     group, inside = AskGroup(), dict[str, Ask]()
     asks = [make(number, 0) for number in range(10)]
     for number, priority, leave in plan:
@@ -31,9 +31,18 @@ def test_the_head_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) 
             inside[ask.key] = ask
         assert len(group) == len(inside)
         assert sorted(one.key for one in group) == sorted(inside)
+        assert (ask in group) is (ask.key in inside)
         if inside:
             first = min(inside.values(), key=lambda one: (-one.spec.priority, one.serial))
-            assert group.head() == (-first.spec.priority, first.serial, first)
+            assert group.first() is first
+            assert group.key() == (-first.spec.priority, first.serial)
+
+
+def test_another_ask_of_the_same_key_is_not_the_one_inside() -> None:
+    group, inside, other = AskGroup(), make(1, 0), make(1, 5)
+    group.add(inside)
+    assert inside in group
+    assert other not in group
 
 
 def test_what_left_does_not_pile_up() -> None:
@@ -43,5 +52,15 @@ def test_what_left_does_not_pile_up() -> None:
         ask = make(number, priority=0)
         group.add(ask)
         group.discard(ask)
-    assert group.head()[2] is kept
+    assert group.first() is kept
+    assert len(group._heap) < 100
+
+
+def test_updates_of_one_ask_do_not_pile_up() -> None:
+    group, kept, updated = AskGroup(), make(0, priority=9), make(1, priority=0)
+    group.add(kept)
+    for _ in range(5_000):
+        group.add(updated)
+        group.discard(updated)
+    assert group.first() is kept
     assert len(group._heap) < 100

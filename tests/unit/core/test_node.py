@@ -34,9 +34,7 @@ def test_available_is_capacity_less_occupied_less_allocated() -> None:
         ({}, {}, 0.0),
     ],
 )
-def test_fair_scores_the_weighted_used_share(
-    capacity: dict[str, int], available: dict[str, int], score: float
-) -> None:
+def test_fair_scores_the_weighted_used_share(capacity: dict[str, int], available: dict[str, int], score: float) -> None:
     assert FAIR.score(Resources(capacity), Resources(available)) == score
 
 

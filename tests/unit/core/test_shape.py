@@ -1,4 +1,4 @@
-"""Shapes: one object per distinct request, known as long as somebody asks for it, and woken by what has room."""
+"""Shapes: one object per distinct request, known as long as somebody asks for it, and parked while no node fits it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def test_equal_requests_are_one_shape_while_it_is_used() -> None:
     assert shapes.of(Resources(memory=2)) is not shape
 
 
+def test_a_shape_has_its_amounts_without_zeros_and_by_name() -> None:
+    shape = Shapes().of(Resources(vcore=2, gpu=0, memory=1))
+    assert shape.items == (("memory", 1), ("vcore", 2))
+    assert dict(shape.resources) == {"memory": 1, "vcore": 2}
+
+
 def test_a_shape_nobody_asks_for_is_forgotten() -> None:
     shapes = Shapes()
     shape = shapes.of(Resources(memory=1))
@@ -27,16 +33,18 @@ def test_a_shape_nobody_asks_for_is_forgotten() -> None:
     assert list(shapes.known()) == []
     assert list(shapes.parked()) == []
     assert not shape.parked
+    assert shapes.of(Resources(memory=1)) is not shape
 
 
-def test_a_node_wakes_exactly_what_fits_there() -> None:
+def test_a_shape_is_parked_once_and_woken_once() -> None:
     shapes = Shapes()
-    small, large, other = (
-        shapes.of(Resources(amounts)) for amounts in ({"memory": 2}, {"memory": 9}, {"memory": 1, "gpu": 1})
-    )
-    for shape in (small, large, other):
-        shapes.use(shape)
-        shapes.park(shape)
-    shapes.wake(Resources(memory=5))
-    assert [shape.parked for shape in (small, large, other)] == [False, True, True]
-    assert list(shapes.parked()) == [large, other]
+    shape, other = shapes.of(Resources(memory=1)), shapes.of(Resources(memory=2))
+    for one in (shape, other):
+        shapes.use(one)
+        shapes.park(one)
+        shapes.park(one)
+    assert list(shapes.parked()) == [shape, other]
+    shapes.unpark(shape)
+    shapes.unpark(shape)
+    assert list(shapes.parked()) == [other]
+    assert (shape.parked, other.parked) == (False, True)

@@ -118,6 +118,9 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         facts.ReleaseIgnored(RM, "made-up", "app-9", "", "", "no such application"),
         facts.ItemIgnored(RM, "made-up", "app-9", RejectCode.UNKNOWN_APPLICATION, "no such application"),
         facts.ItemIgnored("made-up", "", "made-up", RejectCode.INVALID_STATE, "not registered"),
+        facts.ConfigurationUpdated(RM),
+        facts.ConfigurationRejected(RM, ("queue root.a has applications",)),
+        facts.ConfigurationUpdated(RM),
     )
     assert samples(metrics, "schedulerd_rejections_total") == {
         ("invalid_resources", "ask", RM): 2,
@@ -125,6 +128,7 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         ("duplicate_id", "node", RM): 1,
     }
     assert samples(metrics, "schedulerd_releases_ignored_total") == {(RM,): 1}
+    assert samples(metrics, "schedulerd_reloads_total") == {("applied", RM): 2, ("refused", RM): 1}
     assert samples(metrics, "schedulerd_items_ignored_total") == {
         ("unknown_application", RM): 1,
         ("invalid_state", ""): 1,

@@ -44,6 +44,7 @@ def busy() -> Metrics:
             build.release_requested(TerminationType.TIMEOUT),
             build.released(vcore=1),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
+            facts.ConfigurationUpdated(build.RM),
             facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),
             facts.CycleRan(1, 1, True),
         ],

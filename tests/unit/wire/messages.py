@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
@@ -31,13 +31,31 @@ def messages(
     return _message(message_type.DESCRIPTOR, texts, items_max).map(lambda filled: _with(filled, fixed))
 
 
+def spoiled(good: MessageT, texts: Sequence[str] = ()) -> st.SearchStrategy[MessageT]:
+    """Copies of `good` with up to three of its fields missing or of any value."""
+    names = [field.name for field in good.DESCRIPTOR.fields]
+    changed = st.lists(st.sampled_from(names), max_size=3, unique=True)
+    return st.builds(_overwritten, st.just(good), messages(type(good), texts), changed)
+
+
+def _overwritten(good: MessageT, garbage: MessageT, names: Sequence[str]) -> MessageT:
+    message = type(good)()
+    message.CopyFrom(good)
+    for name in names:
+        message.ClearField(name)
+    for field, value in garbage.ListFields():
+        if field.name in names:
+            message.MergeFrom(type(good)(**{field.name: value}))
+    return message
+
+
 def _with(message: Any, fixed: Mapping[str, object]) -> Any:
     for name, value in fixed.items():
         setattr(message, name, value)
     return message
 
 
-def _message(descriptor: Descriptor, texts: Sequence[str], items_max: int) -> st.SearchStrategy[Any]:
+def _message(descriptor: Any, texts: Sequence[str], items_max: int) -> st.SearchStrategy[Any]:
     fields = {field.name: _field(field, texts, items_max) for field in descriptor.fields}
     return st.fixed_dictionaries({}, optional=fields).map(lambda values: GetMessageClass(descriptor)(**values))
 

@@ -1,0 +1,92 @@
+"""A new queue file for a running scheduler: all of it holds, or nothing changes.
+
+The file is declarative. What it says holds, what it does not say is default again; a queue it does not name any longer
+takes nothing new, finishes what it has, and goes. Everybody who waits is lined up anew, which wakes what a raised quota
+has room for: a reload is rare, and its cost is one look at each application.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core import commit
+from schedulerd.core.commands import TerminationType, UpdateConfiguration
+from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, WithdrawCause
+from schedulerd.core.fsm import is_legal
+from schedulerd.core.handlers import application_states, departures, nodes
+from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.specs import QueueSpec
+from schedulerd.core.turn import Turn
+
+
+def update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> None:
+    """Applies the new partitions and queues, or says why none of it can be."""
+    known = [(rm.partitions[spec.name], spec) for spec in command.partitions if spec.name in rm.partitions]
+    reasons = [reason for partition, spec in known for reason in _refusals(partition.root, spec.root)]
+    if reasons:
+        turn.say(ConfigurationRejected(rm.rm_id, tuple(reasons)))
+        return
+    for partition, spec in known:
+        _apply(partition.root, spec.root)
+        partition.reconfigure(spec)
+    for spec in command.partitions:
+        if spec.name not in rm.partitions:
+            rm.partitions[spec.name] = Partition(rm.rm_id, spec)
+    for name in [name for name in rm.partitions if name not in {spec.name for spec in command.partitions}]:
+        _remove_partition(turn, rm.partitions.pop(name))
+    turn.say(ConfigurationUpdated(rm.rm_id))
+
+
+def _refusals(queue: Queue, spec: QueueSpec) -> list[str]:
+    """Why what is in the tree cannot live with the new one."""
+    found = []
+    if queue.applications and not spec.is_leaf:
+        found.append(
+            f"queue {queue.path} has {len(queue.applications)} applications and cannot become a parent; "
+            "let them finish or remove them first"
+        )
+    for child in spec.children:
+        if child.name in queue.children:
+            found.extend(_refusals(queue.children[child.name], child))
+    return found
+
+
+def _apply(queue: Queue, spec: QueueSpec) -> None:
+    queue.configure(spec)
+    named = {child.name for child in spec.children}
+    for child_spec in spec.children:
+        child = queue.children.get(child_spec.name)
+        if child is None:
+            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
+        else:
+            _apply(child, child_spec)
+    for name, child in list(queue.children.items()):
+        if name not in named and child.managed:
+            child.drain()
+            child.drop_empty()
+
+
+def _remove_partition(turn: Turn, partition: Partition) -> None:
+    """Its applications fail; their asks and allocations are gone, and the RM is told of each."""
+    message = f"partition {partition.name} is not in the queue file any more"
+    stopped = TerminationType.STOPPED_BY_RM
+    for application in list(partition.applications.values()):
+        if is_legal(APPLICATION, application.state, ApplicationTrigger.FAIL):
+            application_states.fire(turn, application, ApplicationTrigger.FAIL, message)
+        for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+            if ask.pending:
+                cause = WithdrawCause.APPLICATION_ENDED
+                departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
+                commit.forget_if_done(application, ask)
+        for allocation in list(application.allocations.values()):
+            commit.free(allocation)
+            turn.say(departures.released(allocation, stopped, confirm=True, message=message))
+        application_states.on_less(turn, application)
+        if not application.is_terminal:
+            commit.retire(application)
+            application_states.forget(turn, application)
+    for application in list(partition.terminated.values()):
+        application_states.forget(turn, application)
+    for node in list(partition.nodes.values()):
+        nodes.drop(turn, partition, node, node.state, message)

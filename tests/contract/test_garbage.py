@@ -1,0 +1,220 @@
+"""Anything in any field: bad items get a reason back, good ones are served, and the daemon's books still balance."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from schedulerd._generated.si.v1 import si_pb2
+from tests.contract.daemon_process import DaemonProcess
+from tests.contract.raw_client import RawClient, UpdateStream, allocated, resource
+from tests.unit.wire.messages import messages, spoiled
+
+RM = "rm"
+KNOWN = ["app-1", "node-0", "pod-1", "uuid-1", "root.a", "root.b", "root", "default", "[rm]default", "vcore", "memory"]
+KNOWN += ["si/node-partition", "ready", "false"]
+
+
+class Session:
+    """A resource manager with all streams open, which can wait until everything it sent was handled."""
+
+    def __init__(self, daemon: DaemonProcess) -> None:
+        self.daemon = daemon
+        self.client = RawClient(daemon.target, RM)
+        self.client.set_up()
+        self.nodes, self.applications = self.client.nodes(), self.client.applications()
+        self.allocations = self.client.allocations()
+        self._barriers = itertools.count()
+        self.applications.send(self.client.application("barrier", "root.b"))
+        self.applications.until(lambda got: any(app.applicationID == "barrier" for r in got for app in r.accepted))
+
+    def settle(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """All responses up to those to one more request on each stream, whose answers cannot be mistaken."""
+        name = f"barrier-{next(self._barriers)}"
+        self.nodes.send(self.client.node(name))
+        nodes = self.nodes.until(lambda got: any(node.nodeID == name for r in got for node in r.accepted))
+        self.applications.send(self.client.application(name, "root.b"))
+        applications = self.applications.until(
+            lambda got: any(app.applicationID == name for r in got for app in r.accepted)
+        )
+        self.allocations.send(self.client.asks("barrier", [name], memory=-1))
+        allocations = self.allocations.until(
+            lambda got: any(ask.allocationKey == name for r in got for ask in r.rejected)
+        )
+        return nodes, applications, allocations
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with DaemonProcess("--early-message-timeout-s", "0") as daemon:
+        session = Session(daemon)
+        yield session
+        session.client.channel.close()
+
+
+GOOD_NODE = si_pb2.NodeInfo(action=si_pb2.NodeInfo.CREATE, schedulableResource=resource(vcore=10, memory=100))
+GOOD_ASK = si_pb2.AllocationAsk(applicationID="barrier", maxAllocations=2, resourceAsk=resource(vcore=1, memory=1))
+GOOD_APPLICATION = si_pb2.AddApplicationRequest(queueName="root.a", ugi=si_pb2.UserGroupInformation(user="u"))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[si_pb2.NodeRequest, si_pb2.ApplicationRequest, si_pb2.AllocationRequest]:
+    """One request per stream: garbage through and through, with items among it that are good but for a few fields."""
+    nodes = draw(messages(si_pb2.NodeRequest, KNOWN, rmID=RM))
+    applications = draw(messages(si_pb2.ApplicationRequest, KNOWN, rmID=RM))
+    allocations = draw(messages(si_pb2.AllocationRequest, KNOWN, rmID=RM))
+    for _ in range(draw(st.integers(0, 3))):
+        number = draw(st.integers(0, 10**6))
+        GOOD_NODE.nodeID, GOOD_ASK.allocationKey = f"node-{number}", f"pod-{number}"
+        GOOD_APPLICATION.applicationID = f"app-{number}"
+        nodes.nodes.append(draw(spoiled(GOOD_NODE, KNOWN)))
+        allocations.asks.append(draw(spoiled(GOOD_ASK, KNOWN)))
+        applications.new.append(draw(spoiled(GOOD_APPLICATION, KNOWN)))
+    return nodes, applications, allocations
+
+
+def test_garbage_is_answered_and_changes_nothing_it_should_not(session: Session) -> None:
+    reached: Counter[str] = Counter()
+
+    @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+    @given(batches())
+    def send(batch: tuple[si_pb2.NodeRequest, si_pb2.ApplicationRequest, si_pb2.AllocationRequest]) -> None:
+        session.nodes.send(batch[0])
+        session.applications.send(batch[1])
+        session.allocations.send(batch[2])
+        answers = session.settle()
+
+        rejected = [item for responses in answers for response in responses for item in response.rejected]
+        assert all(item.reason for item in rejected)
+        assert session.daemon.state()["violations"] == []
+        reached["rejected"] += len(rejected)
+        reached["nodes"] += sum(len(response.accepted) for response in answers[0]) - 1
+        reached["applications"] += sum(len(response.accepted) for response in answers[1]) - 1
+        reached["allocations"] += len(allocated(answers[2]))
+        reached["releases"] += sum(len(response.released) for response in answers[2])
+
+    send()
+    assert min(reached[what] for what in ("rejected", "nodes", "applications", "allocations")) > 10, reached
+
+
+@given(raw=st.binary(max_size=60))
+@example(raw=b"\x0a")
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bytes_that_are_no_message_end_their_stream_and_nothing_else(session: Session, raw: bytes) -> None:
+    stream: UpdateStream[bytes] = UpdateStream(session.client.channel.stream_stream("/si.v1.Scheduler/UpdateNode"))
+    stream.send(raw)
+    stream.half_close()
+    code, details = stream.status()
+    assert code.name in {"OK", "INVALID_ARGUMENT", "FAILED_PRECONDITION"}, details
+    session.settle()
+
+
+INT64_MAX = 2**63 - 1
+
+Change = Callable[[Any], object]
+
+ASKS: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "no key": (lambda ask: ask.ClearField("allocationKey"), ("allocationKey",)),
+    "no application": (lambda ask: ask.ClearField("applicationID"), ("applicationID",)),
+    "another application": (lambda ask: setattr(ask, "applicationID", "nobody"), ("applicationID", "nobody")),
+    "another partition": (lambda ask: setattr(ask, "partitionName", "gpu"), ("partitionName", "gpu")),
+    "the partition of another rm": (lambda ask: setattr(ask, "partitionName", "[x]default"), ("[x]default",)),
+    "no resources": (lambda ask: ask.ClearField("resourceAsk"), ("resourceAsk",)),
+    "zero resources": (lambda ask: ask.resourceAsk.CopyFrom(resource(vcore=0)), ("resourceAsk",)),
+    "negative resources": (lambda ask: ask.resourceAsk.CopyFrom(resource(vcore=1, memory=-5)), ("memory", "-5")),
+    "negative count": (lambda ask: setattr(ask, "maxAllocations", -3), ("maxAllocations", "-3")),
+}
+
+NODES: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "no id": (lambda node: node.ClearField("nodeID"), ("nodeID",)),
+    "another partition": (lambda node: node.attributes.update({"si/node-partition": "gpu"}), ("gpu",)),
+    "known already": (lambda node: setattr(node, "nodeID", "node-0"), ("nodeID", "node-0")),
+    "unknown action": (lambda node: setattr(node, "action", 77), ("action",)),
+    "no action": (lambda node: node.ClearField("action"), ("action",)),
+    "unknown allocation": (
+        lambda node: node.existingAllocations.add(
+            applicationID="nobody", UUID="u", allocationKey="k", resourcePerAlloc=resource(vcore=1)
+        ),
+        ("nobody",),
+    ),
+}
+
+APPLICATIONS: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "no id": (lambda app: app.ClearField("applicationID"), ("applicationID",)),
+    "another partition": (lambda app: setattr(app, "partitionName", "gpu"), ("partitionName", "gpu")),
+    "known already": (lambda app: setattr(app, "applicationID", "app-1"), ("app-1",)),
+    "another queue": (lambda app: setattr(app, "queueName", "root.nowhere"), ("root.nowhere",)),
+    "a parent queue": (lambda app: setattr(app, "queueName", "root"), ("root",)),
+}
+
+names = itertools.count()
+
+
+class TestEveryMistakeGetsItsReason:
+    """One mistake in an otherwise good item: the reason names the field or the value, and the next item is served."""
+
+    @pytest.fixture
+    def fresh(self, session: Session) -> Iterator[RawClient]:
+        with RawClient(session.daemon.target, f"mistaken-{next(names)}") as client:
+            client.set_up()
+            yield client
+
+    @pytest.mark.parametrize("mistake", ASKS)
+    def test_ask(self, fresh: RawClient, mistake: str) -> None:
+        change, words = ASKS[mistake]
+        request = fresh.asks("app-1", ["bad", "good"])
+        change(request.asks[0])
+        stream = fresh.allocations()
+        stream.send(request)
+        got = stream.until(lambda got: bool(allocated(got)) and any(response.rejected for response in got))
+        assert [allocation.allocationKey for allocation in allocated(got)] == ["good"]
+        (rejected,) = [item for response in got for item in response.rejected]
+        assert rejected.allocationKey == request.asks[0].allocationKey
+        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
+
+    @pytest.mark.parametrize("mistake", NODES)
+    def test_node(self, fresh: RawClient, mistake: str) -> None:
+        change, words = NODES[mistake]
+        request = fresh.node("bad")
+        request.nodes.append(fresh.node("good").nodes[0])
+        change(request.nodes[0])
+        stream = fresh.nodes()
+        stream.send(request)
+        got = stream.until(
+            lambda got: any(response.accepted for response in got) and any(response.rejected for response in got)
+        )
+        assert [node.nodeID for response in got for node in response.accepted] == ["good"]
+        (rejected,) = [item for response in got for item in response.rejected]
+        assert rejected.nodeID == request.nodes[0].nodeID
+        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
+
+    @pytest.mark.parametrize("mistake", APPLICATIONS)
+    def test_application(self, fresh: RawClient, mistake: str) -> None:
+        change, words = APPLICATIONS[mistake]
+        request = fresh.application("bad")
+        request.new.append(fresh.application("good").new[0])
+        change(request.new[0])
+        stream = fresh.applications()
+        stream.send(request)
+        got = stream.until(
+            lambda got: any(response.accepted for response in got) and any(response.rejected for response in got)
+        )
+        assert [app.applicationID for response in got for app in response.accepted] == ["good"]
+        (rejected,) = [item for response in got for item in response.rejected]
+        assert rejected.applicationID == request.new[0].applicationID
+        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
+
+    def test_an_ask_that_is_larger_than_anything_waits_and_breaks_nothing(
+        self, session: Session, fresh: RawClient
+    ) -> None:
+        stream = fresh.allocations()
+        stream.send(fresh.asks("app-1", ["huge", "huger"], memory=INT64_MAX))
+        stream.send(fresh.asks("app-1", ["fits"]))
+        assert [a.allocationKey for a in allocated(stream.until(lambda got: bool(allocated(got))))] == ["fits"]
+        assert session.daemon.state()["violations"] == []

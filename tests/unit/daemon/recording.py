@@ -1,0 +1,74 @@
+"""The real scheduler with a record of what it was told, and the smallest stream and stopwatch that a test can read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from schedulerd.core.commands import Command, RegisterResourceManager
+from schedulerd.core.facts import Fact
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import Acl, PartitionSpec, QueueSpec, Timeouts
+from schedulerd.daemon.link import Ending
+
+QUEUES = (
+    PartitionSpec(
+        "default", QueueSpec("root", parent=True, submit_acl=Acl(everybody=True), children=(QueueSpec("a"),))
+    ),
+)
+
+
+class RecordingScheduler(Scheduler):
+    """Steps like any other."""
+
+    def __init__(self, timeouts: Timeouts | None = None) -> None:
+        numbers = itertools.count(1)
+        super().__init__(timeouts or Timeouts(), lambda: f"uuid-{next(numbers)}")
+        self.stepped: list[tuple[int, Command]] = []
+
+    def step(self, now_ns: int, command: Command) -> list[Fact]:
+        self.stepped.append((now_ns, command))
+        return super().step(now_ns, command)
+
+    @property
+    def commands(self) -> list[str]:
+        """The kinds of command it was told, in order."""
+        return [type(command).__name__ for _, command in self.stepped]
+
+
+class NoStopwatch:
+    """Measures nothing."""
+
+    def step_seconds(self, command_name: str, seconds: float) -> None:
+        assert seconds >= 0, command_name
+
+    def cycle_seconds(self, seconds: float) -> None:
+        assert seconds >= 0
+
+
+class FakeStream:
+    """An open stream of which one sees what a link does to it."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.ending: Ending | None = None
+        self.gives_way = False
+        self.may_read: bool | None = None
+
+    def end(self, ending: Ending) -> None:
+        self.ending = self.ending or ending
+
+    def give_way(self) -> None:
+        self.gives_way = True
+
+    def let_read(self, allowed: bool) -> None:
+        self.may_read = allowed
+
+
+def registration(rm_id: str = "rm") -> RegisterResourceManager:
+    return RegisterResourceManager(rm_id, QUEUES)
+
+
+def named(commands: list[Any]) -> list[str]:
+    return [type(command).__name__ for command in commands]

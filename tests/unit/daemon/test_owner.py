@@ -1,0 +1,241 @@
+"""The owner's turns, driven by the real scheduler and a clock that the test sets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    NewApplication,
+    NewAsk,
+    NodeAction,
+    NodeUpdate,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.facts import Allocated, Fact, ResourceManagerChanged
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.daemon import owner as module
+from schedulerd.daemon.owner import Owner, Sink, StepFailed
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
+
+SETUP: tuple[Command, ...] = (
+    registration(),
+    ConnectResourceManager("rm"),
+    UpdateApplications("rm", [NewApplication("app-1", "root.a", user="u")]),
+    UpdateNodes("rm", [NodeUpdate("node-1", NodeAction.CREATE, capacity=Resources(vcore=1000))]),
+)
+
+
+def asks(first: int, count: int) -> UpdateAllocations:
+    keys = range(first, first + count)
+    return UpdateAllocations("rm", asks=[NewAsk("app-1", f"pod-{key}", Resources(vcore=1)) for key in keys])
+
+
+class World:
+    """An owner with its scheduler, the facts that its sink got turn by turn, and the time."""
+
+    def __init__(
+        self, inbox_max: int = 100, scheduler: RecordingScheduler | None = None, sinks: Sequence[Sink] = ()
+    ) -> None:
+        self.scheduler = scheduler or RecordingScheduler()
+        self.turns: list[list[Fact]] = []
+        self.times: Callable[[], int] = lambda: SECOND_NS
+        self.owner = Owner(
+            self.scheduler,
+            [lambda facts, now_ns: self.turns.append(list(facts)), *sinks],
+            NoStopwatch(),
+            inbox_max=inbox_max,
+            placements_max=2,
+            clock_ns=lambda: self.times(),
+        )
+
+    async def take(self, *commands: Command) -> None:
+        """Submits and waits until all of it was told to the sinks."""
+        for done in [await self.owner.submit(command) for command in commands]:
+            await done
+
+
+def run(world: World, play: Callable[[World], Coroutine[None, None, None]]) -> None:
+    async def all_of_it() -> None:
+        owner = asyncio.create_task(world.owner.run())
+        async with asyncio.timeout(10):
+            player = asyncio.create_task(play(world))
+            await asyncio.wait({owner, player}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (player, owner):
+                task.cancel()
+            for ended in await asyncio.gather(owner, player, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
+
+    asyncio.run(all_of_it())
+
+
+def test_commands_that_wait_are_one_turn_and_one_batch_of_facts() -> None:
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        assert len(world.turns) == 1
+        assert world.scheduler.commands == [type(command).__name__ for command in SETUP]
+
+    run(World(), play)
+
+
+def test_a_turn_ends_with_one_cycle_until_nothing_can_be_placed() -> None:
+    async def play(world: World) -> None:
+        await world.take(*SETUP, asks(0, 5))
+        await all_placed.wait()
+        placed = [len([fact for fact in turn if isinstance(fact, Allocated)]) for turn in world.turns]
+        assert placed == [2, 2, 1]
+        assert world.scheduler.commands[len(SETUP) :] == ["UpdateAllocations", "RunCycle", "RunCycle", "RunCycle"]
+
+    all_placed = asyncio.Event()
+    placed_so_far: list[Fact] = []
+
+    def count(facts: Sequence[Fact], now_ns: int) -> None:
+        placed_so_far.extend(fact for fact in facts if isinstance(fact, Allocated))
+        if len(placed_so_far) == 5:
+            all_placed.set()
+
+    run(World(sinks=[count]), play)
+
+
+def test_a_flood_of_commands_does_not_keep_cycles_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TURN_SECONDS", -1.0)
+
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        await world.take(*(asks(10 * number, 10) for number in range(4)))
+        assert world.scheduler.commands[len(SETUP) :] == ["UpdateAllocations", "RunCycle"] * 4
+
+    run(World(), play)
+
+
+def test_a_full_inbox_makes_who_submits_wait() -> None:
+    depths: list[int] = []
+
+    class Watched(RecordingScheduler):
+        def step(self, now_ns: int, command: Command) -> list[Fact]:
+            depths.append(world.owner.depth)
+            return super().step(now_ns, command)
+
+    async def play(world: World) -> None:
+        await world.take(*SETUP, *(asks(number, 1) for number in range(20)))
+
+    world = World(inbox_max=2, scheduler=Watched())
+    run(world, play)
+    assert max(depths) <= 2
+    submitted = [name for name in world.scheduler.commands if name != "RunCycle"]
+    assert submitted == [*(type(command).__name__ for command in SETUP), *["UpdateAllocations"] * 20]
+
+
+def test_what_the_daemon_itself_says_never_waits() -> None:
+    async def play(world: World) -> None:
+        for _ in range(5):
+            world.owner.post(ConnectResourceManager("rm"))
+        assert world.owner.depth == 5
+        await world.take(registration())
+        assert world.scheduler.commands == ["ConnectResourceManager"] * 5 + ["RegisterResourceManager"]
+
+    run(World(inbox_max=1), play)
+
+
+def test_time_never_runs_backwards() -> None:
+    times = iter([5, 3, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+
+    async def play(world: World) -> None:
+        world.times = lambda: next(times) * SECOND_NS
+        await world.take(*SETUP)
+        assert [now_ns // SECOND_NS for now_ns, _ in world.scheduler.stepped] == [5, 5, 9, 9]
+
+    run(World(), play)
+
+
+def test_the_alarm_rings_when_a_deadline_has_come() -> None:
+    async def play(world: World) -> None:
+        # The registration is stepped at one time; when the alarm is set, the deadline has come already.
+        times = itertools.chain([SECOND_NS], itertools.repeat(100 * SECOND_NS))
+        world.times = lambda: next(times)
+        await world.take(registration())
+        await stopped.wait()
+        assert world.scheduler.commands == ["RegisterResourceManager", "RingAlarms"]
+        assert world.scheduler.next_deadline_ns() is None
+
+    stopped = asyncio.Event()
+
+    def notice(facts: Sequence[Fact], now_ns: int) -> None:
+        for fact in facts:
+            if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.STOPPED:
+                assert now_ns == 100 * SECOND_NS
+                stopped.set()
+
+    run(World(scheduler=RecordingScheduler(Timeouts(reconnect_ns=10 * SECOND_NS)), sinks=[notice]), play)
+    assert stopped.is_set()
+
+
+def test_a_deadline_that_was_moved_moves_the_alarm() -> None:
+    async def play(world: World) -> None:
+        await world.take(registration())
+        assert world.owner._alarm is not None
+        await world.take(ConnectResourceManager("rm"))
+        await asyncio.sleep(0)
+        assert world.scheduler.next_deadline_ns() is None
+        assert world.owner._alarm is None
+
+    run(World(), play)
+
+
+def test_an_error_of_the_scheduler_ends_the_owner_with_the_last_commands_in_the_log() -> None:
+    world = World()
+
+    def broken_step(now_ns: int, command: Command) -> list[Fact]:
+        raise KeyError("no such thing")
+
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        world.scheduler.step = broken_step  # type: ignore[method-assign]
+        await world.take(asks(0, 1))
+
+    with capture_logs() as lines, pytest.raises(StepFailed, match="no such thing"):
+        run(world, play)
+    (line,) = [line for line in lines if line["event"] == "step failed"]
+    assert line["log_level"] == "critical"
+    assert [("NewApplication" in text, "pod-0" in text) for text in line["last_commands"][2:]] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+
+
+def test_an_error_of_a_sink_is_no_less_serious() -> None:
+    def broken_sink(facts: Sequence[Fact], now_ns: int) -> None:
+        raise ValueError("cannot count")
+
+    async def play(world: World) -> None:
+        await world.take(registration())
+
+    with capture_logs(), pytest.raises(StepFailed, match="cannot count"):
+        run(World(sinks=[broken_sink]), play)
+
+
+def test_the_journal_is_bounded_in_length_and_each_line_is_short() -> None:
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        for number in range(module.JOURNAL_TAIL):
+            await world.take(asks(1000 * number, 500))
+        world.owner.post(None)  # type: ignore[arg-type]  # what no caller does: the scheduler raises
+        await asyncio.Event().wait()
+
+    with capture_logs() as lines, pytest.raises(StepFailed):
+        run(World(), play)
+    (line,) = [line for line in lines if line["event"] == "step failed"]
+    assert len(line["last_commands"]) == module.JOURNAL_TAIL
+    assert max(len(text) for text in line["last_commands"]) < 500

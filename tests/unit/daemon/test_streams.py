@@ -1,0 +1,318 @@
+"""One stream with its client played by the test: order at a take-over, pacing, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.commands import UpdateNodes
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.daemon import streams as module
+from schedulerd.daemon.link import Ending
+from schedulerd.daemon.links import Links
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.streams import Dialogue, StreamSession
+from schedulerd.wire.decode import RequestDecoder
+from schedulerd.wire.encode import ResponseEncoder, Stream
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
+
+
+class Aborted(Exception):
+    """What `context.abort` raises."""
+
+
+class FakeContext:
+    """A call: what the client sends is put into `requests`, what it receives is in `responses`."""
+
+    def __init__(self) -> None:
+        self.requests: asyncio.Queue[Any] = asyncio.Queue()
+        self.responses: list[bytes] = []
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.write_error: Exception | None = None
+        self.status = (grpc.StatusCode.OK, "")
+
+    async def read(self) -> Any:
+        return await self.requests.get()
+
+    async def write(self, message: bytes) -> None:
+        await self.reading.wait()
+        if self.write_error is not None:
+            raise self.write_error
+        self.responses.append(message)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.status = (code, details)
+        raise Aborted
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def send(self, *node_ids: str, rm_id: str = "rm") -> None:
+        for node_id in node_ids:
+            nodes = [si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE)]
+            self.requests.put_nowait(si_pb2.NodeRequest(rmID=rm_id, nodes=nodes).SerializeToString())
+
+    def half_close(self) -> None:
+        self.requests.put_nowait(grpc.aio.EOF)
+
+    @property
+    def answered(self) -> list[str]:
+        """Ids of the nodes that were answered, either way."""
+        response = si_pb2.NodeResponse.FromString(b"".join(self.responses))
+        return [*(node.nodeID for node in response.rejected), *(node.nodeID for node in response.accepted)]
+
+
+class World:
+    """A running owner with its links, and calls that are served."""
+
+    def __init__(self, outbox_bytes_max: int = 1_000_000) -> None:
+        self.scheduler = RecordingScheduler()
+        self.links = Links(
+            ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=outbox_bytes_max
+        )
+        self.owner = Owner(
+            self.scheduler,
+            [self.links.deliver],
+            NoStopwatch(),
+            inbox_max=100,
+            placements_max=10,
+            clock_ns=lambda: SECOND_NS,
+        )
+
+    def open(self) -> tuple[FakeContext, asyncio.Task[None]]:
+        context = FakeContext()
+        dialogue = Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, RequestDecoder().nodes)
+        session = StreamSession(dialogue, self.links, self.owner, cast(module.ServicerContext, context))
+        return context, asyncio.create_task(_until_aborted(session))
+
+    @property
+    def nodes(self) -> list[str]:
+        """Ids of the nodes in the order in which the scheduler was told of them."""
+        updates = [command for _, command in self.scheduler.stepped if isinstance(command, UpdateNodes)]
+        return [node.node_id for update in updates for node in update.nodes]
+
+
+async def _until_aborted(session: StreamSession[si_pb2.NodeRequest]) -> None:
+    try:
+        await session.run()
+    except Aborted:
+        return
+
+
+def run(play: Callable[[World], Coroutine[None, None, None]], world: World | None = None) -> None:
+    async def all_of_it() -> None:
+        played = world or World()
+        owner = asyncio.create_task(played.owner.run())
+        async with asyncio.timeout(10):
+            await (await played.owner.submit(registration()))
+            await play(played)
+        owner.cancel()
+        await asyncio.wait({owner})
+
+    asyncio.run(all_of_it())
+
+
+async def turns(count: int = 50) -> None:
+    """Lets everything that can happen without waiting for time happen."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
+def test_a_newer_stream_begins_where_the_older_one_ended() -> None:
+    async def play(world: World) -> None:
+        older, first = world.open()
+        older.send(*names("older", 30))
+        older.half_close()
+        await turns(5)
+        newer, second = world.open()
+        newer.send(*names("newer", 3))
+        await first
+        assert older.status[0] is grpc.StatusCode.OK
+        await turns()
+        assert world.nodes == [*names("older", 30), *names("newer", 3)]
+        assert sorted([*older.answered, *newer.answered]) == sorted(world.nodes)
+        second.cancel()
+
+    run(play)
+
+
+def test_a_stream_without_end_gives_way_when_nothing_more_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVE_WAY_IDLE_SECONDS", 0.001)
+
+    async def play(world: World) -> None:
+        older, first = world.open()
+        older.send("older-0")
+        await turns()
+        newer, second = world.open()
+        newer.send("newer-0")
+        await first
+        await turns()
+        assert world.nodes == ["older-0", "newer-0"]
+        second.cancel()
+
+    run(play)
+
+
+def test_a_stream_that_goes_on_and_on_gives_way_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVE_WAY_SECONDS_MAX", 0.01)
+
+    async def play(world: World) -> None:
+        older, first = world.open()
+        older.send("older-0")
+        await turns()
+        newer, second = world.open()
+        newer.send("newer-0")
+        while not first.done():
+            older.send("older-again")
+            await turns(1)
+        await turns()
+        assert world.nodes[-1] == "newer-0"
+        second.cancel()
+
+    run(play)
+
+
+def test_three_streams_follow_each_other() -> None:
+    async def play(world: World) -> None:
+        calls = [world.open() for _ in range(3)]
+        for number, (context, _) in enumerate(calls):
+            context.send(*names(f"stream-{number}", 4))
+            context.half_close()
+            await turns(3)
+        await asyncio.wait({calls[0][1], calls[1][1]})
+        await turns()
+        assert world.nodes == [name for number in range(3) for name in names(f"stream-{number}", 4)]
+        calls[2][1].cancel()
+
+    run(play)
+
+
+def test_what_a_broken_stream_did_not_take_is_the_first_thing_the_next_one_gets() -> None:
+    async def play(world: World) -> None:
+        broken, first = world.open()
+        broken.reading.clear()
+        broken.send("node-0")
+        await turns()
+        first.cancel()
+        await asyncio.wait({first})
+        assert broken.answered == []
+        back, second = world.open()
+        back.send("node-1")
+        await turns()
+        assert back.answered == ["node-0", "node-1"]
+        second.cancel()
+
+    run(play)
+
+
+def test_a_client_that_is_gone_while_it_is_written_to_is_no_error() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.write_error = grpc.aio.InternalError("connection reset")
+        context.send("node-0")
+        await served
+        assert world.links.depth == 1, "what it did not take waits"
+
+    with capture_logs() as lines:
+        run(play)
+    assert [(line["event"], line["log_level"]) for line in lines] == [("stream lost", "debug")]
+
+
+def test_a_bug_in_serving_a_stream_ends_that_stream_and_is_logged() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.write_error = ZeroDivisionError("a bug")
+        context.send("node-0")
+        await served
+        assert context.status[0] is grpc.StatusCode.INTERNAL
+        other, serving = world.open()
+        other.send("node-1")
+        await turns()
+        assert other.answered == ["node-0", "node-1"]
+        serving.cancel()
+
+    with capture_logs() as lines:
+        run(play)
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("stream failed", "error")
+
+
+def test_only_a_few_commands_of_a_stream_wait_in_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedulerd.daemon.owner.TURN_SECONDS", -1.0)
+    depths = []
+
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.send(*names("node", 40))
+        while len(world.nodes) < 40:
+            depths.append(world.owner.depth)
+            await turns(1)
+        served.cancel()
+
+    run(play)
+    assert max(depths) == module.COMMANDS_UNDER_WAY_MAX
+
+
+def test_requests_wait_while_the_client_does_not_read() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.reading.clear()
+        context.send(*names("n" * 100, 30))
+        await turns(200)
+        unread = context.requests.qsize()
+        assert unread > 0
+        assert len(world.nodes) < 30
+        context.reading.set()
+        await turns(200)
+        assert context.answered == names("n" * 100, 30)
+        served.cancel()
+
+    run(play, World(outbox_bytes_max=2000))
+
+
+def test_a_stream_that_gives_way_reads_on_even_if_its_client_does_not_read() -> None:
+    async def play(world: World) -> None:
+        older, first = world.open()
+        older.reading.clear()
+        older.send(*names("n" * 100, 16))
+        older.half_close()
+        await turns(200)
+        assert len(world.nodes) < 16
+        newer, second = world.open()
+        newer.send("newer")
+        await first
+        await turns(200)
+        assert world.nodes == [*names("n" * 100, 16), "newer"]
+        assert newer.answered == world.nodes
+        second.cancel()
+
+    run(play, World(outbox_bytes_max=2000))
+
+
+def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.reading.clear()
+        context.send("node-0")
+        await turns()
+        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
+        await turns()
+        assert not served.done()
+        context.reading.set()
+        await served
+        assert context.answered == ["node-0"]
+        assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")
+        await world.links.closed(1)
+
+    run(play)

@@ -1,0 +1,239 @@
+"""Facts -> responses: each is told once, to the right stream, and in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core import facts
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
+from schedulerd.wire import encode
+from schedulerd.wire.decode import RequestDecoder
+from schedulerd.wire.encode import Response, ResponseEncoder, Stream
+
+MESSAGES: dict[Stream, Any] = {
+    Stream.ALLOCATION: si_pb2.AllocationResponse,
+    Stream.APPLICATION: si_pb2.ApplicationResponse,
+    Stream.NODE: si_pb2.NodeResponse,
+}
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(max_size=6)
+
+st.register_type_strategy(Resources, st.dictionaries(TEXT, INT64, max_size=3).map(Resources))
+
+
+def any_fact(*types: type) -> st.SearchStrategy[Any]:
+    """Facts of the given types with any content an SI message can hold, from two resource managers."""
+    numbers = {"at_ns": INT64, "asked_at_ns": INT64, "priority": st.integers(-(2**31), 2**31 - 1)}
+    texts = st.sampled_from(["", "a", "ä", "app-1"])
+    return st.one_of(
+        *(
+            st.builds(
+                fact_type,
+                **{
+                    field.name: numbers[field.name]
+                    if field.name in numbers
+                    else st.sampled_from(["rm-1", "rm-2"])
+                    if field.name == "rm_id"
+                    else texts
+                    for field in dataclasses.fields(fact_type)
+                    if field.name in numbers or field.type == "str"
+                },
+            )
+            for fact_type in types
+        )
+    )
+
+
+ANY_FACT = any_fact(*get_args(facts.Fact))
+
+
+def drained(said: Sequence[facts.Fact]) -> list[Response]:
+    encoder = ResponseEncoder()
+    encoder.add(said)
+    return encoder.drain()
+
+
+def told(responses: Sequence[Response], rm_id: str, stream: Stream) -> Any:
+    """All an RM hears on a stream, as one message: serialised messages joined are one message with all lists."""
+    payloads = [response.payload for response in responses if (response.rm_id, response.stream) == (rm_id, stream)]
+    return MESSAGES[stream].FromString(b"".join(payloads))
+
+
+def amounts(resources: Resources) -> si_pb2.Resource:
+    return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in resources.items()})
+
+
+@given(st.lists(ANY_FACT, max_size=12))
+def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None:
+    responses = drained(said)
+    for rm_id in ("rm-1", "rm-2"):
+        mine: list[Any] = [fact for fact in said if getattr(fact, "rm_id", None) == rm_id]
+        assert told(responses, rm_id, Stream.ALLOCATION) == si_pb2.AllocationResponse(
+            new=[
+                si_pb2.Allocation(
+                    allocationKey=fact.allocation_key,
+                    allocationTags=dict(fact.tags),
+                    UUID=fact.uuid,
+                    resourcePerAlloc=amounts(fact.resources),
+                    priority=fact.priority,
+                    nodeID=fact.node_id,
+                    applicationID=fact.application_id,
+                    partitionName=f"[{rm_id}]{fact.partition}",
+                    taskGroupName=fact.task_group,
+                    placeholder=bool(fact.task_group) and fact.placeholder,
+                )
+                for fact in mine
+                if isinstance(fact, facts.Allocated) and not fact.recovered
+            ],
+            released=[
+                si_pb2.AllocationRelease(
+                    partitionName=f"[{rm_id}]{fact.partition}",
+                    applicationID=fact.application_id,
+                    UUID=fact.uuid,
+                    terminationType=int(fact.termination),  # type: ignore[arg-type]
+                    message=fact.message,
+                    allocationKey=fact.allocation_key,
+                )
+                for fact in mine
+                if isinstance(fact, facts.ReleaseRequested) or (isinstance(fact, facts.Released) and fact.confirm)
+            ],
+            releasedAsks=[
+                si_pb2.AllocationAskRelease(
+                    partitionName=f"[{rm_id}]{fact.partition}",
+                    applicationID=fact.application_id,
+                    allocationKey=fact.allocation_key,
+                    terminationType=int(fact.termination or 0),  # type: ignore[arg-type]
+                    message=fact.message,
+                )
+                for fact in mine
+                if isinstance(fact, facts.AskWithdrawn) and fact.termination is not None
+            ],
+            rejected=[
+                si_pb2.RejectedAllocationAsk(
+                    allocationKey=fact.allocation_key, applicationID=fact.application_id, reason=fact.reason
+                )
+                for fact in mine
+                if isinstance(fact, facts.AskRejected)
+            ],
+        )
+        assert told(responses, rm_id, Stream.APPLICATION) == si_pb2.ApplicationResponse(
+            rejected=[
+                si_pb2.RejectedApplication(applicationID=fact.application_id, reason=fact.reason)
+                for fact in mine
+                if isinstance(fact, facts.ApplicationRejected)
+            ],
+            accepted=[
+                si_pb2.AcceptedApplication(applicationID=fact.application_id)
+                for fact in mine
+                if isinstance(fact, facts.ApplicationAccepted)
+            ],
+            updated=[
+                si_pb2.UpdatedApplication(
+                    applicationID=fact.application_id,
+                    state=fact.state.value,
+                    stateTransitionTimestamp=fact.at_ns,
+                    message=fact.cause,
+                )
+                for fact in mine
+                if isinstance(fact, facts.ApplicationChanged)
+                and fact.old_state is not None
+                and fact.state is not ApplicationState.REJECTED
+            ],
+        )
+        assert told(responses, rm_id, Stream.NODE) == si_pb2.NodeResponse(
+            rejected=[
+                si_pb2.RejectedNode(nodeID=fact.node_id, reason=fact.reason)
+                for fact in mine
+                if isinstance(fact, facts.NodeRejected)
+            ],
+            accepted=[
+                si_pb2.AcceptedNode(nodeID=fact.node_id) for fact in mine if isinstance(fact, facts.NodeAccepted)
+            ],
+        )
+
+
+@given(st.lists(ANY_FACT, max_size=12))
+def test_there_is_one_response_per_rm_and_stream_and_none_is_empty(said: list[facts.Fact]) -> None:
+    responses = drained(said)
+    addressees = [(response.rm_id, response.stream) for response in responses]
+    assert len(addressees) == len(set(addressees))
+    for response in responses:
+        message = MESSAGES[response.stream].FromString(response.payload)
+        assert response.items == sum(len(items) for _, items in message.ListFields()) > 0
+
+
+@given(any_fact(facts.Allocated))
+def test_an_allocation_read_back_is_what_was_said(fact: facts.Allocated) -> None:
+    fact.recovered, fact.placeholder = False, bool(fact.task_group)
+    (response,) = drained([fact])
+    (allocation,) = si_pb2.AllocationResponse.FromString(response.payload).new
+    node = si_pb2.NodeInfo(existingAllocations=[allocation])
+    (command,) = RequestDecoder().nodes(si_pb2.NodeRequest(rmID=fact.rm_id, nodes=[node]))
+    (existing,) = command.nodes[0].existing
+    fields = {field.name for field in dataclasses.fields(existing)} & {field.name for field in dataclasses.fields(fact)}
+    assert {name: getattr(existing, name) for name in fields} == {name: getattr(fact, name) for name in fields}
+    assert len(fields) == 10, "all that an existing allocation carries"
+
+
+def released(number: int) -> facts.Released:
+    return facts.Released(
+        rm_id="rm-1",
+        partition="default",
+        queue="root.a",
+        application_id="app-1",
+        allocation_key=f"key-{number}",
+        uuid=str(number),
+        node_id="node-1",
+        resources=Resources(vcore=1),
+        placeholder=False,
+        termination=TerminationType.STOPPED_BY_RM,
+        confirm=True,
+        message="",
+    )
+
+
+@pytest.mark.parametrize("count", [1, encode.ITEMS_MAX - 1, encode.ITEMS_MAX, encode.ITEMS_MAX + 1, 2500])
+def test_a_response_has_a_bounded_number_of_items(count: int) -> None:
+    responses = drained([released(number) for number in range(count)])
+    assert [response.items for response in responses[:-1]] == [encode.ITEMS_MAX] * ((count - 1) // encode.ITEMS_MAX)
+    items = told(responses, "rm-1", Stream.ALLOCATION).released
+    assert [item.UUID for item in items] == [str(number) for number in range(count)]
+
+
+def test_a_batch_starts_empty() -> None:
+    encoder = ResponseEncoder()
+    encoder.add([released(1)])
+    assert len(encoder.drain()) == 1
+    assert encoder.drain() == []
+
+
+def test_what_was_said_to_an_rm_can_be_forgotten() -> None:
+    encoder = ResponseEncoder()
+    other = dataclasses.replace(released(1), rm_id="rm-2")
+    encoder.add([*(released(number) for number in range(encode.ITEMS_MAX + 1)), other])
+    encoder.forget("rm-1")
+    encoder.add([released(7)])
+    responses = encoder.drain()
+    assert [item.UUID for item in told(responses, "rm-1", Stream.ALLOCATION).released] == ["7"]
+    assert len(told(responses, "rm-2", Stream.ALLOCATION).released) == 1
+
+
+def test_more_sizes_than_are_kept_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "SHAPES_MAX", 4)
+    allocated = facts.Allocated(
+        **{field.name: "x" for field in dataclasses.fields(facts.Allocated)}
+        | {"recovered": False, "priority": 0, "tags": {}, "asked_at_ns": 0, "placeholder": False, "task_group": ""}  # type: ignore[arg-type]
+    )
+    said = [dataclasses.replace(allocated, resources=Resources(vcore=amount)) for amount in range(20)]
+    new = told(drained(said), "x", Stream.ALLOCATION).new
+    assert [allocation.resourcePerAlloc.resources["vcore"].value for allocation in new] == list(range(20))
