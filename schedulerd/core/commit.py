@@ -119,11 +119,19 @@ def retire(application: Application) -> None:
     assert queue is not None
     if application.allocations:
         return
+    if not application.usage_ledgers:
+        return
     for ledger in application.usage_ledgers:
         ledger.applications.pop(application.application_id, None)
-    if application.usage_ledgers:
-        application.usage_ledgers = []
-        application.partition.user_usage.drop_idle(application.spec.user, [one.path for one in queue.lineage])
+    application.usage_ledgers = []
+    paths = [one.path for one in queue.lineage]
+    usages = application.partition.usages
+    usages.users.drop_idle(application.spec.user, paths)
+    usages.groups.drop_idle(application.group, paths)
+    for one in queue.lineage:
+        one.running -= 1
+    for one in queue.lineage:
+        one.reopen_where_quota_allows()
 
 
 def open_node(partition: Partition, node: Node) -> None:
@@ -182,11 +190,17 @@ def _bind(allocation: Allocation) -> None:
 def _start_usage(application: Application) -> None:
     queue = application.queue
     assert queue is not None
-    application.usage_ledgers = application.partition.user_usage.ledgers(
-        application.spec.user, [one.path for one in queue.lineage]
-    )
+    paths = [one.path for one in queue.lineage]
+    usages = application.partition.usages
+    application.usage_ledgers = usages.users.open(application.spec.user, paths)
+    if application.group:
+        application.usage_ledgers = application.usage_ledgers + usages.groups.open(application.group, paths)
     for ledger in application.usage_ledgers:
         ledger.applications[application.application_id] = None
+    for one in queue.lineage:
+        one.running += 1
+    if application.needs_place:
+        application.regroup()
 
 
 def _rekey(application: Application) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.host import ClosedFor
@@ -9,7 +10,7 @@ from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape, Shapes
-from schedulerd.core.model.user_usage import UserUsage
+from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -22,6 +23,7 @@ class Partition:
     __slots__ = (
         "allocations",
         "applications",
+        "cleanup_alarm",
         "name",
         "node_order",
         "nodes",
@@ -33,14 +35,17 @@ class Partition:
         "spec",
         "terminated",
         "touched",
-        "user_usage",
+        "usages",
     )
 
     def __init__(self, rm_id: str, spec: PartitionSpec) -> None:
         self.rm_id = rm_id
         self.name = spec.name
         self.spec = spec
-        self.root = Queue.from_spec(spec.root)
+        self.usages = Usages()
+        self.root = Queue.from_spec(spec.root, self.usages)
+        self.cleanup_alarm: Alarm | None = None
+        """Rings when queues that nobody needs have been empty for long enough."""
         self.scoring = Scoring(spec.node_order, spec.node_weights)
         self.nodes: dict[str, Node] = {}
         self.node_order = NodeOrder()
@@ -52,7 +57,6 @@ class Partition:
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
         self.shapes = Shapes()
-        self.user_usage = UserUsage()
         self.touched: dict[Queue, None] = {}
         """Queues whose pending changed since the last cycle: they are given their new place when it matters."""
         self.serial = 0
@@ -103,8 +107,7 @@ class Partition:
             node.rescore()
             if node.ordered:
                 self.node_order.add(node)
-        for shape in list(self.shapes.parked()):
-            self.shapes.unpark(shape)
+        self.shapes = Shapes()
         self.touched.clear()
         for queue in self.root.subtree():
             queue.start_anew()
@@ -112,6 +115,8 @@ class Partition:
             application.start_anew()
         for application in self.applications.values():
             application.line_up()
+        for queue in self.root.subtree():
+            queue.give_turn()
 
     def settle(self) -> None:
         """Gives every touched queue its place."""
