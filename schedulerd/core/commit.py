@@ -100,9 +100,8 @@ def free(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
-        partition.wake(node.available)
-    for one in queue.lineage:
-        one.reopen_where_quota_allows()
+        partition.note_free_node(node)
+    partition.note_free_quota(queue)
     _rekey(application)
     forget_if_done(application, ask)
 
@@ -130,8 +129,7 @@ def retire(application: Application) -> None:
     usages.groups.drop_idle(application.group, paths)
     for one in queue.lineage:
         one.running -= 1
-    for one in queue.lineage:
-        one.reopen_where_quota_allows()
+    application.partition.note_free_quota(queue)
 
 
 def open_node(partition: Partition, node: Node) -> None:
@@ -141,7 +139,7 @@ def open_node(partition: Partition, node: Node) -> None:
     else:
         node.ordered = True
         partition.node_order.add(node)
-    partition.wake(node.available)
+    partition.note_free_node(node)
 
 
 def shut_node(partition: Partition, node: Node) -> None:

@@ -152,7 +152,8 @@ def _host(partition: Partition, host: Host, name: str, contenders: list[Contende
         if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
             yield f"{name} is closed for {shape.resources} for a reason that is gone"
         is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
-        if isinstance(host, Queue) and is_for_quota and host.refusal(shape) is None:
+        is_noted = host in partition.freed_queues
+        if isinstance(host, Queue) and is_for_quota and not is_noted and host.refusal(shape) is None:
             yield f"{name} is closed for {shape.resources} though its quota has room"
     if any(shape not in host.lines.closed for shape in wanted) != (host.lines.first() is not None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
@@ -185,7 +186,7 @@ def _shapes(partition: Partition) -> Iterator[str]:
         yield "the parked shapes are not those marked parked"
     for shape in parked:
         for node in partition.node_order:
-            if node.available.lacks(shape.items) is None:
+            if node.available.lacks(shape.items) is None and node not in partition.freed_nodes:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
 
 

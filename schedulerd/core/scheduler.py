@@ -83,7 +83,7 @@ class Scheduler:
 
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
-        return any(partition.root.lines.first() is not None for partition in self.cluster.running_partitions())
+        return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 
 def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:

@@ -21,6 +21,8 @@ from schedulerd.core.model.partition import REMEMBERED_MAX
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
 
+_STARTED_BY_PLACEMENT = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
+
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 """SI constant `AppTagStateAwareDisable`."""
 
@@ -90,7 +92,7 @@ def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> Non
     A placeholder changes no state (gang design); the first one starts the time in which all have to be placed.
     """
     if not placeholder:
-        if is_legal(APPLICATION, application.state, ApplicationTrigger.RUN):
+        if application.state in _STARTED_BY_PLACEMENT:
             fire(turn, application, ApplicationTrigger.RUN)
     elif application.gang_alarm is None and application.state is ApplicationState.ACCEPTED:
         deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)

@@ -63,7 +63,7 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
         for held in early.take(turn, rm, partition, spec.application_id):
             replay(turn, rm, held, may_wait=False)
         return
-    _accept(turn, partition, queues.leaf_for(placement, spec.tags), spec)
+    _accept(turn, partition, queues.leaf_for(partition, placement, spec.tags), spec)
     for held in early.take(turn, rm, partition, spec.application_id):
         replay(turn, rm, held, may_wait=True)
 
@@ -119,17 +119,18 @@ def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication
 
 
 def _remove(turn: Turn, partition: Partition, application: Application, message: str) -> None:
-    """Everything it has goes at once. One without allocations is completed by that and remembered as such."""
+    """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, None, message)
             commit.forget_if_done(application, ask)
     _complete(turn, application)
     if not application.allocations:
         _complete(turn, application)
     if application.is_terminal:
+        application_states.forget(turn, application)
         return
     for allocation in list(application.allocations.values()):
         commit.free(allocation)

@@ -18,7 +18,7 @@ GUARANTEED_TAG = "namespace.resourceguaranteed"
 MAX_APPLICATIONS_TAG = "namespace.resourcemaxapps"
 
 
-def leaf_for(placement: Placement, tags: Mapping[str, str]) -> Queue:
+def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
     """The leaf of a placement, created with its parents if it does not exist, with the quotas its namespace has now.
 
     The tags of a namespace hold on dynamic queues only; what they say in a form that is not understood, or a quota of
@@ -37,8 +37,8 @@ def leaf_for(placement: Placement, tags: Mapping[str, str]) -> Queue:
         queue.guaranteed = Resources(guaranteed)
     if most.isdecimal():
         queue.max_applications = int(most)
-    queue.reopen_where_quota_allows()
-    queue.rekey()
+    partition.note_free_quota(queue)
+    partition.touch(queue)
     return queue
 
 

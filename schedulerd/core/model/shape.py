@@ -68,6 +68,14 @@ class Shapes:
             del self._known[(shape.items, shape.party, shape.starts)]
             self.unpark(shape)
 
+    def forget_all(self) -> None:
+        """Nobody asks for anything as far as is known; only where all asks are lined up anew."""
+        for shape in self._known.values():
+            shape.uses = 0
+            shape.parked = False
+        self._known.clear()
+        self._parked.clear()
+
     def park(self, shape: Shape) -> None:
         shape.parked = True
         self._parked[shape] = None
@@ -76,6 +84,9 @@ class Shapes:
         """It does not wait for room any longer; fine if it did not."""
         shape.parked = False
         self._parked.pop(shape, None)
+
+    def any_parked(self) -> bool:
+        return bool(self._parked)
 
     def parked(self) -> Iterable[Shape]:
         return self._parked
