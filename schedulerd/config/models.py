@@ -15,12 +15,12 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
 from schedulerd.config import acl, quantities
-from schedulerd.core.specs import Acl, NodeOrder
+from schedulerd.config.choices import one_of
+from schedulerd.core.specs import Acl, NodeOrder, RuleKind
 
 UINT64_MAX = 2**64 - 1
 QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
-RULE_NAME = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 
 _Parsed = TypeVar("_Parsed")
@@ -40,15 +40,6 @@ def _matching(form: re.Pattern[str], rule: str) -> BeforeValidator:
         if not form.fullmatch(text):
             raise ValueError(rule)
         return text
-
-    return _from_text(parse)
-
-
-def _one_of(names: type[StrEnum]) -> BeforeValidator:
-    def parse(text: str) -> str:
-        if text.lower() not in list(names):
-            raise ValueError(f"must be one of {', '.join(names)}")
-        return text.lower()
 
     return _from_text(parse)
 
@@ -94,6 +85,7 @@ class FilterType(StrEnum):
 class ResolverType(StrEnum):
     """How the groups of a user are found if the resource manager does not send them."""
 
+    NONE = "none"
     OS = "os"
     LDAP = "ldap"
     TEST = "test"
@@ -123,6 +115,13 @@ class Amounts(BaseModel):
         """The amounts that were written, zeros too: in a quota a 0 is none and a missing name is unlimited."""
         written = {quantities.VCORE: self.vcore} if quantities.VCORE in self.model_fields_set else {}
         return written | self.__pydantic_extra__
+
+    def __eq__(self, other: object) -> bool:
+        """A written 0 is not a missing name."""
+        return isinstance(other, Amounts) and self.items() == other.items()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.items().items()))
 
 
 class QueueResources(_Mapping):
@@ -172,7 +171,7 @@ class Queue(_Mapping):
 class Filter(_Mapping):
     """For which users and groups a placement rule is used."""
 
-    type: Annotated[FilterType, _one_of(FilterType)] = FilterType.ALLOW
+    type: Annotated[FilterType, _from_text(one_of(FilterType))] = FilterType.ALLOW
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
 
@@ -180,7 +179,7 @@ class Filter(_Mapping):
 class PlacementRule(_Mapping):
     """One way to find the queue of an application."""
 
-    name: Annotated[str, _matching(RULE_NAME, "a rule name is letters, digits and _, not starting with a digit")] = ""
+    name: Annotated[RuleKind, _from_text(one_of(RuleKind))] | None = None
     create: Flag = False
     filter: Filter = Filter()
     parent: PlacementRule | None = None
@@ -190,7 +189,7 @@ class PlacementRule(_Mapping):
 class NodeSortPolicy(_Mapping):
     """Which node is tried first, and how much each resource counts for that."""
 
-    type: Annotated[NodeOrder, _one_of(NodeOrder)] = NodeOrder.FAIR
+    type: Annotated[NodeOrder, _from_text(one_of(NodeOrder))] = NodeOrder.FAIR
     resourceweights: dict[str, Annotated[float, _from_text(_parse_weight)]] = Field(default_factory=dict)
 
 
@@ -204,7 +203,7 @@ class Preemption(_Mapping):
 class UserGroupResolver(_Mapping):
     """How the groups of a user are found."""
 
-    type: Annotated[ResolverType, _one_of(ResolverType)] | None = None
+    type: Annotated[ResolverType, _from_text(one_of(ResolverType))] = ResolverType.NONE
 
 
 class Partition(_Mapping):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
 from schedulerd.config.hierarchy import ROOT, walk
-from schedulerd.config.models import Partition, PlacementRule, Queue
+from schedulerd.config.models import QUEUE_NAME, Partition, PlacementRule, Queue
 from schedulerd.config.problems import Finding, Path
+from schedulerd.core.specs import RuleKind
 
-FIXED = "fixed"
-RULES = (FIXED, "provided", "tag", "user")
-_NEEDS_VALUE = frozenset({FIXED, "tag"})
+NEEDS_VALUE = frozenset({RuleKind.FIXED, RuleKind.TAG})
 _REGEXP_CHARACTER = re.compile(r"[\^$*+?()\[{}|]")
+_RESERVED = re.compile(r"(?<!\\)\[(?:\[|(?:[^\]\\]|\\.)*?(?:--|&&|~~|\|\|))")
+"""What `re` warns of, because it does not mean here what it means in the languages it is copied from."""
 
 
 def check_rules(partition: Partition, root: Queue, at: Path) -> Iterator[Finding]:
@@ -33,15 +34,21 @@ def chain(rule: PlacementRule, at: Path) -> list[tuple[PlacementRule, Path]]:
     return [*above, (rule, at)]
 
 
+def is_pattern(names: Sequence[str], form: re.Pattern[str]) -> bool:
+    """Whether the list of a filter is a regular expression: a single entry that is not a name."""
+    return len(names) == 1 and not form.fullmatch(names[0])
+
+
 def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
     for part, here in chain(rule, at):
-        kind = part.name.lower()
-        if not part.name:
-            yield (*here, "name"), f"missing; one of {', '.join(RULES)}"
-        if kind in _NEEDS_VALUE and not part.value:
-            yield (*here, "value"), f"missing; a {kind} rule needs one"
-        if kind == FIXED and part.parent is not None and _is_qualified(part.value):
-            yield (*here, "value"), "begins with root, so it cannot be put below what the parent rule finds"
+        if part.name is None:
+            yield (*here, "name"), f"missing; one of {', '.join(RuleKind)}"
+        elif part.name in NEEDS_VALUE and not part.value:
+            yield (*here, "value"), f"missing; a {part.name} rule needs one"
+        elif part.name is RuleKind.FIXED:
+            yield from _check_fixed_value(part, (*here, "value"))
+        elif part.name is RuleKind.RECOVERY and part is not rule:
+            yield (*here, "name"), "the recovery queue is a leaf; use another rule to find a parent"
         for key, names, form in (
             ("users", part.filter.users, USER_NAME),
             ("groups", part.filter.groups, GROUP_NAME),
@@ -49,23 +56,35 @@ def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
             yield from _check_filter(names, form, (*here, "filter", key))
 
 
+def _check_fixed_value(rule: PlacementRule, at: Path) -> Iterator[Finding]:
+    if not all(QUEUE_NAME.fullmatch(name) for name in rule.value.split(".")):
+        yield at, "not the path of a queue; write names with dots between them, like root.parent.leaf"
+    elif rule.parent is not None and _is_qualified(rule.value):
+        yield at, "begins with root, so it cannot be put below what the parent rule finds"
+
+
 def _check_filter(names: tuple[str, ...], form: re.Pattern[str], at: Path) -> Iterator[Finding]:
     """A list of names, or a single regular expression."""
+    if is_pattern(names, form):
+        if mistake := _pattern_mistake(names[0]):
+            yield (*at, 0), f"neither a name ({NAME_RULE}) nor a regular expression ({mistake})"
+        return
     for index, name in enumerate(names):
-        if form.fullmatch(name):
-            continue
-        if len(names) > 1:
+        if not form.fullmatch(name):
             yield (*at, index), f"not a name ({NAME_RULE}), and a regular expression must be the only entry"
-        elif not _REGEXP_CHARACTER.search(name) or not _compiles(name):
-            yield (*at, index), f"neither a name ({NAME_RULE}) nor a regular expression"
 
 
-def _compiles(pattern: str) -> bool:
+def _pattern_mistake(pattern: str) -> str:
+    """Why a text is no regular expression of Python's `re`; empty if it is one."""
+    if not _REGEXP_CHARACTER.search(pattern):
+        return "it would need one of ^ $ * + ? ( ) [ { } |"
+    if _RESERVED.search(pattern):
+        return "[[, --, &&, ~~ and || inside [...] are reserved; write a class like [[:digit:]] as a range, [0-9]"
     try:
         re.compile(pattern)
-    except re.error:
-        return False
-    return True
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error)
+    return ""
 
 
 def _is_qualified(value: str) -> bool:
@@ -75,7 +94,9 @@ def _is_qualified(value: str) -> bool:
 def _check_target(rule: PlacementRule, root: Queue, at: Path) -> Iterator[Finding]:
     """Follows the part of the path that is the same for every application: `fixed` rules before any other."""
     rules = chain(rule, at)
-    fixed = rules[: next((index for index, (part, _) in enumerate(rules) if part.name.lower() != FIXED), len(rules))]
+    fixed = rules[
+        : next((index for index, (part, _) in enumerate(rules) if part.name is not RuleKind.FIXED), len(rules))
+    ]
     if not fixed:
         return
     path = ".".join(part.value.lower() for part, _ in fixed)

@@ -1,77 +1,100 @@
-"""The `properties` of a queue: which names are known, and what each may be.
+"""The `properties` of a queue: which names are known, what each may be, and what a child takes over.
 
 In the file they are an open mapping of texts, so that a misspelt name cannot be told from one that a newer version
-knows. It is a warning and not an error, but never passed over in silence (SEMANTICS H).
+knows. It is a warning and not an error, but never passed over in silence (SEMANTICS H). A known name with a value that
+it may not have is an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from schedulerd.config import quantities
+from schedulerd.config.choices import one_of
 from schedulerd.config.problems import Finding, Path
-from schedulerd.core.specs import ApplicationOrder
-
-SORT_POLICY = "application.sort.policy"
-STATE_AWARE = "stateaware"
-"""An older name: applications are taken in the order in which they came, like `fifo`."""
+from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueProperties
 
 
-def parse_application_order(text: str) -> ApplicationOrder:
-    """The order that a value of `application.sort.policy` stands for. Raises ValueError for any other value."""
-    _one_of(*ApplicationOrder, STATE_AWARE)(text)
-    return ApplicationOrder.FIFO if text.lower() == STATE_AWARE else ApplicationOrder(text.lower())
+class PreemptionPolicy(StrEnum):
+    """Whether work inside a queue may be stopped for work outside of it, and the other way round."""
+
+    DEFAULT = "default"
+    FENCE = "fence"
+    DISABLED = "disabled"
 
 
-def _one_of(*names: str) -> Callable[[str], None]:
-    def check(text: str) -> None:
-        if text.lower() not in names:
-            raise ValueError(f"must be one of {', '.join(names)}")
+class Switch(StrEnum):
+    """On and off, as this file spells it."""
 
-    return check
+    ENABLED = "enabled"
+    DISABLED = "disabled"
 
 
-def _whole_number(least: int, most: int) -> Callable[[str], None]:
-    def check(text: str) -> None:
+def _is_enabled(text: str) -> bool:
+    return one_of(Switch)(text) is Switch.ENABLED
+
+
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,20}", text) or not least <= int(text) <= most:
             raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
 
-    return check
+    return parse
 
 
-def _duration(least_ns: int) -> Callable[[str], None]:
-    def check(text: str) -> None:
-        if quantities.parse_duration_ns(text) < least_ns:
+def _duration_ns(least_ns: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        duration_ns = quantities.parse_duration_ns(text)
+        if duration_ns < least_ns:
             raise ValueError(f"must be a duration {'of 0 or more' if least_ns == 0 else 'of more than 0'}, like 30s")
+        return duration_ns
 
-    return check
+    return parse
 
 
-CHECKS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A name that is known."""
+
+    parse: Callable[[str], Any]
+    """Raises ValueError with what would be right."""
+    default: str
+    field: str = ""
+    """Of `QueueProperties`; empty if this version does not act on the property."""
+
+
+PROPERTIES: Mapping[str, Property] = MappingProxyType(
     {
-        SORT_POLICY: parse_application_order,
-        "application.sort.priority": _one_of("enabled", "disabled"),
-        "priority.policy": _one_of("default", "fence"),
-        "priority.offset": _whole_number(-(2**31), 2**31 - 1),
-        "preemption.policy": _one_of("default", "fence", "disabled"),
-        "preemption.delay": _duration(1),
-        "quota.preemption.delay": _duration(0),
-        "application.unschedasks.backoff": _whole_number(0, 2**64 - 1),
-        "application.unschedasks.backoff.delay": _duration(1),
+        "application.sort.policy": Property(one_of(ApplicationOrder), "fifo", "application_order"),
+        "application.sort.priority": Property(_is_enabled, "enabled", "priority_sort"),
+        "priority.policy": Property(one_of(PriorityPolicy), "default", "priority_policy"),
+        "priority.offset": Property(_whole_number(-(2**31), 2**31 - 1), "0", "priority_offset"),
+        "preemption.policy": Property(one_of(PreemptionPolicy), "default"),
+        "preemption.delay": Property(_duration_ns(1), "30s"),
+        "quota.preemption.delay": Property(_duration_ns(0), "0"),
+        "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),
+        "application.unschedasks.backoff.delay": Property(_duration_ns(1), "30s"),
     }
 )
-"""The known names; a check raises ValueError with what would be right."""
-
-ENFORCED = frozenset({SORT_POLICY})
-"""The properties that this version acts on."""
 
 
 def check_properties(values: Mapping[str, str], at: Path) -> Iterator[Finding]:
     """Every known property has a value that it may have."""
     for name, text in values.items():
-        try:
-            CHECKS.get(name, str)(text)
-        except ValueError as error:
-            yield (*at, name), str(error)
+        if name in PROPERTIES:
+            try:
+                PROPERTIES[name].parse(text)
+            except ValueError as error:
+                yield (*at, name), str(error)
+
+
+def queue_properties(written: Mapping[str, str], inherited: QueueProperties) -> QueueProperties:
+    """What a queue has that starts with `inherited`; `written` has passed `check_properties`."""
+    known = ((PROPERTIES[name], text) for name, text in written.items() if name in PROPERTIES)
+    return replace(inherited, **{item.field: item.parse(text) for item, text in known if item.field})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schedulerd.config.document import read_document
 from schedulerd.config.hierarchy import (
@@ -21,16 +21,14 @@ from schedulerd.config.hierarchy import (
     walk,
 )
 from schedulerd.config.limits import check_limits
-from schedulerd.config.models import Partition, Queue, QueueConfiguration
+from schedulerd.config.models import QueueConfiguration, ResolverType
 from schedulerd.config.placement import check_rules
 from schedulerd.config.problems import Finding, Path, Problem
-from schedulerd.config.properties import SORT_POLICY, check_properties, parse_application_order
+from schedulerd.config.properties import check_properties
+from schedulerd.config.specs import partition_name, partition_spec
 from schedulerd.config.unenforced import warn_partition, warn_queues
 from schedulerd.config.validation import validate
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import ApplicationOrder, PartitionSpec, QueueSpec
-
-DEFAULT_PARTITION = "default"
+from schedulerd.core.specs import PartitionSpec
 
 _CHECKSUM_LINE = re.compile(r"checksum: [0-9a-fA-F]{64}")
 
@@ -45,6 +43,8 @@ class QueueFile:
     """What has no effect, or likely not the one that was meant; in the order of the lines."""
     checksum: str = ""
     """SHA-256 in upper-case hexadecimal of the text without its own `checksum: ...`: equal means nothing changed."""
+    os_group_partitions: frozenset[str] = frozenset()
+    """The names of the partitions in which a user without groups has those that the operating system knows."""
 
 
 class QueueFileInvalid(ValueError):
@@ -75,9 +75,14 @@ def load_queue_file(text: str, source: str = "queue file") -> QueueFile:
         raise QueueFileInvalid(source, _by_line(problems))
     checksum = hashlib.sha256(_CHECKSUM_LINE.sub("", text).encode()).hexdigest().upper()
     return QueueFile(
-        partitions=tuple(map(_partition_spec, configuration.partitions)),
+        partitions=tuple(map(partition_spec, configuration.partitions)),
         warnings=_by_line(document.problem(*finding) for finding in _warn(configuration, checksum)),
         checksum=checksum,
+        os_group_partitions=frozenset(
+            partition_name(partition)
+            for partition in configuration.partitions
+            if partition.usergroupresolver.type is ResolverType.OS
+        ),
     )
 
 
@@ -95,16 +100,11 @@ def _without_consequences(findings: Iterable[Finding], known: list[Finding]) -> 
     ]
 
 
-def _name(partition: Partition) -> str:
-    name = partition.name or DEFAULT_PARTITION
-    return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
-
-
 def _check(configuration: QueueConfiguration) -> Iterator[Finding]:
     first: dict[str, int] = {}
     for index, partition in enumerate(configuration.partitions):
         at: Path = ("partitions", index)
-        name = _name(partition)
+        name = partition_name(partition)
         if (other := first.setdefault(name.lower(), index)) != index:
             yield (*at, "name"), f'partitions[{other}] is named "{name}" too; names must differ in more than case'
         yield from check_structure(partition, at)
@@ -128,31 +128,3 @@ def _warn(configuration: QueueConfiguration, checksum: str) -> Iterator[Finding]
         at: Path = ("partitions", index)
         yield from warn_partition(partition, at)
         yield from warn_queues(*top_queue(partition, at))
-
-
-def _partition_spec(partition: Partition) -> PartitionSpec:
-    root, _ = top_queue(partition, ())
-    policy = partition.nodesortpolicy
-    spec = PartitionSpec(
-        name=_name(partition),
-        root=_queue_spec(root, ApplicationOrder.FIFO),
-        node_order=policy.type,
-        preemption_enabled=partition.preemption.enabled,
-    )
-    return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
-
-
-def _queue_spec(queue: Queue, parent_order: ApplicationOrder) -> QueueSpec:
-    """The order of applications comes from the nearest queue that says it."""
-    written = queue.properties.get(SORT_POLICY)
-    order = parent_order if written is None else parse_application_order(written)
-    return QueueSpec(
-        name=queue.name.lower(),
-        parent=queue.parent,
-        guaranteed=Resources(queue.resources.guaranteed.items()),
-        max=Limits(queue.resources.max.items()),
-        application_order=order,
-        submit_acl=queue.submitacl,
-        admin_acl=queue.adminacl,
-        children=tuple(_queue_spec(child, order) for child in queue.queues),
-    )

@@ -18,6 +18,7 @@ class AlarmKind(Enum):
 
     APPLICATION_STATE = auto()
     PLACEHOLDER_TIMEOUT = auto()
+    CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
 

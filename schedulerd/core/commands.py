@@ -212,6 +212,13 @@ class UpdateConfiguration:
 
 
 @dataclass(slots=True)
+class CleanQueues:
+    """Removes empty queues that nobody needs at once, without waiting for their time."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
 class RunCycle:
     """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
 
@@ -232,6 +239,7 @@ Command: TypeAlias = (
     | UpdateApplications
     | UpdateAllocations
     | UpdateConfiguration
+    | CleanQueues
     | RunCycle
     | RingAlarms
 )

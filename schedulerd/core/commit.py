@@ -100,9 +100,8 @@ def free(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
-        partition.wake(node.available)
-    for one in queue.lineage:
-        one.reopen_where_quota_allows()
+        partition.note_free_node(node)
+    partition.note_free_quota(queue)
     _rekey(application)
     forget_if_done(application, ask)
 
@@ -119,11 +118,18 @@ def retire(application: Application) -> None:
     assert queue is not None
     if application.allocations:
         return
+    if not application.usage_ledgers:
+        return
     for ledger in application.usage_ledgers:
         ledger.applications.pop(application.application_id, None)
-    if application.usage_ledgers:
-        application.usage_ledgers = []
-        application.partition.user_usage.drop_idle(application.spec.user, [one.path for one in queue.lineage])
+    application.usage_ledgers = []
+    paths = [one.path for one in queue.lineage]
+    usages = application.partition.usages
+    usages.users.drop_idle(application.spec.user, paths)
+    usages.groups.drop_idle(application.group, paths)
+    for one in queue.lineage:
+        one.running -= 1
+    application.partition.note_free_quota(queue)
 
 
 def open_node(partition: Partition, node: Node) -> None:
@@ -133,7 +139,7 @@ def open_node(partition: Partition, node: Node) -> None:
     else:
         node.ordered = True
         partition.node_order.add(node)
-    partition.wake(node.available)
+    partition.note_free_node(node)
 
 
 def shut_node(partition: Partition, node: Node) -> None:
@@ -182,11 +188,17 @@ def _bind(allocation: Allocation) -> None:
 def _start_usage(application: Application) -> None:
     queue = application.queue
     assert queue is not None
-    application.usage_ledgers = application.partition.user_usage.ledgers(
-        application.spec.user, [one.path for one in queue.lineage]
-    )
+    paths = [one.path for one in queue.lineage]
+    usages = application.partition.usages
+    application.usage_ledgers = usages.users.open(application.spec.user, paths)
+    if application.group:
+        application.usage_ledgers = application.usage_ledgers + usages.groups.open(application.group, paths)
     for ledger in application.usage_ledgers:
         ledger.applications[application.application_id] = None
+    for one in queue.lineage:
+        one.running += 1
+    if application.needs_place:
+        application.regroup()
 
 
 def _rekey(application: Application) -> None:

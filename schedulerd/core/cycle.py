@@ -51,10 +51,10 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
         found = next_ask(partition)
         if found is None:
             break
-        application, ask, closing = found
+        application, group, closing = found
         queue = application.queue
         assert queue is not None
-        shape = ask.shape
+        shape = group.kind
         if closing is not None:
             _repeat(closing, application, shape)
             parked += 1
@@ -69,6 +69,7 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
             partition.park(shape)
             parked += 1
             continue
+        ask = group.first()
         uuid = new_uuid()
         allocation = commit.place(application, ask, node, uuid)
         placements += 1
@@ -109,9 +110,9 @@ def _repeat(closing: Closing, application: Application, shape: Shape) -> None:
 
 
 def _without_quota(queue: Queue, shape: Shape) -> Queue | None:
-    """The highest queue on the path whose quota has no room for one more of the shape."""
+    """The highest queue on the path that lets no more of the shape in."""
     short = None
     for one in queue.lineage:
-        if one.max and one.lacks_quota(shape.items) is not None:
+        if (one.max or shape.starts or shape.party is not None) and one.refusal(shape) is not None:
             short = one
     return short

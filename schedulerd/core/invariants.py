@@ -17,6 +17,7 @@ from schedulerd.core.model.line import Contender, Key
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 
@@ -113,8 +114,11 @@ def _queues(partition: Partition) -> Iterator[str]:
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
         if queue.is_leaf and any(not child.draining for child in queue.children.values()):
             yield f"{queue.path} is a leaf and has queues that are not draining"
-        if queue.draining and not queue.applications and not queue.children:
-            yield f"{queue.path} is draining and empty, and still there"
+        if queue.is_unneeded and partition.cleanup_alarm is None:
+            yield f"nobody needs {queue.path} any longer, and nothing will remove it"
+        running = sum(bool(app.usage_ledgers) for one in queue.subtree() for app in one.applications.values())
+        if queue.running != running:
+            yield f"{queue.path} counts {queue.running} running applications, there are {running}"
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
 
@@ -128,7 +132,7 @@ def _waiting(partition: Partition) -> Iterator[str]:
         name = f"application {app.application_id}"
         yield from _host(partition, app, name, list(app.groups.values()))
         for shape, group in app.groups.items():
-            if list(group.needs) != [shape]:
+            if list(group.needs) != [group.kind] or group.kind.items != shape.items:
                 yield f"{name} has a group that does not wait for its own shape"
 
 
@@ -148,7 +152,8 @@ def _host(partition: Partition, host: Host, name: str, contenders: list[Contende
         if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
             yield f"{name} is closed for {shape.resources} for a reason that is gone"
         is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
-        if isinstance(host, Queue) and is_for_quota and host.lacks_quota(shape.items) is None:
+        is_noted = host in partition.freed_queues
+        if isinstance(host, Queue) and is_for_quota and not is_noted and host.refusal(shape) is None:
             yield f"{name} is closed for {shape.resources} though its quota has room"
     if any(shape not in host.lines.closed for shape in wanted) != (host.lines.first() is not None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
@@ -171,8 +176,9 @@ def _order(partition: Partition, host: Host, name: str) -> Iterator[str]:
 def _shapes(partition: Partition) -> Iterator[str]:
     uses: dict[Shape, int] = {}
     for app in partition.applications.values():
-        for shape in app.groups:
-            uses[shape] = uses.get(shape, 0) + 1
+        for shape, group in app.groups.items():
+            for one in {shape, group.kind}:
+                uses[one] = uses.get(one, 0) + 1
     if uses != {shape: shape.uses for shape in partition.shapes.known()}:
         yield "the known shapes are not those that applications have asks of"
     parked = list(partition.shapes.parked())
@@ -180,28 +186,38 @@ def _shapes(partition: Partition) -> Iterator[str]:
         yield "the parked shapes are not those marked parked"
     for shape in parked:
         for node in partition.node_order:
-            if node.available.lacks(shape.items) is None:
+            if node.available.lacks(shape.items) is None and node not in partition.freed_nodes:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:
-    counted: dict[tuple[str, str], Resources] = {}
+    by_user: dict[tuple[str, str], Resources] = {}
+    by_group: dict[tuple[str, str], Resources] = {}
     for app in partition.applications.values():
         if app.queue is None:
             continue
         for queue in app.queue.lineage:
-            usage = counted.setdefault((app.spec.user, queue.path), Resources())
             for allocation in app.allocations.values():
-                usage.add(allocation.shape.items)
-    for user, ledgers in partition.user_usage.items():
-        for path, ledger in ledgers.items():
-            yield from _differ(f"usage of user {user} in {path}", ledger.usage, counted.pop((user, path), Resources()))
+                by_user.setdefault((app.spec.user, queue.path), Resources()).add(allocation.shape.items)
+                if app.group:
+                    by_group.setdefault((app.group, queue.path), Resources()).add(allocation.shape.items)
+    yield from _ledgers(partition, "user", partition.usages.users, by_user)
+    yield from _ledgers(partition, "group", partition.usages.groups, by_group)
+
+
+def _ledgers(
+    partition: Partition, kind: str, ledgers: Ledgers, counted: dict[tuple[str, str], Resources]
+) -> Iterator[str]:
+    for name, by_path in ledgers.items():
+        for path, ledger in by_path.items():
+            what = f"usage of {kind} {name} in {path}"
+            yield from _differ(what, ledger.usage, counted.pop((name, path), Resources()))
             for application_id in ledger.applications:
                 if application_id not in partition.applications:
-                    yield f"user {user} runs application {application_id} in {path}, which is not there"
-    for (user, path), usage in counted.items():
+                    yield f"{kind} {name} runs application {application_id} in {path}, which is not there"
+    for (name, path), usage in counted.items():
         if not usage.is_zero():
-            yield f"usage of user {user} in {path} is not kept, counted {usage.nonzero()}"
+            yield f"usage of {kind} {name} in {path} is not kept, counted {usage.nonzero()}"
 
 
 def _alarms(scheduler: Scheduler) -> Iterator[str]:
@@ -213,6 +229,8 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
             yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
         for partition in rm.partitions.values():
+            if partition.cleanup_alarm is not None:
+                owned.add(partition.cleanup_alarm)
             for app in (*partition.applications.values(), *partition.terminated.values()):
                 owned.update(alarm for alarm in (app.alarm, app.gang_alarm) if alarm is not None)
                 if app.gang_alarm is not None and not app.placeholders:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from schedulerd.core.alarms import Alarm, AlarmKind
 from schedulerd.core.commands import (
+    CleanQueues,
     Command,
     ConnectResourceManager,
     DisconnectResourceManager,
@@ -32,12 +33,14 @@ from schedulerd.core.handlers import (
     early,
     gangs,
     nodes,
+    queues,
     releases,
     resource_managers,
 )
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
 from schedulerd.core.model.early import EarlyItem
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.turn import Turn
 
@@ -80,7 +83,7 @@ class Scheduler:
 
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
-        return any(partition.root.lines.first() is not None for partition in self.cluster.running_partitions())
+        return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 
 def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
@@ -102,6 +105,9 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
                 nodes.update(turn, rm, node)
         case UpdateConfiguration():
             configuration.update(turn, rm, command)
+        case CleanQueues():
+            for partition in rm.partitions.values():
+                queues.clean(turn, partition)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():
@@ -116,6 +122,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         application_states.on_state_timeout(turn, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
         gangs.on_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
+        queues.clean(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):

@@ -23,6 +23,27 @@ class ApplicationOrder(StrEnum):
 
     FIFO = "fifo"
     FAIR = "fair"
+    STATE_AWARE = "stateaware"
+    """Like fifo, but only one application at a time may be starting."""
+
+
+class PriorityPolicy(StrEnum):
+    """What a queue shows its parent of the priorities inside it (`priority.policy`)."""
+
+    DEFAULT = "default"
+    """The highest priority pending inside, plus the queue's offset."""
+    FENCE = "fence"
+    """Only its offset, whatever is inside."""
+
+
+class RuleKind(StrEnum):
+    """The ways to find the queue of an application (`placementrules[].name`)."""
+
+    PROVIDED = "provided"
+    USER = "user"
+    TAG = "tag"
+    FIXED = "fixed"
+    RECOVERY = "recovery"
 
 
 class NodeOrder(StrEnum):
@@ -45,6 +66,49 @@ class Acl:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitSpec:
+    """What each of the named users, and each of the named groups as a whole, may use in a queue and all below it.
+
+    `*` among the users stands for every user that no limit of the same queue names, each on its own; `*` among the
+    groups for all users together whose groups no limit on the way to the root names.
+    """
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max: Limits | None = None
+    """None: no limit on resources."""
+    max_applications: int = 0
+    """0: no limit on running applications."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProperties:
+    """How a queue treats what is in it; a child without own values takes over those marked as inherited."""
+
+    application_order: ApplicationOrder = ApplicationOrder.FIFO
+    """Inherited."""
+    priority_sort: bool = True
+    """`application.sort.priority`, inherited: whether priority is looked at before or after the order."""
+    priority_policy: PriorityPolicy = PriorityPolicy.DEFAULT
+    priority_offset: int = 0
+
+    def for_child(self) -> QueueProperties:
+        """What a child starts with."""
+        return QueueProperties(application_order=self.application_order, priority_sort=self.priority_sort)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSpec:
+    """What a leaf starts with that a placement rule creates below the queue (`childtemplate`)."""
+
+    max_applications: int = 0
+    guaranteed: Resources = field(default_factory=Resources)
+    max: Limits = field(default_factory=Limits)
+    properties: QueueProperties | None = None
+    """None: as a child without template."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSpec:
     """One queue of the file, with its children. `name` is a single lower-case path element; the top one is `root`."""
 
@@ -53,9 +117,15 @@ class QueueSpec:
     """True for a queue that may hold queues only. A queue with children is a parent whatever this says."""
     guaranteed: Resources = field(default_factory=Resources)
     max: Limits = field(default_factory=Limits)
-    application_order: ApplicationOrder = ApplicationOrder.FIFO
+    max_applications: int = 0
+    """How many applications may run in it and below at a time; 0 is unlimited."""
+    properties: QueueProperties = QueueProperties()
+    """With what it inherits worked in."""
     submit_acl: Acl = Acl()
     admin_acl: Acl = Acl()
+    limits: tuple[LimitSpec, ...] = ()
+    template: TemplateSpec | None = None
+    """None: that of the nearest parent that has one."""
     children: tuple[QueueSpec, ...] = ()
 
     @property
@@ -64,11 +134,39 @@ class QueueSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterSpec:
+    """For whom a placement rule is used. Without users and groups it is for everybody."""
+
+    allow: bool = True
+    """False: for everybody but those."""
+    users: tuple[str, ...] = ()
+    """Names, or a single regular expression (`is_user_pattern`)."""
+    groups: tuple[str, ...] = ()
+    is_user_pattern: bool = False
+    is_group_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSpec:
+    """One placement rule, with the rule that finds its parent queue."""
+
+    kind: RuleKind
+    create: bool = False
+    """Whether a queue that does not exist may be created."""
+    value: str = ""
+    """The queue of a `fixed` rule, the tag's name of a `tag` rule."""
+    filter: FilterSpec = FilterSpec()
+    parent: RuleSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionSpec:
     """One partition of the file: a set of nodes and the queue tree that shares them."""
 
     name: str
     root: QueueSpec
+    rules: tuple[RuleSpec, ...] = ()
+    """Placement rules in order; none is the same as `provided` without create."""
     node_order: NodeOrder = NodeOrder.FAIR
     node_weights: Mapping[str, float] = field(default_factory=lambda: {"memory": 1.0, "vcore": 1.0})
     """How much each resource counts in a node's score; a resource without weight does not count."""
@@ -89,6 +187,8 @@ class Timeouts:
     """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
     reconnect_ns: int = 5 * MINUTE_NS
     """How long a resource manager may be away (Paused) before it is Stopped and its state dropped (SEMANTICS C3)."""
+    cleanup_ns: int = 10 * SECOND_NS
+    """How long a queue that nobody needs any longer (dynamic, or no longer in the file) stays after it is empty."""
     early_message_ns: int = 2 * SECOND_NS
     """How long an item waits for the application it refers to: the streams of an RM have no order between them.
     0 rejects at once, which is right only where one ordered channel carries everything."""

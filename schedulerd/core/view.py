@@ -65,7 +65,15 @@ def _partition(one: Partition, state: ResourceManagerState) -> PartitionView:
                 usage={path: ledger.usage.nonzero() for path, ledger in sorted(ledgers.items())},
                 applications={path: sorted(ledger.applications) for path, ledger in sorted(ledgers.items())},
             )
-            for user, ledgers in sorted(one.user_usage.items())
+            for user, ledgers in sorted(one.usages.users.items())
+        ],
+        groups=[
+            UserView(
+                user=group,
+                usage={path: ledger.usage.nonzero() for path, ledger in sorted(ledgers.items())},
+                applications={path: sorted(ledger.applications) for path, ledger in sorted(ledgers.items())},
+            )
+            for group, ledgers in sorted(one.usages.groups.items())
         ],
         outstanding=_outstanding(one),
     )
@@ -83,7 +91,7 @@ def _queue(queue: Queue) -> QueueView:
         pending=queue.pending.nonzero(),
         running_applications=sum(app.state in _RUNNING for one in queue.subtree() for app in one.applications.values()),
         applications=sorted(queue.applications),
-        application_order=queue.application_order.value,
+        application_order=queue.properties.application_order.value,
     )
 
 
@@ -165,14 +173,13 @@ class _Explanation:
             return ""
         if self._paused:
             return self._paused
-        shape = ask.shape
+        shape = app.groups[ask.shape].kind
         if not app.passes_on:
             return f"application is {app.state}: its asks are not placed in this state"
         for queue in app.queue.lineage:
-            name = queue.lacks_quota(shape.items) if shape in queue.lines.closed else None
-            if name is not None:
-                used, limit, amount = queue.allocated[name], queue.max[name], shape.resources[name]
-                return f"quota of queue {queue.path}: {name} {used} used + {amount} asked is more than max {limit}"
+            reason = queue.refusal(shape) if shape in queue.lines.closed else None
+            if reason is not None:
+                return reason
         if not shape.parked:
             return ""
         if shape not in self._no_node:
@@ -203,7 +210,7 @@ def _outstanding(one: Partition) -> list[tuple[str, str, int]]:
             continue
         asks = sorted((ask for ask in app.asks.values() if ask.pending), key=lambda a: (-a.spec.priority, a.serial))
         for ask in asks:
-            if not ask.shape.parked or not app.passes_on:
+            if not app.groups[ask.shape].kind.parked or not app.passes_on:
                 continue
             count = ask.pending
             for queue in app.queue.lineage:

@@ -94,6 +94,8 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class UserView:
+    """What a user uses, or a group."""
+
     user: str
     usage: dict[str, Amounts]
     """Per queue path, root first."""
@@ -116,6 +118,8 @@ class PartitionView:
     """Completed, Failed and Rejected ones that are still remembered; an id can occur more than once."""
     nodes: list[NodeView]
     users: list[UserView]
+    groups: list[UserView]
+    """The same for the groups that limits count."""
     outstanding: list[tuple[str, str, int]]
     """(application, key, count) of pending allocations that fit every quota but no node: what a bigger cluster would
     run."""

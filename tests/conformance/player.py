@@ -10,6 +10,7 @@ from itertools import count
 from schedulerd.config import QueueFileInvalid, load_queue_file
 from schedulerd.core import view
 from schedulerd.core.commands import (
+    CleanQueues,
     Command,
     ConnectResourceManager,
     RegisterResourceManager,
@@ -75,6 +76,7 @@ class Player:
             "sleepMs": self._sleep,
             "updateConfig": self._update_configuration,
             "validateConfig": self._validate,
+            "cleanQueues": lambda _: self.step(CleanQueues(RM_ID)),
             "inspectOutstanding": self._outstanding,
             "check": self._check,
         }
@@ -189,8 +191,9 @@ class Player:
         self._message += 1
 
     def _check(self, label: str) -> None:
-        partition = view.partition(self.time.scheduler, RM_ID, PARTITION)
-        shown = snapshot(partition, list(self._unconfirmed(self._to_confirm)), self._rename)
+        (resource_manager,) = view.resource_managers(self.time.scheduler)
+        unconfirmed = list(self._unconfirmed(self._to_confirm))
+        shown = snapshot(resource_manager.partitions, PARTITION, unconfirmed, self._rename)
         self.checks.append({"label": label, "events": self._events, "snapshot": shown})
         self._events = []
         self._message = 0

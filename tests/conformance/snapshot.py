@@ -6,6 +6,7 @@ data, queue priorities, running-application limits, ...) is left out, and counts
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from schedulerd.core.lifecycles import ApplicationState
@@ -15,8 +16,20 @@ from tests.conformance.events import Rename
 Json = dict[str, Any]
 
 
-def snapshot(partition: PartitionView, unconfirmed: list[str], rename: Rename) -> Json:
-    """The state of one partition; `unconfirmed` are the releases that the resource manager still has to confirm."""
+def snapshot(partitions: Iterable[PartitionView], name: str, unconfirmed: list[str], rename: Rename) -> Json:
+    """The state of the partition `name`, which may be gone; `unconfirmed` are the releases that the RM has to confirm.
+
+    Users are those of all partitions: the recordings add up what a user has in queues of the same path.
+    """
+    by_name = {partition.name: partition for partition in partitions}
+    return {
+        **(_partition(by_name[name], rename) if name in by_name else {}),
+        "users": _users([user for partition in by_name.values() for user in partition.users]),
+        "unconfirmedReleases": sorted(unconfirmed),
+    }
+
+
+def _partition(partition: PartitionView, rename: Rename) -> Json:
     allocations = [allocation for node in partition.nodes for allocation in node.allocations]
     rejected = [item for item in partition.terminated if item.state == ApplicationState.REJECTED]
     ended = [item for item in partition.terminated if item.state != ApplicationState.REJECTED]
@@ -34,8 +47,6 @@ def snapshot(partition: PartitionView, unconfirmed: list[str], rename: Rename) -
         "completedApps": {item.application_id: _ended(item) for item in ended},
         "rejectedApps": {item.application_id: _rejected(item) for item in rejected},
         "nodes": {node.node_id: _node(node, rename) for node in partition.nodes},
-        "users": {user.user: _user(user) for user in partition.users},
-        "unconfirmedReleases": sorted(unconfirmed),
     }
 
 
@@ -104,9 +115,14 @@ def _node(node: NodeView, rename: Rename) -> Json:
     }
 
 
-def _user(user: UserView) -> Json:
-    return {
-        "queues": {
-            path: {"usage": usage, "runningApps": user.applications.get(path, [])} for path, usage in user.usage.items()
-        }
-    }
+def _users(users: Iterable[UserView]) -> Json:
+    shown: Json = {}
+    for user in users:
+        queues = shown.setdefault(user.user, {"queues": {}})["queues"]
+        for path, usage in user.usage.items():
+            queue = queues.setdefault(path, {"usage": {}, "runningApps": []})
+            queue["usage"] = {name: queue["usage"].get(name, 0) + amount for name, amount in usage.items()} | {
+                name: amount for name, amount in queue["usage"].items() if name not in usage
+            }
+            queue["runningApps"] = sorted([*queue["runningApps"], *user.applications.get(path, [])])
+    return shown

@@ -26,10 +26,12 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.specs import DAY_NS, MILLISECOND_NS, Timeouts
 
 RM_ID = "rm:123"
 PARTITION = "default"
+
+NEVER_NS = 10_000 * DAY_NS
 
 Json = dict[str, Any]
 
@@ -48,9 +50,9 @@ def timeouts(scenario: Json) -> Timeouts:
     """The scenario's timeouts over the defaults.
 
     Nothing waits for an application that was not announced yet: a scenario is one ordered channel, so what refers to
-    something unknown refers to nothing and has to be rejected at once.
+    something unknown refers to nothing and has to be rejected at once. Queues are cleaned by the step for it only.
     """
-    given: dict[str, int] = {"early_message_ns": 0}
+    given: dict[str, int] = {"early_message_ns": 0, "cleanup_ns": NEVER_NS}
     for name, milliseconds in scenario.get("timeouts", {}).items():
         if name not in TIMEOUT_FIELDS:
             raise Unsupported(f"timeout {name}")

@@ -51,8 +51,8 @@ def test_a_release_takes_the_oldest_allocation_of_a_key_or_the_one_with_that_ind
 
 
 def test_a_step_or_feature_that_this_version_lacks_is_said() -> None:
-    with pytest.raises(Unsupported, match="step cleanQueues"):
-        played({"cleanQueues": True})
+    with pytest.raises(Unsupported, match="step dance"):
+        played({"dance": True})
     with pytest.raises(Unsupported, match="predicates"):
         played(predicates={"deny": [{"key": "a", "node": "n"}]})
     with pytest.raises(Unsupported, match="reservationDelayMs"):
@@ -69,3 +69,35 @@ def test_a_queue_file_that_is_invalid_gives_an_error_and_no_checks() -> None:
     )
     assert result["registerError"]
     assert result["checks"] == []
+
+
+def test_an_update_that_cannot_be_read_is_an_event_with_the_reason_and_changes_nothing() -> None:
+    (check,) = played({"updateConfig": "partitions: ["}, {"check": "x"})
+    (event,) = [event for event in check["events"] if event["ev"] == "configUpdate"]
+    assert "not valid YAML" in event["error"]
+    assert set(check["snapshot"]["queues"]) == {"root", "root.a"}
+
+
+def test_an_update_says_that_it_holds() -> None:
+    more = CONFIG.replace("{name: a}", "{name: a}, {name: b}")
+    (check,) = played({"updateConfig": more}, {"check": "x"})
+    assert [event["error"] for event in check["events"] if event["ev"] == "configUpdate"] == [""]
+    assert "root.b" in check["snapshot"]["queues"]
+
+
+def test_users_of_all_partitions_are_added_up() -> None:
+    queues = '[{name: root, submitacl: "*", queues: [{name: a}]}]'
+    config = f"partitions: [{{name: default, queues: {queues}}}, {{name: gpu, queues: {queues}}}]"
+    there: Json = {"partition": "gpu"}
+    (check,) = played(
+        {"nodes": [{"id": "g1", "resources": {"memory": 100}, **there}]},
+        {"apps": [{"id": "app2", "queue": "root.a", "user": "u1", "groups": [], **there}]},
+        {"asks": [{"key": "k", "app": "app2", "resources": {"memory": 7}, **there}]},
+        ask("k"),
+        {"schedule": 2},
+        {"check": "x"},
+        config=config,
+    )
+    usage = check["snapshot"]["users"]["u1"]["queues"]["root.a"]
+    assert usage == {"usage": {"memory": 17}, "runningApps": ["app1", "app2"]}
+    assert set(check["snapshot"]["nodes"]) == {"n1"}

@@ -12,11 +12,14 @@ from schedulerd.core.specs import (
     ApplicationOrder,
     NodeOrder,
     PartitionSpec,
+    QueueProperties,
     QueueSpec,
     Timeouts,
 )
 
 EVERYBODY = Acl(everybody=True)
+FIFO = QueueProperties()
+FAIR = QueueProperties(application_order=ApplicationOrder.FAIR)
 USERS = ("ann", "bob", "eve")
 """Eve is in no queue's ACL but that of root.open."""
 
@@ -39,7 +42,7 @@ def _busy() -> PartitionSpec:
         guaranteed=Resources(memory=60),
         children=(
             QueueSpec(name="fifo", max=Limits(memory=80, vcore=20)),
-            QueueSpec(name="fair", guaranteed=Resources(memory=30), application_order=ApplicationOrder.FAIR),
+            QueueSpec(name="fair", guaranteed=Resources(memory=30), properties=FAIR),
         ),
     )
     root = QueueSpec(
@@ -85,8 +88,8 @@ def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
         batch,
         max=Limits(memory=60),
         children=(
-            replace(fifo, max=Limits(), application_order=ApplicationOrder.FAIR),
-            replace(fair, application_order=ApplicationOrder.FIFO),
+            replace(fifo, max=Limits(), properties=FAIR),
+            replace(fair, properties=FIFO),
         ),
     )
     roots = (

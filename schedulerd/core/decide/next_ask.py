@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import Closing, Host
@@ -17,18 +16,18 @@ from schedulerd.core.model.queue import Queue
 
 
 class Candidate(NamedTuple):
-    """The ask to try now. If its shape is closed on the way to it, `closing` is the nearest such reason above it.
+    """Whose first ask to try now; `closing` is the nearest reason above for which its shape is closed, if it is.
 
     The nearest, so that what is repeated below always opens together with what is directly above it.
     """
 
     application: Application
-    ask: Ask
+    group: AskGroup
     closing: Closing | None
 
 
 def next_ask(partition: Partition) -> Candidate | None:
-    """The ask to try now, or None if nothing that is pending could be placed."""
+    """Where the ask to try now is, or None if nothing that is pending could be placed."""
     queue = partition.root
     closed_above: list[Host] = []
     while True:
@@ -41,9 +40,8 @@ def next_ask(partition: Partition) -> Candidate | None:
             break
         queue = cast(Queue, contender)
     group = cast(AskGroup, contender.lines.first())
-    ask = group.first()
     for host in reversed(closed_above):
-        closing = host.lines.closed.get(ask.shape)
+        closing = host.lines.closed.get(group.kind)
         if closing is not None:
-            return Candidate(contender, ask, closing)
-    return Candidate(contender, ask, None)
+            return Candidate(contender, group, closing)
+    return Candidate(contender, group, None)

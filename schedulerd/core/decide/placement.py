@@ -1,76 +1,178 @@
-"""Which queue an application goes to: the queue it names, or the recovery queue if it has to be taken in any case."""
+"""Which queue an application goes to: the placement rules in order, and the recovery queue if it has to be taken.
+
+A rule names a queue, or does not match. The queue it names must be a leaf that takes applications and lets the user in,
+or, if the rule may create it, one that can be created below a parent that lets the user in; otherwise the next rule is
+tried. A name that no queue may have, or one below a leaf, rejects the application at once.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import NewApplication
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
 
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "@recovery@"
+PROVIDED_ONLY = (RuleSpec(RuleKind.PROVIDED),)
+"""What holds without placement rules."""
+
+_CREATABLE = re.compile(r"[a-z0-9_-]{1,64}")
+_DOT = "_dot_"
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The leaf to use: an existing queue, or the name of one to be made below `queue`."""
+    """The leaf to use: `queue` itself, or the last of `create`, which are to be made below it one in the other."""
 
     queue: Queue
-    create: str = ""
+    create: tuple[str, ...] = ()
 
 
-def place_application(root: Queue, application: NewApplication) -> Placement | Mistake:
-    """Applies the `provided` rule: the named leaf, if it exists and its ACL lets the user in.
+@dataclass(frozen=True, slots=True)
+class _NoMatch:
+    reason: str
 
-    With the tag `application.create.force` an application that runs already is never refused: it goes to
-    `root.@recovery@`, where neither ACL nor quota holds, until its pods end.
+
+def place_application(root: Queue, rules: tuple[RuleSpec, ...], application: NewApplication) -> Placement | Mistake:
+    """The queue for an application, or why none will have it, with what each rule said.
+
+    With the tag `application.create.force` an application that runs already is never refused: if no rule takes it, it
+    goes to `root.@recovery@`, where neither ACL nor quota holds, until its pods end.
     """
-    provided = _provided(root, application)
-    if isinstance(provided, Mistake) and application.tags.get(FORCE_CREATE_TAG, "").lower() == "true":
+    found = _by_rules(root, rules or PROVIDED_ONLY, application)
+    if isinstance(found, Mistake) and application.tags.get(FORCE_CREATE_TAG, "").lower() == "true":
         existing = root.children.get(RECOVERY_QUEUE)
-        return Placement(existing) if existing is not None else Placement(root, create=RECOVERY_QUEUE)
-    return provided
+        return Placement(existing) if existing is not None else Placement(root, create=(RECOVERY_QUEUE,))
+    return found
 
 
-def _provided(root: Queue, application: NewApplication) -> Placement | Mistake:
-    named = application.queue.strip()
-    path = named if named.lower() == root.name or named.lower().startswith(f"{root.name}.") else f"{root.name}.{named}"
-    if not named:
-        return Mistake(RejectCode.NOT_PLACED, f"queueName is empty; name a leaf queue, such as {_example(root)}")
-    queue = root.find(path)
-    if queue is None or queue.name == RECOVERY_QUEUE:
-        return Mistake(
-            RejectCode.NOT_PLACED, f"queueName {shown(named)} does not exist; leaf queues are {_leaves(root)}"
-        )
-    if not queue.is_leaf:
-        return Mistake(
-            RejectCode.NOT_PLACED,
-            f"queueName {shown(named)} is a parent queue; applications go to leaf queues: {_leaves(queue)}",
-        )
+def _by_rules(root: Queue, rules: tuple[RuleSpec, ...], application: NewApplication) -> Placement | Mistake:
+    if not application.user:
+        return Mistake(RejectCode.EMPTY_ID, "ugi.user is empty; an application belongs to a user")
+    tried = []
+    code = RejectCode.NOT_PLACED
+    for at, rule in enumerate(rules, start=1):
+        path = _path(root, rule, application)
+        found = path if isinstance(path, _NoMatch) else _target(root, path, application)
+        if not isinstance(found, _NoMatch | Mistake):
+            return found
+        if isinstance(found, Mistake):
+            if found.code is not RejectCode.ACCESS_DENIED:
+                return found
+            code = found.code
+        tried.append(f"rule {at} ({rule.kind}): {found.reason}")
+    return Mistake(
+        code, f"queueName {shown(application.queue)}: no placement rule takes the application; {'; '.join(tried)}"
+    )
+
+
+def _path(root: Queue, rule: RuleSpec, application: NewApplication) -> str | _NoMatch:
+    """The full path of the queue a rule names."""
+    if not _passes(rule.filter, application):
+        return _NoMatch(f"its filter excludes user {shown(application.user)}")
+    name = _named(rule, application)
+    if isinstance(name, _NoMatch):
+        return name
+    if name.startswith(f"{root.name}.") and rule.kind is not RuleKind.USER:
+        path = name
+    else:
+        above = root.name
+        if rule.parent is not None:
+            parent = _path(root, rule.parent, application)
+            if isinstance(parent, _NoMatch):
+                return _NoMatch(f"its parent rule ({rule.parent.kind}): {parent.reason}")
+            queue = root.find(parent)
+            if queue is not None and queue.is_leaf:
+                return _NoMatch(f"its parent rule ({rule.parent.kind}) names {parent}, which is a leaf")
+            above = parent
+        element = name if rule.kind is RuleKind.FIXED else name.replace(".", _DOT)
+        path = f"{above}.{element}"
+    if not rule.create and root.find(path) is None:
+        return _NoMatch(f"{shown(path)} does not exist, and the rule does not create queues")
+    return path
+
+
+def _named(rule: RuleSpec, application: NewApplication) -> str | _NoMatch:
+    match rule.kind:
+        case RuleKind.PROVIDED:
+            return application.queue or _NoMatch("queueName is empty")
+        case RuleKind.USER:
+            return application.user
+        case RuleKind.FIXED:
+            return rule.value
+        case RuleKind.TAG:
+            value = tag(application.tags, rule.value)
+            return value or _NoMatch(f"the application has no tag {rule.value!r}")
+        case RuleKind.RECOVERY:
+            return _NoMatch("only for applications that have to be taken")
+
+
+def tag(tags: Mapping[str, str], name: str) -> str:
+    """The value of a tag whose name is the same in upper and lower case; '' if it is not there."""
+    return next((value for key, value in tags.items() if key.lower() == name), "")
+
+
+def _passes(filter_: FilterSpec, application: NewApplication) -> bool:
+    if not filter_.users and not filter_.groups:
+        return True
+    named = _matches(filter_.users, filter_.is_user_pattern, (application.user,)) or _matches(
+        filter_.groups, filter_.is_group_pattern, application.groups
+    )
+    return named is filter_.allow
+
+
+def _matches(names: tuple[str, ...], is_pattern: bool, candidates: tuple[str, ...]) -> bool:
+    if is_pattern:
+        return any(re.search(names[0], one) is not None for one in candidates)
+    return any(one in names for one in candidates)
+
+
+def _target(root: Queue, path: str, application: NewApplication) -> Placement | _NoMatch | Mistake:
+    """What the named queue says to the application."""
+    queue, missing = root, [name.lower() for name in path.split(".")[1:]]
+    while missing and missing[0] in queue.children:
+        queue = queue.children[missing.pop(0)]
+    if queue.name == RECOVERY_QUEUE or RECOVERY_QUEUE in missing:
+        return _NoMatch(f"{shown(path)} cannot be named; it is for applications that have to be taken")
+    if not missing and not queue.is_leaf:
+        return _NoMatch(f"{queue.path} is a parent queue; applications go to leaf queues: {_leaves(queue)}")
+    if missing:
+        mistake = _cannot_create(queue, missing)
+        if mistake is not None:
+            return mistake
     if queue.draining:
-        return Mistake(
-            RejectCode.NOT_PLACED,
-            f"queueName {shown(named)} is draining: the queue file does not name it any longer; "
-            f"leaf queues are {_leaves(root)}",
-        )
+        return _NoMatch(f"{queue.path} is draining: the queue file does not name it any longer")
     if not queue.may_submit(application.user, application.groups):
         return Mistake(
             RejectCode.ACCESS_DENIED,
             f"user {shown(application.user)} with groups {list(application.groups)} may not submit to {queue.path}; "
             "no submitacl or adminacl of it or a parent queue lets them in",
         )
-    return Placement(queue)
+    return Placement(queue, create=tuple(missing))
+
+
+def _cannot_create(queue: Queue, missing: list[str]) -> Mistake | None:
+    if queue.is_leaf:
+        path = ".".join((queue.path, *missing))
+        return Mistake(RejectCode.NOT_PLACED, f"queue {shown(path)} cannot be created: {queue.path} is a leaf")
+    for name in missing:
+        if not _CREATABLE.fullmatch(name):
+            return Mistake(
+                RejectCode.NOT_PLACED,
+                f"queue {shown(name)} cannot be created below {queue.path}: a created queue's name has 1 to 64 "
+                "letters, digits, _ and -",
+            )
+    return None
 
 
 def _leaves(root: Queue, most: int = 10) -> str:
-    paths = [
-        queue.path for queue in root.subtree() if queue.is_leaf and not queue.draining and queue.name != RECOVERY_QUEUE
-    ]
+    leaves = [queue for queue in root.subtree() if queue.is_leaf and not queue.draining]
+    paths = [queue.path for queue in leaves if queue.name != RECOVERY_QUEUE]
     more = f" and {len(paths) - most} more" if len(paths) > most else ""
     return (", ".join(paths[:most]) or "none") + more
-
-
-def _example(root: Queue) -> str:
-    return _leaves(root, most=1).split(" and ")[0]

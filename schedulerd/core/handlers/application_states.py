@@ -11,14 +11,20 @@ from collections.abc import Mapping
 from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.decide.placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.handlers import departures
+from schedulerd.core.handlers import departures, queues
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import REMEMBERED_MAX
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
+
+_STARTED_BY_PLACEMENT = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
+
+STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
+"""SI constant `AppTagStateAwareDisable`."""
 
 TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
     ApplicationState.STARTING: ("starting_ns", ApplicationTrigger.RUN),
@@ -43,7 +49,7 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
     alarms.cancel(application.alarm)
     application.alarm = None
     if new in TIMED_STATES:
-        deadline_ns = turn.now_ns + _timeout_ns(turn.cluster.timeouts, new)
+        deadline_ns = turn.now_ns + _timeout_ns(turn.cluster.timeouts, application)
         application.alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
     queue = application.queue
     turn.say(
@@ -59,6 +65,8 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
         )
     )
     application.reconsider()
+    if queue is not None:
+        queue.give_turn()
     if new is ApplicationState.COMPLETING:
         commit.retire(application)
     elif new is ApplicationState.EXPIRED:
@@ -84,7 +92,7 @@ def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> Non
     A placeholder changes no state (gang design); the first one starts the time in which all have to be placed.
     """
     if not placeholder:
-        if is_legal(APPLICATION, application.state, ApplicationTrigger.RUN):
+        if application.state in _STARTED_BY_PLACEMENT:
             fire(turn, application, ApplicationTrigger.RUN)
     elif application.gang_alarm is None and application.state is ApplicationState.ACCEPTED:
         deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
@@ -151,17 +159,19 @@ def _leave_queue(turn: Turn, application: Application) -> None:
             cause = WithdrawCause.APPLICATION_ENDED
             departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
-        partition.applications.pop(application.application_id, None)
-        queue.applications.pop(application.application_id, None)
-        queue.drop_empty()
+        queues.leave(turn, application)
         commit.retire(application)
     partition.terminated[application.serial] = application
     if len(partition.terminated) > REMEMBERED_MAX:
         forget(turn, next(iter(partition.terminated.values())))
 
 
-def _timeout_ns(timeouts: Timeouts, state: ApplicationState) -> int:
-    timeout_ns: int = getattr(timeouts, TIMED_STATES[state][0])
+def _timeout_ns(timeouts: Timeouts, application: Application) -> int:
+    """How long its present state may last; with the tag that says so it does not stay Starting at all."""
+    is_starting = application.state is ApplicationState.STARTING
+    if is_starting and tag(application.spec.tags, STATE_AWARE_DISABLE_TAG).lower() == "true":
+        return 0
+    timeout_ns: int = getattr(timeouts, TIMED_STATES[application.state][0])
     return timeout_ns
 
 

@@ -22,7 +22,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, departures, early, nodes, releases
+from schedulerd.core.handlers import application_states, asks, departures, early, nodes, queues, releases
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -56,15 +56,14 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
             ),
         )
         return
-    placement = place_application(partition.root, spec)
+    placement = place_application(partition.root, partition.spec.rules, spec)
     if isinstance(placement, Mistake):
         _remember_rejected(turn, partition, spec, placement)
         _reject(turn, rm, spec, placement)
         for held in early.take(turn, rm, partition, spec.application_id):
             replay(turn, rm, held, may_wait=False)
         return
-    queue = _recovery_queue(placement.queue, placement.create) if placement.create else placement.queue
-    _accept(turn, partition, queue, spec)
+    _accept(turn, partition, queues.leaf_for(partition, placement, spec.tags), spec)
     for held in early.take(turn, rm, partition, spec.application_id):
         replay(turn, rm, held, may_wait=True)
 
@@ -101,6 +100,7 @@ def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) 
 
 def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:
     application = Application(spec, partition, queue, partition.next_serial(), turn.now_ns)
+    application.account()
     partition.applications[spec.application_id] = application
     queue.applications[spec.application_id] = application
     turn.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
@@ -119,25 +119,24 @@ def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication
 
 
 def _remove(turn: Turn, partition: Partition, application: Application, message: str) -> None:
-    """Everything it has goes at once. One without allocations is completed by that and remembered as such."""
+    """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, None, message)
             commit.forget_if_done(application, ask)
     _complete(turn, application)
     if not application.allocations:
         _complete(turn, application)
     if application.is_terminal:
+        application_states.forget(turn, application)
         return
     for allocation in list(application.allocations.values()):
         commit.free(allocation)
         turn.say(departures.released(allocation, stopped, confirm=True, message=message))
     commit.retire(application)
-    del partition.applications[application.application_id]
-    del application.queue.applications[application.application_id]
-    application.queue.drop_empty()
+    queues.leave(turn, application)
     application_states.forget(turn, application)
 
 
@@ -160,9 +159,3 @@ def _remember_rejected(turn: Turn, partition: Partition, spec: NewApplication, m
     """A rejected application is remembered for a while, so that one can see later why it never ran."""
     application = Application(spec, partition, None, partition.next_serial(), turn.now_ns)
     application_states.fire(turn, application, ApplicationTrigger.REJECT, mistake.reason)
-
-
-def _recovery_queue(parent: Queue, name: str) -> Queue:
-    queue = Queue(name, parent, is_leaf=True, managed=False)
-    parent.children[name] = queue
-    return queue

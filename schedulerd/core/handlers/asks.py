@@ -114,6 +114,7 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     application_states.on_ask(turn, application)
     commit.demand(application, ask, count)
     assert application.queue is not None
+    application.queue.give_turn()
     turn.say(
         AskAdded(
             application.partition.rm_id,

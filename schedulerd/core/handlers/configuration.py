@@ -11,7 +11,7 @@ from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, WithdrawCause
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, departures, nodes
+from schedulerd.core.handlers import application_states, departures, nodes, queues
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
@@ -30,6 +30,7 @@ def update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Non
     for partition, spec in known:
         _apply(partition.root, spec.root)
         partition.reconfigure(spec)
+        queues.watch(turn, partition)
     for spec in command.partitions:
         if spec.name not in rm.partitions:
             rm.partitions[spec.name] = Partition(rm.rm_id, spec)
@@ -58,13 +59,12 @@ def _apply(queue: Queue, spec: QueueSpec) -> None:
     for child_spec in spec.children:
         child = queue.children.get(child_spec.name)
         if child is None:
-            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
+            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue.usages, queue)
         else:
             _apply(child, child_spec)
     for name, child in list(queue.children.items()):
         if name not in named and child.managed:
             child.drain()
-            child.drop_empty()
 
 
 def _remove_partition(turn: Turn, partition: Partition) -> None:
@@ -88,5 +88,6 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
             application_states.forget(turn, application)
     for application in list(partition.terminated.values()):
         application_states.forget(turn, application)
+    turn.cluster.alarms.cancel(partition.cleanup_alarm)
     for node in list(partition.nodes.values()):
         nodes.drop(turn, partition, node, node.state, message)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import Allocated, NodeAccepted, NodeChanged, NodeRejected, RejectCode, WithdrawCause
+from schedulerd.core.facts import (
+    Allocated,
+    ItemIgnored,
+    NodeAccepted,
+    NodeChanged,
+    NodeRejected,
+    RejectCode,
+    WithdrawCause,
+)
 from schedulerd.core.handlers import application_states, departures, early, releases
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -75,11 +83,6 @@ def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
             RejectCode.UNKNOWN_NODE,
             f"nodeID {shown(item.node_id)} is not registered; {item.action.name} needs a node that was created before",
         )
-    elif item.action is NodeAction.DRAIN_TO_SCHEDULABLE and not known.draining:
-        return Mistake(
-            RejectCode.INVALID_STATE,
-            f"nodeID {shown(item.node_id)} is not draining; DRAIN_TO_SCHEDULABLE is for a node drained before",
-        )
     return checks.not_negative("schedulableResource", item.capacity or {}) or checks.not_negative(
         "occupiedResource", item.occupied or {}
     )
@@ -122,6 +125,11 @@ def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> No
 
 
 def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+    if not node.draining:
+        # SI wants an error; to call a working node "rejected" would make its RM drop it, so it is logged and counted.
+        reason = f"nodeID {shown(node.node_id)} is not draining; DRAIN_TO_SCHEDULABLE is for a node drained before"
+        turn.say(ItemIgnored(partition.rm_id, partition.name, node.node_id, RejectCode.INVALID_STATE, reason))
+        return
     old = node.state
     node.draining = False
     _reopen_or_shut(partition, node)

@@ -59,6 +59,7 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
     for held in rm.early:
         alarms.cancel(held.alarm)
     for partition in rm.partitions.values():
+        alarms.cancel(partition.cleanup_alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
             alarms.cancel(application.gang_alarm)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewApplication
-from schedulerd.core.decide.shares import fair_application_key, fifo_application_key
+from schedulerd.core.decide.shares import application_key
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import Host
 from schedulerd.core.model.line import Key
+from schedulerd.core.model.party import Party, party_of
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import UsageLedger
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import ApplicationOrder
 
 if TYPE_CHECKING:
     from schedulerd.core.model.partition import Partition
@@ -39,7 +39,9 @@ class Application(Host):
         "asks",
         "gang_alarm",
         "groups",
+        "needs_place",
         "partition",
+        "party",
         "pending",
         "placeholder_allocated",
         "placeholders",
@@ -50,6 +52,7 @@ class Application(Host):
         "state_log",
         "submitted_at_ns",
         "usage_ledgers",
+        "waits_its_turn",
     )
 
     def __init__(
@@ -81,7 +84,18 @@ class Application(Host):
         """How many of its allocations only hold room for a task group."""
         self.pending = Resources()
         self.usage_ledgers: list[UsageLedger] = []
-        """Its user's ledgers for its queue and all above."""
+        """Its user's and its group's ledgers for its queue and all above, from its first allocation on."""
+        self.party: Party | None = None
+        """On whose account it runs; None if no limits are for it."""
+        self.needs_place = False
+        """Whether the number of running applications is limited where it runs."""
+        self.waits_its_turn = False
+        """True in a state-aware leaf while another application is the one that may start."""
+
+    @property
+    def group(self) -> str:
+        """The group whose usage counts for it, '' if none."""
+        return self.party.group if self.party is not None else ""
 
     @property
     def is_terminal(self) -> bool:
@@ -100,20 +114,26 @@ class Application(Host):
 
     @property
     def passes_on(self) -> bool:
-        return self.state in SCHEDULABLE_STATES
+        return self.state in SCHEDULABLE_STATES and not self.waits_its_turn
 
     def key(self) -> Key:
         """Its place in its leaf."""
         assert self.queue is not None
-        if self.queue.application_order is ApplicationOrder.FAIR:
-            return fair_application_key(self.allocated, self.queue.guaranteed, self.serial)
-        return fifo_application_key(self.serial)
+        queue = self.queue
+        return application_key(queue.properties, self.priority, self.allocated, queue.guaranteed, self.serial)
 
     def line_up(self) -> None:
         """Lets all its groups wait again after `start_anew`."""
+        self.account()
         for shape, group in self.groups.items():
             group.forget_place()
-            self.offer(group, group.key(), shape)
+            group.priority = None
+            group.kind = self._kind(shape)
+            self.partition.shapes.use(shape)
+            if group.kind is not shape:
+                self.partition.shapes.use(group.kind)
+            self.offer(group, group.key(), group.kind)
+            self.show_priority(group, group.highest_priority())
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its shape."""
@@ -122,23 +142,61 @@ class Application(Host):
         if group is not None:
             group.add(ask)
             self.lines.rekey(group, group.key())
+            self.show_priority(group, group.highest_priority())
             return
-        group = self.groups[shape] = AskGroup()
+        group = self.groups[shape] = AskGroup(self._kind(shape))
         group.add(ask)
         self.partition.shapes.use(shape)
-        self.offer(group, group.key(), shape)
+        if group.kind is not shape:
+            self.partition.shapes.use(group.kind)
+        self.offer(group, group.key(), group.kind)
+        self.show_priority(group, group.highest_priority())
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
         shape = ask.shape
         group = self.groups[shape]
         group.discard(ask)
+        self.show_priority(group, group.highest_priority())
         if group:
             self.lines.rekey(group, group.key())
             return
         del self.groups[shape]
-        self.withdraw(group, (), shape)
+        self.withdraw(group, (), group.kind)
+        if group.kind is not shape:
+            self.partition.shapes.disuse(group.kind)
         self.partition.shapes.disuse(shape)
+
+    def account(self) -> None:
+        """Finds out on whose account it runs, and whether it needs a free place to start; its limits may be new."""
+        queue = self.queue
+        assert queue is not None
+        self.waits_its_turn = False
+        self.party = party_of(queue, self.spec.user, self.spec.groups)
+        limits = [] if self.party is None else [one for q in queue.lineage for one, _, _ in self.party.limits_at(q)]
+        self.needs_place = any(one.max_applications for one in queue.lineage) or any(
+            limit.max_applications for limit in limits
+        )
+
+    def regroup(self) -> None:
+        """It started, or stopped waiting to: its asks stand in line for another kind of shape from now on."""
+        shapes = self.partition.shapes
+        for shape, group in self.groups.items():
+            old, new = group.kind, self._kind(shape)
+            if old is new:
+                continue
+            self.withdraw(group, (), old)
+            if old is not shape:
+                shapes.disuse(old)
+            group.kind = new
+            if new is not shape:
+                shapes.use(new)
+            self.offer(group, group.key(), new)
+
+    def _kind(self, shape: Shape) -> Shape:
+        """The shape as it stands in line: on its account, and with the start it would mean, where that matters."""
+        starts = self.needs_place and self.state is ApplicationState.ACCEPTED and not self.usage_ledgers
+        return self.partition.shapes.gated(shape, self.party, starts=starts)
 
     def reconsider(self) -> None:
         """Its state changed: its asks are looked at from now on, or not any longer.
@@ -147,6 +205,8 @@ class Application(Host):
         """
         if self.queue is None:
             return
+        if self.needs_place:
+            self.regroup()
         for shape in list(self.lines.closed):
             self.lines.reopen(shape)
         passes_on = self.passes_on

@@ -7,15 +7,18 @@ from heapq import heappop, heappush
 
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.line import Contender, Key
+from schedulerd.core.model.shape import Shape
 
 
 class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
-    __slots__ = ("_entries", "_heap")
+    __slots__ = ("_entries", "_heap", "kind")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Shape) -> None:
         super().__init__()
+        self.kind = kind
+        """The shape it stands in line for: that of its asks, on its application's account where that matters."""
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}
 
@@ -38,6 +41,10 @@ class AskGroup(Contender):
         self._entries.pop(ask.key, None)
         if len(self._heap) > 2 * len(self._entries) + 32:
             self._heap = sorted(self._entries.values(), key=lambda entry: entry[:2])
+
+    def highest_priority(self) -> int | None:
+        """Of its asks; None if there are none."""
+        return -self._head()[0] if self._entries else None
 
     def first(self) -> Ask:
         """The one to place next. The group must not be empty."""

@@ -39,11 +39,13 @@ class Closing:
 class Host(Contender, ABC):
     """Something contenders wait at, and that is a contender at the host above."""
 
-    __slots__ = ("lines",)
+    __slots__ = ("lines", "priorities")
 
     def __init__(self) -> None:
         super().__init__()
         self.lines = Lines()
+        self.priorities: dict[int, int] = {}
+        """Of the contenders with anything pending: how many show which priority."""
 
     @property
     @abstractmethod
@@ -64,9 +66,32 @@ class Host(Contender, ABC):
         if self.entry is not None and self.host is not None:
             self.host.lines.rekey(self, self.key())
 
+    def shown_priority(self, highest: int) -> int:
+        """What the host above sees if `highest` is the highest priority here."""
+        return highest
+
+    def show_priority(self, contender: Contender, priority: int | None) -> None:
+        """`contender` now has this priority here, None for nothing pending; passed on upwards as far as it matters."""
+        old = contender.priority
+        if old == priority:
+            return
+        contender.priority = priority
+        counts = self.priorities
+        if priority is not None:
+            counts[priority] = counts.get(priority, 0) + 1
+        if old is not None:
+            counts[old] -= 1
+            if not counts[old]:
+                del counts[old]
+        if self.host is not None:
+            self.host.show_priority(self, self.shown_priority(max(counts)) if counts else None)
+            self.rekey()
+
     def start_anew(self) -> None:
         """Nobody stands in line here, and this host stands in none."""
         self.lines = Lines()
+        self.priorities = {}
+        self.priority = None
         self.forget_place()
 
     def offer(self, contender: Contender, key: Key, shape: Shape) -> None:

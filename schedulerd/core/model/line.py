@@ -31,7 +31,7 @@ _SLACK = 32
 class Contender:
     """Something that waits for resources at its host: base of Queue, Application and AskGroup."""
 
-    __slots__ = ("entry", "line", "needs")
+    __slots__ = ("entry", "line", "needs", "priority")
 
     def __init__(self) -> None:
         self.needs: dict[Shape, None] = {}
@@ -40,6 +40,8 @@ class Contender:
         """The line it stands in; None if it needs nothing."""
         self.entry: _Entry | None = None
         """Its only valid entry there."""
+        self.priority: int | None = None
+        """What it shows its host of the priorities pending in it; None if nothing is."""
 
     def forget_place(self) -> None:
         """It stands nowhere, and needs nothing as far as is known; only where all lines are made anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.host import ClosedFor
@@ -9,7 +10,7 @@ from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape, Shapes
-from schedulerd.core.model.user_usage import UserUsage
+from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -22,6 +23,9 @@ class Partition:
     __slots__ = (
         "allocations",
         "applications",
+        "cleanup_alarm",
+        "freed_nodes",
+        "freed_queues",
         "name",
         "node_order",
         "nodes",
@@ -33,14 +37,17 @@ class Partition:
         "spec",
         "terminated",
         "touched",
-        "user_usage",
+        "usages",
     )
 
     def __init__(self, rm_id: str, spec: PartitionSpec) -> None:
         self.rm_id = rm_id
         self.name = spec.name
         self.spec = spec
-        self.root = Queue.from_spec(spec.root)
+        self.usages = Usages()
+        self.root = Queue.from_spec(spec.root, self.usages)
+        self.cleanup_alarm: Alarm | None = None
+        """Rings when queues that nobody needs have been empty for long enough."""
         self.scoring = Scoring(spec.node_order, spec.node_weights)
         self.nodes: dict[str, Node] = {}
         self.node_order = NodeOrder()
@@ -52,7 +59,9 @@ class Partition:
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
         self.shapes = Shapes()
-        self.user_usage = UserUsage()
+        self.freed_nodes: dict[Node, None] = {}
+        self.freed_queues: dict[Queue, None] = {}
+        """Where something became free since the last cycle for which somebody may wait."""
         self.touched: dict[Queue, None] = {}
         """Queues whose pending changed since the last cycle: they are given their new place when it matters."""
         self.serial = 0
@@ -85,9 +94,45 @@ class Partition:
         self.shapes.park(shape)
         self.root.close(shape, ClosedFor.NODE)
 
-    def wake(self, available: Resources) -> None:
-        """A node has this much free, more than before: shapes that fit there may be tried again."""
-        for shape in [shape for shape in self.shapes.parked() if available.lacks(shape.items) is None]:
+    def note_free_node(self, node: Node) -> None:
+        """The node has more room than before: who waits for room is looked at before the next cycle."""
+        if self.shapes.any_parked():
+            self.freed_nodes[node] = None
+
+    def note_free_quota(self, queue: Queue) -> None:
+        """Less is used in the queue and above, or more is allowed: likewise."""
+        for one in queue.lineage:
+            if one.lines.closed:
+                self.freed_queues[one] = None
+
+    @property
+    def wants_cycle(self) -> bool:
+        """Whether a cycle might place anything."""
+        return bool(self.freed_nodes) or bool(self.freed_queues) or self.root.lines.first() is not None
+
+    def settle(self) -> None:
+        """What is to be done once before a cycle, however often things changed since the last one.
+
+        Every touched queue gets its place; what was closed for want of quota, or of room on a node, opens again where
+        there may be some now.
+        """
+        for queue in self.touched:
+            queue.rekey()
+        self.touched.clear()
+        for queue in self.freed_queues:
+            queue.reopen_where_quota_allows()
+        self.freed_queues.clear()
+        if self.freed_nodes:
+            self._wake()
+            self.freed_nodes.clear()
+
+    def _wake(self) -> None:
+        """Lets shapes be tried again that a node made of the best of all freed nodes would fit."""
+        most = Resources()
+        for node in self.freed_nodes:
+            for name, amount in node.available.items():
+                most[name] = max(most[name], amount)
+        for shape in [shape for shape in self.shapes.parked() if most.lacks(shape.items) is None]:
             self.shapes.unpark(shape)
             closing = self.root.lines.closed.get(shape)
             if closing is not None and closing.reason is ClosedFor.NODE:
@@ -103,18 +148,15 @@ class Partition:
             node.rescore()
             if node.ordered:
                 self.node_order.add(node)
-        for shape in list(self.shapes.parked()):
-            self.shapes.unpark(shape)
-        self.touched.clear()
+        self.shapes.forget_all()
+        for noted in (self.touched, self.freed_queues):
+            noted.clear()
+        self.freed_nodes.clear()
         for queue in self.root.subtree():
             queue.start_anew()
         for application in self.applications.values():
             application.start_anew()
         for application in self.applications.values():
             application.line_up()
-
-    def settle(self) -> None:
-        """Gives every touched queue its place."""
-        for queue in self.touched:
-            queue.rekey()
-        self.touched.clear()
+        for queue in self.root.subtree():
+            queue.give_turn()

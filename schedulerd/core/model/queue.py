@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedulerd.core.decide.shares import queue_key, shares
+from schedulerd.core.decide.shares import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.host import ClosedFor, Host
 from schedulerd.core.model.line import Key
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Items, Limits, Resources
-from schedulerd.core.specs import Acl, ApplicationOrder, QueueSpec
+from schedulerd.core.specs import (
+    Acl,
+    ApplicationOrder,
+    LimitSpec,
+    PriorityPolicy,
+    QueueProperties,
+    QueueSpec,
+    TemplateSpec,
+)
 
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
@@ -20,24 +31,31 @@ class Queue(Host):
     __slots__ = (
         "admin_acl",
         "allocated",
-        "application_order",
         "applications",
         "children",
         "draining",
         "guaranteed",
         "is_leaf",
+        "limits",
         "lineage",
         "managed",
         "max",
+        "max_applications",
         "name",
         "parent",
         "path",
         "pending",
+        "properties",
+        "running",
         "submit_acl",
+        "template",
+        "usages",
     )
 
-    def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
+    def __init__(self, name: str, parent: Queue | None, usages: Usages, *, is_leaf: bool, managed: bool = True) -> None:
         super().__init__()
+        self.usages = usages
+        """What users and groups use in the partition."""
         self.name = name
         self.parent = parent
         self.path: str = f"{parent.path}.{name}" if parent else name
@@ -49,7 +67,13 @@ class Queue(Host):
         self.draining = False
         self.guaranteed = Resources()
         self.max = Limits()
-        self.application_order = ApplicationOrder.FIFO
+        self.max_applications = 0
+        self.running = 0
+        """Applications in it and below that count as running: from their first allocation until they complete."""
+        self.properties = QueueProperties()
+        self.limits: tuple[LimitSpec, ...] = ()
+        self.template: TemplateSpec | None = None
+        """What leaves start with that are created below it."""
         self.submit_acl = Acl()
         self.admin_acl = Acl()
         self.children: dict[str, Queue] = {}
@@ -58,11 +82,24 @@ class Queue(Host):
         self.pending = Resources()
 
     @classmethod
-    def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
+    def from_spec(cls, spec: QueueSpec, usages: Usages, parent: Queue | None = None) -> Queue:
         """The queue of the file with everything below it."""
-        queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
+        queue = cls(spec.name, parent, usages, is_leaf=spec.is_leaf)
         queue.configure(spec)
-        queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
+        queue.children = {child.name: cls.from_spec(child, usages, queue) for child in spec.children}
+        return queue
+
+    def create(self, name: str, *, is_leaf: bool) -> Queue:
+        """A dynamic queue below this one, with what is handed down, and as a leaf with the template if there is one."""
+        queue = Queue(name, self, self.usages, is_leaf=is_leaf, managed=False)
+        queue.properties = self.properties.for_child()
+        queue.template = self.template
+        if is_leaf and self.template is not None:
+            queue.max_applications = self.template.max_applications
+            queue.guaranteed = self.template.guaranteed
+            queue.max = self.template.max
+            queue.properties = self.template.properties or queue.properties
+        self.children[name] = queue
         return queue
 
     # configuration --------------------------------------------------------------------------------------------------
@@ -74,7 +111,10 @@ class Queue(Host):
         self.draining = False
         self.guaranteed = spec.guaranteed
         self.max = spec.max
-        self.application_order = spec.application_order
+        self.max_applications = spec.max_applications
+        self.properties = spec.properties
+        self.limits = spec.limits
+        self.template = spec.template
         self.submit_acl = spec.submit_acl
         self.admin_acl = spec.admin_acl
 
@@ -83,22 +123,33 @@ class Queue(Host):
         for queue in self.subtree():
             queue.draining = True
 
-    def drop_empty(self) -> None:
-        """Removes the draining queues from here upwards, and below, in which nothing is left."""
+    @property
+    def is_unneeded(self) -> bool:
+        """Whether nobody needs it any longer: empty, and not (or not any longer) named by the file."""
+        return (self.draining or not self.managed) and not self.applications and not self.children
+
+    def drop_unneeded(self) -> None:
+        """Removes all queues below this one that nobody needs, bottom up."""
         for child in list(self.children.values()):
-            if child.draining:
-                child.drop_empty()
-        queue: Queue | None = self
-        while queue is not None and queue.draining and not queue.applications and not queue.children:
-            if queue.parent is not None:
-                queue.parent.children.pop(queue.name, None)
-            queue = queue.parent
+            child.drop_unneeded()
+            if child.is_unneeded:
+                del self.children[child.name]
 
     # quotas ---------------------------------------------------------------------------------------------------------
 
     def lacks_quota(self, items: Items) -> str | None:
         """The first resource for which this queue's own quota has no room, or None."""
         return self.max.exceeded_by(self.allocated, items)
+
+    def refusal(self, shape: Shape) -> str | None:
+        """Why the rules of this queue let no more of the shape in at present, as a sentence; None if they do."""
+        name = self.lacks_quota(shape.items) if self.max else None
+        if name is not None:
+            used, limit, amount = self.allocated[name], self.max[name], dict(shape.items)[name]
+            return f"quota of queue {self.path}: {name} {used} used + {amount} asked is more than max {limit}"
+        if shape.starts and self.max_applications and self.running >= self.max_applications:
+            return f"queue {self.path} runs {self.running} applications, its maxapplications is {self.max_applications}"
+        return self.usages.refusal(self, shape) if shape.party is not None else None
 
     def headroom(self) -> Limits:
         """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""
@@ -122,9 +173,34 @@ class Queue(Host):
     def key(self) -> Key:
         """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
         if self.parent is not None and self.parent.is_leaf:
-            is_fair = self.parent.application_order is ApplicationOrder.FAIR
-            return (shares(self.allocated, self.guaranteed), -1, self.name) if is_fair else (-1, self.name)
-        return queue_key(self.allocated, self.guaranteed, self.pending, self.name)
+            return draining_queue_key(self.parent.properties, self.priority, self.allocated, self.guaranteed, self.name)
+        sort_by_priority = self.parent is None or self.parent.properties.priority_sort
+        return queue_key(
+            self.priority, self.allocated, self.guaranteed, self.pending, self.name, sort_by_priority=sort_by_priority
+        )
+
+    def shown_priority(self, highest: int) -> int:
+        """With its offset, and without what is inside if it is fenced (`priority.policy`)."""
+        offset = self.properties.priority_offset
+        if self.properties.priority_policy is PriorityPolicy.FENCE:
+            return offset
+        return max(INT32_MIN, min(INT32_MAX, highest + offset)) if highest > INT32_MIN else INT32_MIN
+
+    def give_turn(self) -> None:
+        """In a state-aware leaf one application starts at a time: the first submitted of those that want to.
+
+        Looks at every application of the leaf at each change of one; the order is for small queues.
+        """
+        if self.properties.application_order is not ApplicationOrder.STATE_AWARE:
+            return
+        waiting = [one for one in self.applications.values() if one.state is ApplicationState.ACCEPTED and one.groups]
+        is_starting = any(one.state is ApplicationState.STARTING for one in self.applications.values())
+        turn = None if is_starting or not waiting else min(waiting, key=lambda one: one.serial)
+        for one in list(self.applications.values()):
+            waits = one.state is ApplicationState.ACCEPTED and one is not turn
+            if waits != one.waits_its_turn:
+                one.waits_its_turn = waits
+                one.reconsider()
 
     def reopen_where_quota_allows(self) -> None:
         """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
@@ -133,9 +209,7 @@ class Queue(Host):
             for shape in [
                 shape
                 for shape, closing in closed.items()
-                if closing.origin is self
-                and closing.reason is ClosedFor.QUOTA
-                and self.lacks_quota(shape.items) is None
+                if closing.origin is self and closing.reason is ClosedFor.QUOTA and self.refusal(shape) is None
             ]:
                 self.reopen(shape)
 

@@ -7,17 +7,27 @@ recorded once for the shape, and never asked again until something changes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
+from schedulerd.core.model.party import Party
 from schedulerd.core.resources import Items, Resources
+
+_Identity: TypeAlias = tuple[Items, Party | None, bool]
 
 
 class Shape:
-    """A request of given resources. Compared by identity: a partition has one object for each."""
+    """A request of given resources. Compared by identity: a partition has one object for each.
 
-    __slots__ = ("items", "parked", "resources", "uses")
+    Where limits on users, groups or running applications hold, it also matters on whose account it is asked for
+    (`party`), and whether its application would start to run with it (`starts`); elsewhere that is None and False.
+    """
 
-    def __init__(self, items: Items) -> None:
+    __slots__ = ("items", "parked", "party", "resources", "starts", "uses")
+
+    def __init__(self, items: Items, party: Party | None = None, *, starts: bool = False) -> None:
         self.items = items
+        self.party = party
+        self.starts = starts
         self.resources = Resources(items)
         self.parked = False
         """True while no node that may be used has room for it; it is then closed at the root."""
@@ -28,29 +38,43 @@ class Shape:
 class Shapes:
     """The shapes of a partition that have pending asks, and those of them that wait for room on a node."""
 
-    __slots__ = ("_by_items", "_parked")
+    __slots__ = ("_known", "_parked")
 
     def __init__(self) -> None:
-        self._by_items: dict[Items, Shape] = {}
+        self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
     def of(self, resources: Resources) -> Shape:
         """The one object for these resources if anybody asks for them, else a new one."""
         items = resources.canonical()
-        return self._by_items.get(items) or Shape(items)
+        return self._known.get((items, None, False)) or Shape(items)
+
+    def gated(self, shape: Shape, party: Party | None, *, starts: bool) -> Shape:
+        """The same request on somebody's account."""
+        if party is None and not starts:
+            return shape
+        return self._known.get((shape.items, party, starts)) or Shape(shape.items, party, starts=starts)
 
     def use(self, shape: Shape) -> None:
         """One application more has asks of it; from now on it is the one for its resources."""
         if not shape.uses:
-            self._by_items[shape.items] = shape
+            self._known[(shape.items, shape.party, shape.starts)] = shape
         shape.uses += 1
 
     def disuse(self, shape: Shape) -> None:
         """One application less has asks of it; a shape nobody asks for is forgotten."""
         shape.uses -= 1
         if not shape.uses:
-            del self._by_items[shape.items]
+            del self._known[(shape.items, shape.party, shape.starts)]
             self.unpark(shape)
+
+    def forget_all(self) -> None:
+        """Nobody asks for anything as far as is known; only where all asks are lined up anew."""
+        for shape in self._known.values():
+            shape.uses = 0
+            shape.parked = False
+        self._known.clear()
+        self._parked.clear()
 
     def park(self, shape: Shape) -> None:
         shape.parked = True
@@ -61,8 +85,11 @@ class Shapes:
         shape.parked = False
         self._parked.pop(shape, None)
 
+    def any_parked(self) -> bool:
+        return bool(self._parked)
+
     def parked(self) -> Iterable[Shape]:
         return self._parked
 
     def known(self) -> Iterable[Shape]:
-        return self._by_items.values()
+        return self._known.values()

@@ -1,34 +1,39 @@
-"""What each user has allocated in each queue, counted through the hierarchy."""
+"""What users and groups have allocated in each queue, counted through the hierarchy, and what limits leave them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from schedulerd.core.resources import Resources
 
+if TYPE_CHECKING:
+    from schedulerd.core.model.queue import Queue
+    from schedulerd.core.model.shape import Shape
+
 
 class UsageLedger:
-    """One user's usage in one queue and below."""
+    """The usage of one user or group in one queue and below."""
 
     __slots__ = ("applications", "usage")
 
     def __init__(self) -> None:
         self.usage = Resources()
         self.applications: dict[str, None] = {}
-        """Applications of the user that run here: from the first allocation until neither asks nor allocations."""
+        """Applications that run here: from the first allocation until neither asks nor allocations are left."""
 
 
-class UserUsage:
-    """The ledgers of a partition; a user without usage and running applications is forgotten."""
+class Ledgers:
+    """The ledgers of all users, or of all groups; who has neither usage nor running applications is forgotten."""
 
-    __slots__ = ("_ledgers",)
+    __slots__ = ("_by_name",)
 
     def __init__(self) -> None:
-        self._ledgers: dict[str, dict[str, UsageLedger]] = {}
+        self._by_name: dict[str, dict[str, UsageLedger]] = {}
 
-    def ledgers(self, user: str, queue_paths: Iterable[str]) -> list[UsageLedger]:
-        """The ledgers of `user` for these queues, made where they are missing."""
-        by_path = self._ledgers.setdefault(user, {})
+    def open(self, name: str, queue_paths: Iterable[str]) -> list[UsageLedger]:
+        """The ledgers of `name` for these queues, made where they are missing."""
+        by_path = self._by_name.setdefault(name, {})
         found = []
         for path in queue_paths:
             ledger = by_path.get(path)
@@ -37,15 +42,45 @@ class UserUsage:
             found.append(ledger)
         return found
 
-    def drop_idle(self, user: str, queue_paths: Iterable[str]) -> None:
+    def find(self, name: str, queue_path: str) -> UsageLedger | None:
+        return self._by_name.get(name, {}).get(queue_path)
+
+    def drop_idle(self, name: str, queue_paths: Iterable[str]) -> None:
         """Forgets the ledgers among these that hold neither usage nor a running application."""
-        by_path = self._ledgers.get(user, {})
+        by_path = self._by_name.get(name, {})
         for path in queue_paths:
             ledger = by_path.get(path)
             if ledger is not None and not ledger.applications and ledger.usage.is_zero():
                 del by_path[path]
         if not by_path:
-            self._ledgers.pop(user, None)
+            self._by_name.pop(name, None)
 
     def items(self) -> Iterable[tuple[str, dict[str, UsageLedger]]]:
-        return self._ledgers.items()
+        return self._by_name.items()
+
+
+class Usages:
+    """Both books of a partition. Groups are counted only where limits give an application a group that counts."""
+
+    __slots__ = ("groups", "users")
+
+    def __init__(self) -> None:
+        self.users = Ledgers()
+        self.groups = Ledgers()
+
+    def refusal(self, queue: Queue, shape: Shape) -> str | None:
+        """Why the limits of this queue let its party have no more of the shape here, as a sentence; None if they do."""
+        assert shape.party is not None
+        for limit, name, is_group in shape.party.limits_at(queue):
+            ledger = (self.groups if is_group else self.users).find(name, queue.path)
+            who = f"limit of {'group' if is_group else 'user'} {name!r} in {queue.path}"
+            if limit.max is not None:
+                used = ledger.usage if ledger is not None else Resources()
+                short = limit.max.exceeded_by(used, shape.items)
+                if short is not None:
+                    asked, most = dict(shape.items)[short], limit.max[short]
+                    return f"{who}: {short} {used[short]} used + {asked} asked is more than maxresources {most}"
+            running = len(ledger.applications) if ledger is not None else 0
+            if shape.starts and limit.max_applications and running >= limit.max_applications:
+                return f"{who}: {running} applications run, maxapplications is {limit.max_applications}"
+        return None

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
+from schedulerd.core.resources import Limits
+from schedulerd.core.specs import LimitSpec
 from tests.unit.config.build import a_text, load_partition, paths_with, problems_of, problems_with
 
 
@@ -109,3 +111,44 @@ def test_partition_limits_are_those_of_root() -> None:
     other = json.loads(json.dumps(same))
     other["limits"][0]["maxapplications"] = 2
     assert [path for path, _ in problems_of(a_text(other))] == ["partitions[0].limits"]
+
+
+def test_limits_as_the_core_gets_them() -> None:
+    queue = with_limits(
+        {"limit": "a text for people", "users": ["bob", "ann"], "maxapplications": 3},
+        {"users": ["*"], "groups": ["dev"], "maxresources": {"memory": "1Gi", "gpu": 0}},
+    )
+    assert load_partition(queue).root.children[0].limits == (
+        LimitSpec(users=("bob", "ann"), max_applications=3),
+        LimitSpec(users=("*",), groups=("dev",), max=Limits({"memory": 2**30, "gpu": 0})),
+    )
+
+
+@pytest.mark.parametrize("at", ["partition", "root", "both"])
+def test_limits_of_the_partition_are_limits_of_root(at: str) -> None:
+    limits = [{"users": ["bob"], "maxapplications": 1}]
+    root = {"name": "root", "queues": [{"name": "a"}], **({} if at == "partition" else {"limits": limits})}
+    partition = {"queues": [root], **({} if at == "root" else {"limits": limits})}
+    (spec,) = load_queue_file(a_text(partition)).partitions
+    assert spec.root.limits == (LimitSpec(users=("bob",), max_applications=1),)
+    assert spec.root.children[0].limits == ()
+
+
+def test_limits_of_a_partition_whose_root_is_not_written() -> None:
+    text = a_text({"limits": [{"users": ["bob"], "maxapplications": 1}], "queues": [{"name": "a"}, {"name": "b"}]})
+    assert load_queue_file(text).partitions[0].root.limits == (LimitSpec(users=("bob",), max_applications=1),)
+
+
+def test_a_resource_that_is_likely_misspelt_is_told() -> None:
+    limit = {"users": ["bob"], "maxresources": {"vcores": 1}}
+    text = a_text({"limits": [limit], "queues": [{"name": "root", "queues": [with_limits(limit)]}]})
+    assert [warning.path for warning in load_queue_file(text).warnings] == [
+        "partitions[0].limits[0].maxresources.vcores",
+        "partitions[0].queues[0].queues[0].limits[0].maxresources.vcores",
+    ]
+
+
+def test_no_cores_and_any_number_of_cores_are_different_limits() -> None:
+    limits = [{"users": ["bob"], "maxresources": {"memory": 1, **cores}} for cores in ({}, {"vcore": 0})]
+    text = a_text({"limits": limits[:1], "queues": [{"name": "root", "limits": limits[1:]}]})
+    assert [path for path, _ in problems_of(text)] == ["partitions[0].limits"]

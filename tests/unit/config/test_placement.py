@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
-from tests.unit.config.build import a_partition, a_text, problems_with
+from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
+from tests.unit.config.build import a_partition, a_text, load_partition, problems_with
 
 QUEUES = ({"name": "leaf"}, {"name": "Parent", "parent": True}, {"name": "full", "queues": [{"name": "child"}]})
 
@@ -44,20 +45,26 @@ FIXED_PARENT = {"name": "fixed", "value": "root.parent"}
     ],
 )
 def test_rules_that_are_good(rule: dict[str, Any]) -> None:
-    assert warnings(rule) == ["partitions[0].placementrules: read, but not enforced by this version"]
+    assert warnings(rule) == []
 
 
 @pytest.mark.parametrize(
     ("rule", "path", "message"),
     [
-        ({}, "[0].name", "missing; one of fixed, provided, tag, user"),
-        ({"name": "a b"}, "[0].name", "a rule name is letters, digits and _"),
+        ({}, "[0].name", "missing; one of provided, user, tag, fixed, recovery"),
+        ({"name": "a b"}, "[0].name", "must be one of provided, user, tag, fixed, recovery"),
+        ({"name": "user", "parent": {"name": "test"}}, "[0].parent.name", "must be one of provided, user"),
+        ({"name": "user", "parent": {"name": "recovery"}}, "[0].parent.name", "the recovery queue is a leaf"),
+        ({"name": "fixed", "value": "root.a b", "create": True}, "[0].value", "not the path of a queue"),
+        ({"name": "fixed", "value": "parent..a", "create": True}, "[0].value", "not the path of a queue"),
         ({"name": "tag"}, "[0].value", "missing; a tag rule needs one"),
         ({"name": "user", "parent": {"name": "fixed"}}, "[0].parent.value", "missing; a fixed rule needs one"),
         ({"name": "user", "create": "maybe"}, "[0].create", "must be true or false"),
         ({"name": "user", "filter": {"type": "some"}}, "[0].filter.type", "must be one of allow, deny"),
         ({"name": "user", "filter": {"users": ["a[("]}}, "[0].filter.users[0]", "neither a name"),
         ({"name": "user", "filter": {"users": ["1a"]}}, "[0].filter.users[0]", "neither a name"),
+        ({"name": "user", "filter": {"users": ["[[:digit:]]+"]}}, "[0].filter.users[0]", "neither a name"),
+        ({"name": "user", "filter": {"groups": ["[a-z&&b]*"]}}, "[0].filter.groups[0]", "neither a name"),
         ({"name": "user", "filter": {"groups": ["a", "b.*"]}}, "[0].filter.groups[1]", "must be the only entry"),
         ({"name": "fixed", "value": "root"}, "[0].value", '"root" is not a leaf'),
         ({"name": "fixed", "value": "parent"}, "[0].value", '"Parent" is not a leaf'),
@@ -78,10 +85,50 @@ def test_rules_that_are_not(rule: dict[str, Any], path: str, message: str) -> No
     assert message in found_message
 
 
-def test_a_rule_nobody_knows_is_a_warning_because_it_only_places_nothing() -> None:
-    assert warnings({"name": "providd"})[1] == (
-        'partitions[0].placementrules[0].name: no such rule, so it places nothing; did you mean "provided"?'
+@pytest.mark.parametrize("rule", [{"name": "user", "value": "x"}, {"name": "provided", "value": "root.leaf"}])
+def test_a_value_that_no_rule_reads_is_told(rule: dict[str, Any]) -> None:
+    assert warnings(rule) == [
+        f"partitions[0].placementrules[0].value: without effect: a {rule['name']} rule has no value; remove it"
+    ]
+
+
+def specs(*rules: dict[str, Any]) -> tuple[RuleSpec, ...]:
+    return load_partition(*QUEUES, placementrules=list(rules)).rules
+
+
+def test_no_rules_is_an_empty_list() -> None:
+    assert specs() == ()
+
+
+def test_rules_keep_their_order_and_carry_their_parents() -> None:
+    user = {"name": "User", "parent": {"name": "tag", "value": "NameSpace", "create": True, "parent": FIXED_PARENT}}
+    assert specs({**user, "create": True}, {"name": "fixed", "value": "Root.Leaf"}, {"name": "recovery"}) == (
+        RuleSpec(
+            RuleKind.USER,
+            create=True,
+            parent=RuleSpec(
+                RuleKind.TAG, create=True, value="namespace", parent=RuleSpec(RuleKind.FIXED, value="root.parent")
+            ),
+        ),
+        RuleSpec(RuleKind.FIXED, value="root.leaf"),
+        RuleSpec(RuleKind.RECOVERY),
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "spec"),
+    [
+        ({}, FilterSpec()),
+        ({"type": "allow", "users": ["bob", "Ann"]}, FilterSpec(users=("bob", "Ann"))),
+        ({"type": "DENY", "groups": ["dev"]}, FilterSpec(allow=False, groups=("dev",))),
+        ({"users": ["dev.*"]}, FilterSpec(users=("dev.*",), is_user_pattern=True)),
+        ({"users": ["a.b"]}, FilterSpec(users=("a.b",))),
+        ({"groups": ["^(a|b)$"], "users": ["x"]}, FilterSpec(users=("x",), groups=("^(a|b)$",), is_group_pattern=True)),
+        ({"users": ["\\[[a-z]"]}, FilterSpec(users=("\\[[a-z]",), is_user_pattern=True)),
+    ],
+)
+def test_filters(written: dict[str, Any], spec: FilterSpec) -> None:
+    assert specs({"name": "user", "filter": written})[0].filter == spec
 
 
 def test_a_queue_without_a_good_name_does_not_make_rules_wrong() -> None:

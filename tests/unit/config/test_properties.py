@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from schedulerd.config import load_queue_file
-from schedulerd.config.properties import CHECKS
+from schedulerd.config.properties import PROPERTIES
+from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueProperties
 from tests.unit.config.build import a_partition, a_text, load_queue, problems_with
 
 GOOD = {
@@ -31,7 +34,7 @@ BAD = {
 
 
 def test_every_known_property_is_tried_both_ways() -> None:
-    assert set(GOOD) == set(BAD) == set(CHECKS)
+    assert set(GOOD) == set(BAD) == set(PROPERTIES)
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in GOOD.items() for value in values])
@@ -52,16 +55,76 @@ def test_values_that_are_not(name: str, value: str, message: str) -> None:
         assert found.startswith(message)
 
 
-@pytest.mark.parametrize("name", sorted(set(CHECKS) - {"application.sort.policy"}))
-def test_what_has_no_effect_yet_is_told(name: str) -> None:
-    text = a_text(a_partition({"name": "a", "properties": {name: GOOD[name][0]}}))
-    (warning,) = load_queue_file(text).warnings
-    assert warning.path.endswith(f"properties.{name}")
-    assert warning.message == "read, but not enforced by this version"
+ENFORCED = sorted(name for name, item in PROPERTIES.items() if item.field)
 
 
-def test_what_has_effect_is_not_told() -> None:
-    assert (
-        load_queue_file(a_text(a_partition({"name": "a", "properties": {"application.sort.policy": "fair"}}))).warnings
-        == ()
+@pytest.mark.parametrize("key", ["properties", "childtemplate"])
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_exactly_what_has_no_effect_yet_is_told(name: str, key: str) -> None:
+    properties = {name: GOOD[name][-1]}
+    queue = {"name": "a", "parent": True, key: properties if key == "properties" else {"properties": properties}}
+    told = [(problem.path, problem.message) for problem in load_queue_file(a_text(a_partition(queue))).warnings]
+    place = "properties" if key == "properties" else "childtemplate.properties"
+    unenforced = (f"partitions[0].queues[0].queues[0].{place}.{name}", "read, but not enforced by this version")
+    assert told == ([] if name in ENFORCED else [unenforced])
+
+
+def test_the_core_knows_each_property_that_is_enforced() -> None:
+    assert {PROPERTIES[name].field for name in ENFORCED} == {field.name for field in fields(QueueProperties)}
+
+
+@pytest.mark.parametrize("name", ENFORCED)
+def test_the_default_is_that_of_the_core(name: str) -> None:
+    item = PROPERTIES[name]
+    assert load_queue(properties={name: item.default}).properties == QueueProperties()
+    assert getattr(QueueProperties(), item.field) == item.parse(item.default)
+
+
+EVERYTHING = {
+    "application.sort.policy": "StateAware",
+    "application.sort.priority": "disabled",
+    "priority.policy": "Fence",
+    "priority.offset": "-7",
+    "preemption.delay": "5s",
+}
+
+
+def test_what_is_written_holds() -> None:
+    assert load_queue(properties=EVERYTHING).properties == QueueProperties(
+        application_order=ApplicationOrder.STATE_AWARE,
+        priority_sort=False,
+        priority_policy=PriorityPolicy.FENCE,
+        priority_offset=-7,
     )
+
+
+def test_a_child_takes_over_the_order_but_neither_policy_nor_offset_of_priorities() -> None:
+    middle = {"name": "middle", "queues": [{"name": "leaf"}]}
+    parent = load_queue(properties=EVERYTHING, queues=[middle])
+    (child,) = parent.children
+    expected = QueueProperties(application_order=ApplicationOrder.STATE_AWARE, priority_sort=False)
+    assert child.properties == child.children[0].properties == expected
+
+
+def test_a_child_with_a_value_of_its_own_keeps_the_rest_of_what_it_takes_over() -> None:
+    parent = load_queue(
+        properties=EVERYTHING,
+        queues=[{"name": "leaf", "properties": {"application.sort.policy": "fair", "priority.offset": "2"}}],
+    )
+    assert parent.children[0].properties == QueueProperties(
+        application_order=ApplicationOrder.FAIR, priority_sort=False, priority_offset=2
+    )
+
+
+def test_root_hands_down_what_it_has() -> None:
+    text = a_text({"queues": [{"name": "root", "properties": EVERYTHING, "queues": [{"name": "a"}]}]})
+    root = load_queue_file(text).partitions[0].root
+    assert root.properties.priority_offset == -7
+    assert root.children[0].properties.application_order is ApplicationOrder.STATE_AWARE
+
+
+def test_a_misspelt_name_changes_nothing_and_is_told() -> None:
+    file = load_queue_file(a_text(a_partition({"name": "a", "properties": {"priority.ofset": "9"}})))
+    (warning,) = file.warnings
+    assert warning.message == 'unknown property, ignored; did you mean "priority.offset"?'
+    assert file.partitions[0].root.children[0].properties == QueueProperties()

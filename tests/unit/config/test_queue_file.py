@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.default_file import default_queue_file_text
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import Acl, ApplicationOrder, NodeOrder, PartitionSpec, QueueSpec
+from schedulerd.core.specs import Acl, ApplicationOrder, FilterSpec, NodeOrder, PartitionSpec, QueueSpec, RuleSpec
 from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, paths_with
 
 FILES = Path(__file__).parents[2] / "data" / "queue_files"
@@ -118,7 +118,7 @@ def test_quotas_and_inherited_order_at_every_level() -> None:
         "root.company.research.speech",
         "root.company.finance",
     ]
-    order = {path.rpartition(".")[2]: spec.application_order.value for path, spec in queues.items()}
+    order = {path.rpartition(".")[2]: spec.properties.application_order.value for path, spec in queues.items()}
     assert order == {
         "root": "fair",
         "company": "fair",
@@ -152,6 +152,55 @@ def test_partitions_with_their_policies() -> None:
     assert not gpu.root.submit_acl.allows("somebody", ("guests",))
 
 
+def test_a_cluster_of_namespaces() -> None:
+    (partition,) = load("namespaces").partitions
+    assert [rule.kind for rule in partition.rules] == ["tag", "tag", "user", "fixed", "recovery"]
+    assert [rule.parent.value for rule in partition.rules if rule.parent] == [
+        "root.namespaces.production",
+        "root.namespaces",
+        "root.users",
+    ]
+    queues = queues_by_path(partition.root)
+    assert partition.root.limits[0].users == ("*",)
+    production, namespaces = queues["root.namespaces.production"].template, queues["root.namespaces"].template
+    assert production is not None
+    assert namespaces is not None
+    assert production.properties is None
+    assert (namespaces.max_applications, namespaces.max["nvidia.com/gpu"]) == (200, 0)
+    assert queues["root.namespaces.production"].properties.priority_offset == 1000
+    assert queues["root.shared"].properties.application_order is ApplicationOrder.STATE_AWARE
+
+
+def test_an_institute_with_two_partitions() -> None:
+    file = load("research")
+    assert file.os_group_partitions == frozenset({"default"})
+    default, gpu = file.partitions
+    queues = queues_by_path(default.root)
+    assert {path: queue.max_applications for path, queue in queues.items()} == {
+        "root": 4000,
+        "root.physics": 2000,
+        "root.physics.long": 200,
+        "root.physics.short": 2000,
+        "root.life-sciences": 1000,
+        "root.guests": 100,
+        "root.guests.day": 100,
+    }
+    assert [limit.users for limit in queues["root.physics"].limits] == [("beamline_svc$",), ("*",)]
+    kinds = []
+    rule: RuleSpec | None = gpu.rules[0]
+    while rule is not None:
+        kinds.append((rule.kind.value, rule.create))
+        rule = rule.parent
+    assert kinds == [("user", True), ("tag", True), ("fixed", False)]
+    assert gpu.rules[1].filter == FilterSpec(allow=False, users=("trainee",))
+
+
+@pytest.mark.parametrize(("written", "looked_up"), [(None, False), ("none", False), ("OS", True), ("ldap", False)])
+def test_where_groups_come_from(written: str | None, looked_up: bool) -> None:
+    file = load_queue_file(a_text({**a_partition(), "name": "gpu", "usergroupresolver": {"type": written}}))
+    assert file.os_group_partitions == (frozenset({"gpu"}) if looked_up else frozenset())
+
+
 def test_keys_without_a_value_are_not_there() -> None:
     (partition,) = load("empty_values").partitions
     assert partition == PartitionSpec(
@@ -180,12 +229,12 @@ def test_an_empty_file_has_no_partitions(text: str) -> None:
         ("fifo", ApplicationOrder.FIFO),
         ("fair", ApplicationOrder.FAIR),
         ("Fair", ApplicationOrder.FAIR),
-        ("stateaware", ApplicationOrder.FIFO),
+        ("stateaware", ApplicationOrder.STATE_AWARE),
     ],
 )
 def test_application_order(written: str, order: ApplicationOrder) -> None:
-    assert load_queue(properties={"application.sort.policy": written}).application_order is order
-    assert load_queue().application_order is ApplicationOrder.FIFO
+    assert load_queue(properties={"application.sort.policy": written}).properties.application_order is order
+    assert load_queue().properties.application_order is ApplicationOrder.FIFO
 
 
 def test_parent_is_what_was_written_and_root_is_always_one() -> None:

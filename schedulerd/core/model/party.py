@@ -1,0 +1,58 @@
+"""On whose account an application runs: its user and the one group that counts, and what limits they have where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedulerd.core.specs import LimitSpec
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.queue import Queue
+
+EVERYBODY_ELSE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A user with the group that was found for the application, '' for none. Equal parties are interchangeable."""
+
+    user: str
+    group: str
+
+    def limits_at(self, queue: Queue) -> Iterator[tuple[LimitSpec, str, bool]]:
+        """The limits of this queue that hold for it: (limit, name under which usage counts, whether that is a group).
+
+        `*` among the users stands for every user the queue's limits do not name, each on its own; `*` among the groups
+        only for the party whose group is `*`.
+        """
+        is_named = any(self.user in limit.users for limit in queue.limits)
+        for limit in queue.limits:
+            if self.user in limit.users or (not is_named and EVERYBODY_ELSE in limit.users):
+                yield limit, self.user, False
+            if self.group and self.group in limit.groups:
+                yield limit, self.group, True
+
+
+def group_of(queue: Queue, groups: tuple[str, ...]) -> str:
+    """The one group of the user that counts for an application in this leaf, resolved once.
+
+    The first of the user's groups that a limit names, from the leaf up; `*` if there is none and a limit is for all
+    other groups; '' if no limit is for groups at all.
+    """
+    for one in queue.lineage:
+        named = {group for limit in one.limits for group in limit.groups}
+        for group in groups:
+            if group in named:
+                return group
+    for one in queue.lineage:
+        if any(EVERYBODY_ELSE in limit.groups for limit in one.limits):
+            return EVERYBODY_ELSE
+    return ""
+
+
+def party_of(queue: Queue, user: str, groups: tuple[str, ...]) -> Party | None:
+    """The party of an application in this leaf; None if no limit on the way to the root is for it."""
+    party = Party(user, group_of(queue, groups))
+    return party if any(True for one in queue.lineage for _ in party.limits_at(one)) else None
