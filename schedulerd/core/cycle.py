@@ -32,7 +32,6 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
     turn.cluster.cycle_turn += 1
     placements = parked = 0
     for partition in partitions[first:] + partitions[:first]:
-        partition.settle()
         placed, refused = _run_partition(turn, partition, placements_max - placements, PARKED_MAX - parked)
         placements += placed
         parked += refused
@@ -43,11 +42,11 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
 
 def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked_max: int) -> tuple[int, int]:
     """Returns how many asks were placed, and how many shapes set aside."""
-    placements = parked = 0
+    placements = parked = repeated = 0
     node_order = partition.node_order
     new_uuid = turn.cluster.new_uuid
     say = turn.say
-    while placements < placements_max and parked < parked_max:
+    while placements < placements_max and parked + repeated < parked_max:
         found = next_ask(partition)
         if found is None:
             break
@@ -57,7 +56,7 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
         shape = group.kind
         if closing is not None:
             _repeat(closing, application, shape)
-            parked += 1
+            repeated += 1
             continue
         short = _without_quota(queue, shape)
         if short is not None:

@@ -127,16 +127,16 @@ def _waiting(partition: Partition) -> Iterator[str]:
     """Every pending ask can be found from the root, or is set aside for a reason that still holds."""
     for queue in partition.root.subtree():
         contenders: list[Contender] = [*queue.children.values(), *queue.applications.values()]
-        yield from _host(partition, queue, queue.path, contenders)
+        yield from _host(queue, queue.path, contenders)
     for app in partition.applications.values():
         name = f"application {app.application_id}"
-        yield from _host(partition, app, name, list(app.groups.values()))
+        yield from _host(app, name, list(app.groups.values()))
         for shape, group in app.groups.items():
             if list(group.needs) != [group.kind] or group.kind.items != shape.items:
                 yield f"{name} has a group that does not wait for its own shape"
 
 
-def _host(partition: Partition, host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
+def _host(host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
     wanted = {shape for contender in contenders for shape in contender.needs}
     if wanted != set(host.lines.shapes()):
         yield f"what is needed at {name} is not what its contenders need"
@@ -152,19 +152,17 @@ def _host(partition: Partition, host: Host, name: str, contenders: list[Contende
         if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
             yield f"{name} is closed for {shape.resources} for a reason that is gone"
         is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
-        is_noted = host in partition.freed_queues
-        if isinstance(host, Queue) and is_for_quota and not is_noted and host.refusal(shape) is None:
+        if isinstance(host, Queue) and is_for_quota and host.refusal(shape) is None:
             yield f"{name} is closed for {shape.resources} though its quota has room"
     if any(shape not in host.lines.closed for shape in wanted) != (host.lines.first() is not None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
-    yield from _order(partition, host, name)
+    yield from _order(host, name)
 
 
-def _order(partition: Partition, host: Host, name: str) -> Iterator[str]:
+def _order(host: Host, name: str) -> Iterator[str]:
     keys: list[tuple[Key, Contender]] = []
     for key, contender in host.lines:
-        is_touched = isinstance(contender, Queue) and contender in partition.touched
-        if isinstance(contender, Host | AskGroup) and not is_touched and key != contender.key():
+        if isinstance(contender, Host | AskGroup) and key != contender.key():
             yield f"the place of somebody in line at {name} is stale"
         if any(shape not in host.lines.closed for shape in contender.needs):
             keys.append((key, contender))
@@ -186,7 +184,7 @@ def _shapes(partition: Partition) -> Iterator[str]:
         yield "the parked shapes are not those marked parked"
     for shape in parked:
         for node in partition.node_order:
-            if node.available.lacks(shape.items) is None and node not in partition.freed_nodes:
+            if node.available.lacks(shape.items) is None:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
 
 

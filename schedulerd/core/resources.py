@@ -44,21 +44,20 @@ class Resources(dict[str, int]):
         return not any(self.values())
 
     def add(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Adds `times` the amounts in place; ledgers only, never a value somebody else holds."""
-        for name, amount in items:
-            self[name] += amount * times
-
-    def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D).
+        """Adds `times` the amounts in place; ledgers only, never a value somebody else holds.
 
         A name that comes to 0 is dropped, so a ledger does not remember every resource it ever saw.
         """
         for name, amount in items:
-            left = self[name] - amount * times
-            if left:
-                self[name] = left
+            total = self[name] + amount * times
+            if total:
+                self[name] = total
             else:
                 self.pop(name, None)
+
+    def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
+        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D)."""
+        self.add(items, -times)
 
     def times(self, count: int) -> Resources:
         return Resources({name: amount * count for name, amount in self.items()})

@@ -75,6 +75,8 @@ class Scheduler:
                     turn.say(_not_registered(command.rm_id))
                 else:
                     _of_resource_manager(turn, rm, command)
+        for partition in self.cluster.partitions():
+            partition.settle()
         return turn.facts
 
     def next_deadline_ns(self) -> int | None:

@@ -13,7 +13,6 @@ import pytest
 from schedulerd.core import commit, cycle
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.decide.next_ask import Candidate, next_ask
 from schedulerd.core.handlers import application_states, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
@@ -74,7 +73,7 @@ def move_behind_its_siblings(pond: Pond) -> None:
 
 def forget_users(pond: Pond) -> None:
     pond.application(1).usage_ledgers.clear()
-    pond.partition.user_usage._ledgers.clear()
+    pond.partition.usages.users._by_name.clear()
 
 
 def leave_a_shared_line(pond: Pond) -> None:
@@ -96,7 +95,8 @@ def repeat_and_forget_where(pond: Pond) -> None:
     repeat_closing(pond)
     pond.queue("root").lines.closed[large(pond)].repeated.clear()
     pond.node(1).available.update(memory=99)
-    pond.partition.wake(pond.node(1).available)
+    pond.partition.note_free_node(pond.node(1))
+    pond.partition.settle()
 
 
 def close_where_nobody_needs_it(pond: Pond) -> None:
@@ -144,7 +144,10 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         lambda p: p.queue("root").applications.update({"app-1": p.application(1)}),
         "is a parent and has applications",
     ),
-    "draining for nothing": (lambda p: setattr(p.queue("root.nothing"), "draining", True), "draining and empty"),
+    "draining for nothing": (
+        lambda p: setattr(p.queue("root.nothing"), "draining", True),
+        "nobody needs root.nothing any longer",
+    ),
     "missing from a line": (leave_a_shared_line, "stand in line at root.open are not those who need something"),
     "line of its shape lost": (
         lambda p: p.queue("root.open").lines._by_shape.clear(),
@@ -229,23 +232,13 @@ def close_here_only(host: Host, shape: Shape, reason: ClosedFor) -> None:
     host.lines.close(shape, Closing(host, reason))
 
 
-def next_ask_with_farthest_reason(partition: Partition) -> Candidate | None:
-    """It may vanish while a nearer one still holds, and what is repeated below for its sake is then never reopened."""
-    found = next_ask(partition)
-    if found is None or found.closing is None:
-        return found
-    closing = partition.root.lines.closed.get(found.ask.shape, found.closing)
-    return found._replace(closing=closing)
-
-
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
-    "parked shapes are never woken": (Partition, "wake", lambda *_: None),
+    "parked shapes are never woken": (Partition, "_wake", lambda *_: None),
     "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
     "closings are never taken back": (Host, "reopen", lambda *_: None),
     "repeated closings are not remembered": (Host, "repeat", lambda host, shape, why: host.lines.close(shape, why)),
     "what is closed is still offered above": (Host, "close", close_here_only),
-    "the farthest reason is repeated": (cycle, "next_ask", next_ask_with_farthest_reason),
     "states are not reconsidered": (Application, "reconsider", lambda *_: None),
     "open lines are not shown": (Lines, "_show", lambda *_: None),
     "a shape stays known when its line is empty": (Lines, "_drop_shape", lambda *_: None),

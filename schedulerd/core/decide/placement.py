@@ -79,7 +79,8 @@ def _path(root: Queue, rule: RuleSpec, application: NewApplication) -> str | _No
     name = _named(rule, application)
     if isinstance(name, _NoMatch):
         return name
-    if name.startswith(f"{root.name}.") and rule.kind is not RuleKind.USER:
+    is_full = name == root.name or name.startswith(f"{root.name}.")
+    if is_full and rule.kind is not RuleKind.USER:
         path = name
     else:
         above = root.name
@@ -94,14 +95,14 @@ def _path(root: Queue, rule: RuleSpec, application: NewApplication) -> str | _No
         element = name if rule.kind is RuleKind.FIXED else name.replace(".", _DOT)
         path = f"{above}.{element}"
     if not rule.create and root.find(path) is None:
-        return _NoMatch(f"{shown(path)} does not exist, and the rule does not create queues")
+        return _NoMatch(f"{shown(path)} does not exist, and the rule creates none; leaf queues are {_leaves(root)}")
     return path
 
 
 def _named(rule: RuleSpec, application: NewApplication) -> str | _NoMatch:
     match rule.kind:
         case RuleKind.PROVIDED:
-            return application.queue or _NoMatch("queueName is empty")
+            return application.queue.strip() or _NoMatch("queueName is empty")
         case RuleKind.USER:
             return application.user
         case RuleKind.FIXED:

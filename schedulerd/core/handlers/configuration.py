@@ -59,7 +59,7 @@ def _apply(queue: Queue, spec: QueueSpec) -> None:
     for child_spec in spec.children:
         child = queue.children.get(child_spec.name)
         if child is None:
-            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue.usages, queue)
+            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
         else:
             _apply(child, child_spec)
     for name, child in list(queue.children.items()):

@@ -10,7 +10,6 @@ from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape, Shapes
-from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -44,8 +43,8 @@ class Partition:
         self.rm_id = rm_id
         self.name = spec.name
         self.spec = spec
-        self.usages = Usages()
-        self.root = Queue.from_spec(spec.root, self.usages)
+        self.root = Queue.from_spec(spec.root)
+        self.usages = self.root.usages
         self.cleanup_alarm: Alarm | None = None
         """Rings when queues that nobody needs have been empty for long enough."""
         self.scoring = Scoring(spec.node_order, spec.node_weights)
@@ -61,7 +60,7 @@ class Partition:
         self.shapes = Shapes()
         self.freed_nodes: dict[Node, None] = {}
         self.freed_queues: dict[Queue, None] = {}
-        """Where something became free since the last cycle for which somebody may wait."""
+        """Where something became free in this step for which somebody may wait."""
         self.touched: dict[Queue, None] = {}
         """Queues whose pending changed since the last cycle: they are given their new place when it matters."""
         self.serial = 0
@@ -95,7 +94,7 @@ class Partition:
         self.root.close(shape, ClosedFor.NODE)
 
     def note_free_node(self, node: Node) -> None:
-        """The node has more room than before: who waits for room is looked at before the next cycle."""
+        """The node has more room than before: who waits for room is looked at when the step is done."""
         if self.shapes.any_parked():
             self.freed_nodes[node] = None
 
@@ -108,10 +107,10 @@ class Partition:
     @property
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything."""
-        return bool(self.freed_nodes) or bool(self.freed_queues) or self.root.lines.first() is not None
+        return self.root.lines.first() is not None
 
     def settle(self) -> None:
-        """What is to be done once before a cycle, however often things changed since the last one.
+        """What is to be done once at the end of a step, however often things changed in it.
 
         Every touched queue gets its place; what was closed for want of quota, or of room on a node, opens again where
         there may be some now.

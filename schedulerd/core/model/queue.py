@@ -52,10 +52,10 @@ class Queue(Host):
         "usages",
     )
 
-    def __init__(self, name: str, parent: Queue | None, usages: Usages, *, is_leaf: bool, managed: bool = True) -> None:
+    def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
         super().__init__()
-        self.usages = usages
-        """What users and groups use in the partition."""
+        self.usages: Usages = parent.usages if parent is not None else Usages()
+        """What users and groups use in the partition; one for the whole tree."""
         self.name = name
         self.parent = parent
         self.path: str = f"{parent.path}.{name}" if parent else name
@@ -82,16 +82,16 @@ class Queue(Host):
         self.pending = Resources()
 
     @classmethod
-    def from_spec(cls, spec: QueueSpec, usages: Usages, parent: Queue | None = None) -> Queue:
+    def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
         """The queue of the file with everything below it."""
-        queue = cls(spec.name, parent, usages, is_leaf=spec.is_leaf)
+        queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
         queue.configure(spec)
-        queue.children = {child.name: cls.from_spec(child, usages, queue) for child in spec.children}
+        queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
         return queue
 
     def create(self, name: str, *, is_leaf: bool) -> Queue:
         """A dynamic queue below this one, with what is handed down, and as a leaf with the template if there is one."""
-        queue = Queue(name, self, self.usages, is_leaf=is_leaf, managed=False)
+        queue = Queue(name, self, is_leaf=is_leaf, managed=False)
         queue.properties = self.properties.for_child()
         queue.template = self.template
         if is_leaf and self.template is not None:

@@ -39,7 +39,16 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import Acl, ApplicationOrder, NodeOrder, PartitionSpec, QueueSpec, Timeouts
+from schedulerd.core.specs import (
+    Acl,
+    ApplicationOrder,
+    LimitSpec,
+    NodeOrder,
+    PartitionSpec,
+    QueueProperties,
+    QueueSpec,
+    Timeouts,
+)
 from schedulerd.core.views import ApplicationView, NodeView, PartitionView, QueueView
 
 Kind = TypeVar("Kind")
@@ -60,14 +69,20 @@ def a_queue_spec(
     guaranteed: dict[str, int] | None = None,
     order: ApplicationOrder = ApplicationOrder.FIFO,
     submit_acl: Acl = NOBODY,
+    max_applications: int = 0,
+    limits: tuple[LimitSpec, ...] = (),
+    **properties: Any,
 ) -> QueueSpec:
+    """`properties` are those of `QueueProperties`."""
     return QueueSpec(
         name=name,
         parent=bool(children),
         guaranteed=Resources(guaranteed or {}),
         max=Limits(max or {}),
-        application_order=order,
+        properties=QueueProperties(application_order=order, **properties),
         submit_acl=submit_acl,
+        max_applications=max_applications,
+        limits=limits,
         children=children,
     )
 
@@ -81,7 +96,7 @@ def a_root(*children: QueueSpec, max: dict[str, int] | None = None) -> QueueSpec
 def a_partition_spec(
     root: QueueSpec | None = None, name: str = "default", node_order: NodeOrder = NodeOrder.FAIR
 ) -> PartitionSpec:
-    return PartitionSpec(name, root or a_root(), node_order)
+    return PartitionSpec(name, root or a_root(), node_order=node_order)
 
 
 def a_node(
@@ -112,6 +127,7 @@ def a_model_node(node_id: str, capacity: dict[str, int], scoring: Scoring | None
 
 
 def an_app(application_id: str = "app", queue: str = "root.a", **fields: Any) -> NewApplication:
+    fields.setdefault("user", "somebody")
     return NewApplication(application_id, queue, **fields)
 
 

@@ -89,7 +89,7 @@ def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
     assert books.node.available == {"memory": 90}
     assert [ledger.usage for ledger in books.app.usage_ledgers] == [{"memory": 10}] * 3
     assert list(books.partition.allocations.values()) == [allocation]
-    assert dict(books.partition.user_usage.items()).keys() == {"ann"}
+    assert dict(books.partition.usages.users.items()).keys() == {"ann"}
 
 
 def test_a_placeholder_is_counted_apart(books: Books) -> None:
@@ -131,15 +131,15 @@ def test_a_node_forgets_a_resource_it_only_owed() -> None:
 
 def test_a_user_without_usage_and_applications_is_forgotten(books: Books) -> None:
     commit.free(commit.place(books.app, books.ask(), books.node, "u1"))
-    assert dict(books.partition.user_usage.items()).keys() == {"ann"}, "until the application is done"
+    assert dict(books.partition.usages.users.items()).keys() == {"ann"}, "until the application is done"
     commit.retire(books.app)
-    assert dict(books.partition.user_usage.items()) == {}
+    assert dict(books.partition.usages.users.items()) == {}
 
 
 def test_a_user_whose_placeholders_are_still_there_is_not_forgotten(books: Books) -> None:
     commit.place(books.app, books.ask("p", placeholder=True), books.node, "u1")
     commit.retire(books.app)
-    assert dict(books.partition.user_usage.items()).keys() == {"ann"}
+    assert dict(books.partition.usages.users.items()).keys() == {"ann"}
 
 
 def test_a_node_is_in_the_order_once_while_it_is_open(books: Books) -> None:

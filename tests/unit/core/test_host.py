@@ -226,8 +226,8 @@ def test_what_is_closed_above_is_repeated_where_it_is_come_across_and_opens_with
     root = ("root", ClosedFor.NODE)
     assert closings(talk, 30) == {"root": root, "root.mid": root, "root.mid.a": root, "a": root}
     talk.nodes(a_node("n2", {"memory": 30}))
-    assert closings(talk, 30) == {}
     assert placed(talk.schedule()) == [("a", "large", "n2")]
+    assert closings(talk, 30) == {}
 
 
 def test_what_is_repeated_is_the_nearest_reason() -> None:

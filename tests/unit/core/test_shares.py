@@ -5,11 +5,29 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulerd.core.decide.shares import fair_application_key, fifo_application_key, queue_key, shares
+from schedulerd.core.decide.shares import application_key, shares
+from schedulerd.core.decide.shares import queue_key as full_queue_key
+from schedulerd.core.model.line import Key
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder, QueueProperties
 
 HUGE = 2**63 - 1
 amounts = st.dictionaries(st.sampled_from(["memory", "vcore", "gpu"]), st.integers(0, HUGE)).map(Resources)
+
+
+def queue_key(
+    allocated: Resources, guaranteed: Resources, pending: Resources, name: str, priority: int = 0, first: bool = True
+) -> Key:
+    return full_queue_key(priority, allocated, guaranteed, pending, name, sort_by_priority=first)
+
+
+def fair(used: Resources, serial: int, priority: int = 0, first: bool = True) -> Key:
+    properties = QueueProperties(application_order=ApplicationOrder.FAIR, priority_sort=first)
+    return application_key(properties, priority, used, Resources(), serial)
+
+
+def fifo(serial: int, priority: int = 0, first: bool = True) -> Key:
+    return application_key(QueueProperties(priority_sort=first), priority, Resources(), Resources(), serial)
 
 
 def test_a_share_is_usage_over_guarantee_largest_first() -> None:
@@ -46,9 +64,23 @@ def test_equal_queues_go_by_pending_then_by_name() -> None:
 
 def test_equal_applications_go_by_submission() -> None:
     used = Resources(memory=5)
-    assert fair_application_key(used, Resources(), 1) < fair_application_key(used, Resources(), 2)
-    assert fair_application_key(used, Resources(), 9) < fair_application_key(Resources(memory=6), Resources(), 1)
-    assert fifo_application_key(1) < fifo_application_key(2)
+    assert fair(used, 1) < fair(used, 2)
+    assert fair(used, 9) < fair(Resources(memory=6), 1)
+    assert fifo(1) < fifo(2)
+
+
+def test_priority_comes_first_or_decides_between_equals() -> None:
+    less, more = Resources(memory=1), Resources(memory=9)
+    assert queue_key(more, Resources(), Resources(), "z", priority=1) < queue_key(less, Resources(), Resources(), "a")
+    late = queue_key(more, Resources(), Resources(), "z", priority=1, first=False)
+    assert queue_key(less, Resources(), Resources(), "a", first=False) < late
+    assert queue_key(less, Resources(), Resources(), "z", priority=1, first=False) < queue_key(
+        less, Resources(), Resources(), "a", first=False
+    )
+    assert fair(more, 9, priority=1) < fair(less, 1)
+    assert fair(less, 1, first=False) < fair(more, 9, priority=1, first=False)
+    assert fifo(9, priority=1) < fifo(1)
+    assert fifo(1, first=False) < fifo(9, priority=1, first=False)
 
 
 @given(amounts, amounts, st.integers(1, 10**6))

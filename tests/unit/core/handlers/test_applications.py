@@ -71,9 +71,10 @@ def test_an_accepted_application_is_new(talk: Conversation) -> None:
         ({"application_id": "x" * 2_000}, RejectCode.INVALID_FIELD, "(2000 characters)"),
         ({"application_id": "app"}, RejectCode.DUPLICATE_ID, "applicationID 'app' is in use by an application in"),
         ({"partition": "gpuu"}, RejectCode.UNKNOWN_PARTITION, "partitionName 'gpuu'"),
+        ({"user": ""}, RejectCode.EMPTY_ID, "ugi.user is empty"),
         ({"queue": ""}, RejectCode.NOT_PLACED, "queueName is empty"),
-        ({"queue": "root.nowhere"}, RejectCode.NOT_PLACED, "queueName 'root.nowhere' does not exist"),
-        ({"queue": "root"}, RejectCode.NOT_PLACED, "queueName 'root' is a parent queue"),
+        ({"queue": "root.nowhere"}, RejectCode.NOT_PLACED, "rule 1 (provided): 'root.nowhere' does not exist"),
+        ({"queue": "root"}, RejectCode.NOT_PLACED, "queueName 'root': no placement rule takes"),
         (
             {"placeholder_ask": Resources(memory=-1)},
             RejectCode.INVALID_RESOURCES,
@@ -198,13 +199,13 @@ def test_a_state_is_left_with_its_alarm(talk: Conversation) -> None:
 # Removing
 
 
-def test_removal_confirms_every_ask_and_allocation(talk: Conversation) -> None:
+def test_removal_takes_the_asks_back_and_confirms_every_allocation(talk: Conversation) -> None:
     runs(talk, 2)
     talk.asks(an_ask("waits", memory=500))
     facts = talk.remove("app")
     withdrawn = only(AskWithdrawn, facts)
     assert (withdrawn.allocation_key, withdrawn.cause) == ("waits", WithdrawCause.APPLICATION_REMOVED)
-    assert withdrawn.termination is TerminationType.STOPPED_BY_RM
+    assert withdrawn.termination is None, "the RM is told of its allocations only"
     released = of(Released, facts)
     assert [(one.allocation_key, one.confirm) for one in released] == [("k", True)] * 2
     assert {one.termination for one in released} == {TerminationType.STOPPED_BY_RM}
@@ -219,7 +220,8 @@ def test_removal_of_one_without_allocations_completes_it(talk: Conversation) -> 
     talk.asks(an_ask("k", memory=500))
     facts = talk.remove("app")
     assert states(facts) == [S.COMPLETING, S.COMPLETED]
-    assert [one.state for one in talk.view().terminated] == [S.COMPLETED]
+    assert only(ApplicationForgotten, facts).state is S.COMPLETED
+    assert (talk.view().terminated, talk.scheduler.next_deadline_ns()) == ([], None)
 
 
 def test_removal_of_a_new_one_leaves_nothing(talk: Conversation) -> None:
@@ -264,5 +266,5 @@ def test_one_message_may_add_and_remove(talk: Conversation) -> None:
 
 def test_what_is_longest_of_a_reason_stays_readable(talk: Conversation) -> None:
     rejected = only(ApplicationRejected, talk.apps(an_app("next", "root." + "q" * 5_000)))
-    assert len(rejected.reason) < 300
+    assert len(rejected.reason) < 400
     assert checks.shown("root." + "q" * 5_000) in rejected.reason

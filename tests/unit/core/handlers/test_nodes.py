@@ -11,6 +11,7 @@ from schedulerd.core.facts import (
     Allocated,
     AskAdded,
     AskWithdrawn,
+    ItemIgnored,
     NodeAccepted,
     NodeChanged,
     NodeRejected,
@@ -80,7 +81,6 @@ def test_a_node_is_registered_then_accepted(talk: Conversation) -> None:
         (a_node("n2", ROOM, action=A.UPDATE), RejectCode.UNKNOWN_NODE, "'n2' is not registered; UPDATE needs a node"),
         (a_node("n2", action=A.DRAIN_NODE), RejectCode.UNKNOWN_NODE, "'n2' is not registered"),
         (a_node("n2", action=A.DECOMISSION), RejectCode.UNKNOWN_NODE, "'n2' is not registered"),
-        (a_node("n1", action=A.DRAIN_TO_SCHEDULABLE), RejectCode.INVALID_STATE, "'n1' is not draining"),
         (a_node("n2", {"memory": -1}), RejectCode.INVALID_RESOURCES, "schedulableResource['memory'] is -1"),
         (
             a_node("n1", ROOM, occupied={"memory": -1}, action=A.UPDATE),
@@ -181,6 +181,14 @@ def test_draining_keeps_what_runs_and_takes_nothing_new(talk: Conversation) -> N
     assert placed(talk.schedule()) == [("app", "waits", "n1")]
 
 
+def test_undraining_a_node_that_is_not_draining_is_ignored_and_counted(talk: Conversation) -> None:
+    """To call a working node rejected would make its resource manager drop it."""
+    facts = talk.nodes(a_node("n1", action=A.DRAIN_TO_SCHEDULABLE))
+    ignored = only(ItemIgnored, facts)
+    assert (ignored.code, ignored.object_id, len(facts)) == (RejectCode.INVALID_STATE, "n1", 1)
+    assert "nodeID 'n1' is not draining" in ignored.reason
+
+
 def test_what_is_freed_on_a_draining_node_wakes_nobody(talk: Conversation) -> None:
     talk.asks(an_ask("runs", 100))
     talk.schedule()
@@ -189,6 +197,7 @@ def test_what_is_freed_on_a_draining_node_wakes_nobody(talk: Conversation) -> No
     drain(talk)
     talk.release(allocation_key="runs")
     assert talk.app().state == S.STARTING
+    assert placed(talk.schedule()) == []
     assert not talk.scheduler.wants_cycle()
 
 

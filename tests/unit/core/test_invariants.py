@@ -1,0 +1,66 @@
+"""The invariants hold on sound states and name the place where one does not; that each bites is shown in tests/sim."""
+
+from __future__ import annotations
+
+from schedulerd.core.invariants import violations
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_partition_spec,
+    a_placeholder,
+    a_scheduler,
+    an_app,
+    an_ask,
+    an_existing,
+)
+
+
+def two_partitions() -> Conversation:
+    talk = Conversation(a_scheduler())
+    talk.register(a_partition_spec(), a_partition_spec(name="gpu"))
+    talk.connect()
+    talk.nodes(a_node("n1", {"memory": 10}, partition="gpu"))
+    return talk
+
+
+def test_a_scheduler_without_anybody_is_sound() -> None:
+    assert violations(a_scheduler()) == []
+
+
+def test_over_commit_is_legal() -> None:
+    """A recovered allocation without room or quota is no violation (SEMANTICS D)."""
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.nodes(a_node("n2", {"memory": 1}, an_existing("e1", memory=500)))
+    assert talk.node("n2").available == {"memory": -499}
+    assert violations(talk.scheduler) == []
+
+
+def test_a_busy_state_is_sound() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 50}))
+    talk.apps(an_app("gang"), an_app("done"), an_app("bad", "root.nowhere"))
+    talk.asks(a_placeholder("p", app="gang"), an_ask("k", count=9), an_ask("k", app="done"), an_ask("early", app="?"))
+    talk.schedule()
+    talk.release_asks(application_id="done")
+    talk.disconnect()
+    assert violations(talk.scheduler) == []
+
+
+def test_a_violation_names_its_partition() -> None:
+    talk = two_partitions()
+    talk.model("gpu").nodes["n1"].allocated["memory"] = 3
+    assert violations(talk.scheduler) == [
+        "[rm-1]gpu: allocated of node n1 is {'memory': 3}, counted {}",
+        "[rm-1]gpu: available of node n1 is {'memory': 10}, not capacity less what is used",
+    ]
+
+
+def test_every_resource_manager_is_looked_at() -> None:
+    talk = two_partitions()
+    other = Conversation(talk.scheduler, "rm-2")
+    other.register()
+    other.model().root.pending["memory"] = -1
+    assert violations(talk.scheduler) == [
+        "[rm-2]default: pending of root is {'memory': -1}, counted {}",
+        "[rm-2]default: pending of root is negative: {'memory': -1}",
+    ]

@@ -1,0 +1,182 @@
+"""The state as people see it: plain values, in order, and with a reason for whoever waits."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from schedulerd.core import view
+from schedulerd.core.commands import NodeAction
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder, Timeouts
+from tests.unit.core.builders import (
+    RM,
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    placed,
+)
+
+ROOM = {"memory": 100, "vcore": 10}
+
+
+def waiting(talk: Conversation, application_id: str = "app") -> dict[str, str]:
+    """Why each of its asks waits."""
+    return {ask.allocation_key: ask.waiting_for for ask in talk.app(application_id).asks}
+
+
+def test_an_ask_that_was_not_tried_yet_waits_for_nothing() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    assert waiting(talk) == {"k": ""}
+
+
+@pytest.mark.parametrize("at", ["a", "root"])
+def test_an_ask_over_quota_names_queue_and_amounts(at: str) -> None:
+    root = a_root(
+        a_queue_spec("a", max={"memory": 30} if at == "a" else None), max={"memory": 30} if at != "a" else None
+    )
+    talk = a_conversation(a_node("n1", ROOM), root=root)
+    talk.asks(an_ask("k", 20, count=2))
+    talk.schedule()
+    path = "root.a" if at == "a" else "root"
+    assert waiting(talk) == {"k": f"quota of queue {path}: memory 20 used + 20 asked is more than max 30"}
+
+
+def test_an_ask_no_node_fits_counts_why_not() -> None:
+    talk = a_conversation(
+        a_node("n1", ROOM),
+        a_node("n2", {"memory": 500}),
+        a_node("n3", {"memory": 20, "vcore": 99}),
+        a_node("n4", ROOM, action=NodeAction.CREATE_DRAIN),
+        a_node("n5", ROOM, attributes={"ready": "false"}),
+    )
+    talk.asks(an_ask("k", resources=Resources(memory=200, vcore=1)))
+    talk.schedule()
+    assert waiting(talk) == {
+        "k": "no node has room: 5 considered: 1 draining, 2 not enough memory, 1 not enough vcore, 1 not ready"
+    }
+
+
+def test_an_ask_of_a_paused_resource_manager_says_so() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    talk.disconnect()
+    assert waiting(talk) == {"k": "the resource manager is paused: nothing is placed for it"}
+
+
+def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("gang", gang_style="Hard"))
+    talk.asks(a_placeholder("p", app="gang"), an_ask("large", 500, app="gang"))
+    talk.schedule()
+    talk.sleep(Timeouts().placeholder_ns)
+    assert waiting(talk, "gang") == {"large": "application is Failing: its asks are not placed in this state"}
+
+
+def test_outstanding_is_what_more_nodes_would_run() -> None:
+    """Quota is handed out in the order in which the asks would be placed."""
+    talk = a_conversation(root=a_root(a_queue_spec("a", max={"memory": 250})))
+    talk.asks(an_ask("low", 100, 2), an_ask("high", 60, 3, priority=1), an_ask("impossible", 300))
+    talk.schedule()
+    assert talk.view().outstanding == [("app", "high", 3)]
+    talk.release_asks(allocation_key="high")
+    talk.schedule()
+    assert talk.view().outstanding == [("app", "low", 2)]
+    talk.nodes(a_node("n1", {"memory": 500}))
+    assert len(placed(talk.schedule())) == 2
+    assert talk.view().outstanding == []
+
+
+def test_outstanding_counts_without_counting_up() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k", 500, count=1_000_000))
+    talk.schedule()
+    assert talk.view().outstanding == [("app", "k", 1_000_000)]
+
+
+def test_everything_is_listed_by_id_and_without_zeros() -> None:
+    talk = a_conversation(a_node("n2", ROOM), a_node("n1", {"vcore": 1, "memory": 50, "gpu": 0}))
+    talk.apps(an_app("zoo"), an_app("bar"))
+    talk.asks(an_ask("k2"), an_ask("k1", count=2), an_ask("x", 900), an_ask("w", 900))
+    talk.schedule()
+    partition = talk.view()
+    assert [node.node_id for node in partition.nodes] == ["n1", "n2"]
+    assert [app.application_id for app in partition.applications] == ["app", "bar", "zoo"]
+    assert [ask.allocation_key for ask in talk.app().asks] == ["w", "x"]
+    assert [one.allocation_key for one in talk.app().allocations] == ["k1", "k1", "k2"]
+    assert list(talk.node("n1").capacity.items()) == [("memory", 50), ("vcore", 1)]
+    assert partition.total == {"memory": 150, "vcore": 11}
+
+
+def test_a_queue_shows_what_is_left_of_all_quotas_above() -> None:
+    leaf = a_queue_spec("a", max={"memory": 80, "gpu": 2}, order=ApplicationOrder.FAIR)
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(leaf, max={"memory": 50}))
+    talk.asks(an_ask("k", 20))
+    talk.schedule()
+    queue = talk.queue()
+    assert (queue.max, queue.headroom) == ({"gpu": 2, "memory": 80}, {"gpu": 2, "memory": 30})
+    assert (queue.allocated, queue.leaf, queue.application_order) == ({"memory": 20}, True, "fair")
+    assert queue.applications == ["app"]
+
+
+def test_applications_run_from_their_first_real_allocation() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    assert talk.queue("root").running_applications == 0
+    talk.asks(an_ask("k"))
+    talk.schedule()
+    assert [talk.queue(path).running_applications for path in ("root", "root.a")] == [1, 1]
+    talk.release()
+    assert talk.queue("root").running_applications == 0
+
+
+def test_users_are_shown_with_their_usage_at_every_level() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    for user in ("bob", "ann"):
+        talk.apps(an_app(f"of-{user}", user=user))
+        talk.asks(an_ask("k", app=f"of-{user}"))
+    talk.schedule()
+    users = talk.view().users
+    assert [user.user for user in users] == ["ann", "bob"]
+    assert users[0].usage == {"root": {"memory": 10}, "root.a": {"memory": 10}}
+    assert users[0].applications == {"root": ["of-ann"], "root.a": ["of-ann"]}
+
+
+def scribble(value: Any) -> None:
+    """Spoils every mapping and list that can be reached."""
+    if isinstance(value, dict):
+        for one in value.values():
+            scribble(one)
+        value["spoilt"] = -1
+    elif isinstance(value, list):
+        for one in value:
+            scribble(one)
+        value.clear()
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            scribble(getattr(value, name))
+
+
+def test_nothing_in_a_view_leads_back_into_the_state() -> None:
+    talk = a_conversation(a_node("n1", ROOM, attributes={"zone": "z"}))
+    talk.asks(an_ask("k", count=2, tags={"t": "v"}), an_ask("large", 500))
+    talk.schedule()
+    shown = view.resource_managers(talk.scheduler)
+    before = deepcopy(shown)
+    scribble(shown)
+    assert view.resource_managers(talk.scheduler) == before
+
+
+def test_who_is_unknown_has_no_view() -> None:
+    talk = a_conversation()
+    with pytest.raises(KeyError, match="nobody"):
+        view.partition(talk.scheduler, "nobody", "default")
+    with pytest.raises(KeyError, match="nowhere"):
+        view.partition(talk.scheduler, RM, "nowhere")
