@@ -20,7 +20,7 @@ from schedulerd.core.model.shape import Shape
 from schedulerd.core.turn import Turn
 
 PARKED_MAX = 1_000
-"""How many shapes one cycle may find impossible before it gives the loop back."""
+"""How many shapes one cycle may find impossible in a partition before it gives the loop back."""
 
 
 def run_cycle(turn: Turn, placements_max: int) -> None:
@@ -31,25 +31,26 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
     first = turn.cluster.cycle_turn % len(partitions)
     turn.cluster.cycle_turn += 1
     placements = parked = 0
+    more = False
     for partition in partitions[first:] + partitions[:first]:
-        placed, refused = _run_partition(turn, partition, placements_max - placements, PARKED_MAX - parked)
+        placed, refused, cut = _run_partition(turn, partition, placements_max - placements)
         placements += placed
         parked += refused
+        more = more or cut
     if placements or parked:
-        more = placements == placements_max or parked == PARKED_MAX
         turn.say(CycleRan(placements=placements, parked=parked, more=more))
 
 
-def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked_max: int) -> tuple[int, int]:
-    """Returns how many asks were placed, and how many shapes set aside."""
+def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tuple[int, int, bool]:
+    """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound."""
     placements = parked = repeated = 0
     node_order = partition.node_order
     new_uuid = turn.cluster.new_uuid
     say = turn.say
-    while placements < placements_max and parked + repeated < parked_max:
+    while placements < placements_max and parked + repeated < PARKED_MAX:
         found = next_ask(partition)
         if found is None:
-            break
+            return placements, parked, False
         application, group, closing = found
         queue = application.queue
         assert queue is not None
@@ -93,7 +94,7 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, parked
                 ask.asked_at_ns,
             )
         )
-    return placements, parked
+    return placements, parked, True
 
 
 def _repeat(closing: Closing, application: Application, shape: Shape) -> None:

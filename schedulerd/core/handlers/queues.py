@@ -49,6 +49,7 @@ def leave(turn: Turn, application: Application) -> None:
     application.partition.applications.pop(application.application_id, None)
     queue.applications.pop(application.application_id, None)
     queue.show_priority(application, None)
+    application.partition.touch(queue)
     queue.give_turn()
     watch(turn, application.partition)
 

@@ -132,8 +132,8 @@ class Application(Host):
             self.partition.shapes.use(shape)
             if group.kind is not shape:
                 self.partition.shapes.use(group.kind)
+            self._show_priority(group)
             self.offer(group, group.key(), group.kind)
-            self.show_priority(group, group.highest_priority())
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its shape."""
@@ -142,22 +142,22 @@ class Application(Host):
         if group is not None:
             group.add(ask)
             self.lines.rekey(group, group.key())
-            self.show_priority(group, group.highest_priority())
+            self._show_priority(group)
             return
         group = self.groups[shape] = AskGroup(self._kind(shape))
         group.add(ask)
         self.partition.shapes.use(shape)
         if group.kind is not shape:
             self.partition.shapes.use(group.kind)
+        self._show_priority(group)
         self.offer(group, group.key(), group.kind)
-        self.show_priority(group, group.highest_priority())
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
         shape = ask.shape
         group = self.groups[shape]
         group.discard(ask)
-        self.show_priority(group, group.highest_priority())
+        self._show_priority(group)
         if group:
             self.lines.rekey(group, group.key())
             return
@@ -166,6 +166,12 @@ class Application(Host):
         if group.kind is not shape:
             self.partition.shapes.disuse(group.kind)
         self.partition.shapes.disuse(shape)
+
+    def _show_priority(self, group: AskGroup) -> None:
+        before = self.priority
+        self.show_priority(group, group.highest_priority())
+        if self.priority != before:
+            self.rekey()
 
     def account(self) -> None:
         """Finds out on whose account it runs, and whether it needs a free place to start; its limits may be new."""

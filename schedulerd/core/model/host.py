@@ -71,7 +71,10 @@ class Host(Contender, ABC):
         return highest
 
     def show_priority(self, contender: Contender, priority: int | None) -> None:
-        """`contender` now has this priority here, None for nothing pending; passed on upwards as far as it matters."""
+        """`contender` now has this priority here, None for nothing pending; passed on upwards as far as it matters.
+
+        Whoever changed what is pending gives the places anew afterwards: priority is only a part of the keys.
+        """
         old = contender.priority
         if old == priority:
             return
@@ -85,7 +88,6 @@ class Host(Contender, ABC):
                 del counts[old]
         if self.host is not None:
             self.host.show_priority(self, self.shown_priority(max(counts)) if counts else None)
-            self.rekey()
 
     def start_anew(self) -> None:
         """Nobody stands in line here, and this host stands in none."""

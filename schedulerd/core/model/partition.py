@@ -159,3 +159,4 @@ class Partition:
             application.line_up()
         for queue in self.root.subtree():
             queue.give_turn()
+            self.touched[queue] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedulerd.core.model.party import Party
 from schedulerd.core.model.shape import Shapes
 from schedulerd.core.resources import Resources
 
@@ -48,3 +49,27 @@ def test_a_shape_is_parked_once_and_woken_once() -> None:
     shapes.unpark(shape)
     assert list(shapes.parked()) == [other]
     assert (shape.parked, other.parked) == (False, True)
+
+
+def test_a_request_on_somebodys_account_is_a_shape_of_its_own() -> None:
+    shapes, ann, bob = Shapes(), Party("ann", ""), Party("bob", "")
+    plain = shapes.of(Resources(memory=1))
+    of_ann = shapes.gated(plain, ann, starts=False)
+    shapes.use(of_ann)
+    assert (of_ann.items, of_ann.party) == (plain.items, ann)
+    assert shapes.gated(plain, Party("ann", ""), starts=False) is of_ann, "equal parties are interchangeable"
+    assert shapes.gated(plain, ann, starts=True) is not of_ann
+    assert shapes.gated(plain, bob, starts=False) is not of_ann
+    assert shapes.gated(plain, None, starts=False) is plain
+    shapes.disuse(of_ann)
+    assert shapes.gated(plain, ann, starts=False) is not of_ann
+
+
+def test_when_everything_is_lined_up_anew_no_shape_is_known() -> None:
+    shapes = Shapes()
+    shape = shapes.of(Resources(memory=1))
+    shapes.use(shape)
+    shapes.park(shape)
+    shapes.forget_all()
+    assert (list(shapes.known()), shapes.any_parked()) == ([], False)
+    assert (shape.uses, shape.parked) == (0, False)

@@ -114,6 +114,27 @@ def test_a_cycle_calls_as_many_functions_however_many_applications_wait() -> Non
     assert calls(400) == calls(100)
 
 
+@pytest.mark.parametrize("sizes", [1, 80])
+@pytest.mark.parametrize("order", ["fifo", "fair"])
+def test_a_cycle_calls_about_as_many_functions_however_many_applications_want_many_sizes(
+    order: str, sizes: int
+) -> None:
+    def calls(applications: int) -> int:
+        workload = workloads.m(nodes=300, asks=10 * applications, applications_count=applications)
+        mixed = [
+            replace(one, size=Size(memory=1 + 7 * number % sizes, vcore=1)) for number, one in enumerate(workload.asks)
+        ]
+        leaf = f"properties: {{application.sort.policy: {order}}}\n            resources:"
+        scheduler = start(replace(workload, queue_file=workload.queue_file.replace("resources:", leaf)))
+        ask(scheduler, mixed)
+        assert step(scheduler, RunCycle(workload.nodes)) == workload.nodes
+        needed = calls_during(lambda: scheduler.step(0, RunCycle(PLACEMENTS_MAX)))
+        assert len(list(placed(scheduler))) == workload.nodes + PLACEMENTS_MAX
+        return needed
+
+    assert calls(1_600) <= 1.3 * calls(400)
+
+
 def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_parked() -> None:
     def calls(applications: int) -> int:
         workload = workloads.m(nodes=300, asks=applications, applications_count=applications)
