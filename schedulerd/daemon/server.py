@@ -11,6 +11,7 @@ import asyncio
 import gc
 import os
 import signal
+import time
 from collections.abc import Sequence
 
 import grpc
@@ -30,6 +31,7 @@ from schedulerd.core import view
 from schedulerd.core.invariants import violations
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.failures import ExitCode, StartupFailed
+from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.grpc_server import GrpcServer
 from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.ids import uuid_source
@@ -100,7 +102,7 @@ class Daemon:
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
         self._queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
-        service = SchedulerService(self._owner, self._links, self._queue_files)
+        service = SchedulerService(self._owner, self._links, self._queue_files, GroupResolver(time.monotonic_ns))
         self._grpc = GrpcServer(settings, service.handlers())
         self._http = _http_server(
             settings,

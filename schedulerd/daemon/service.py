@@ -7,7 +7,9 @@ be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only f
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import grpc
@@ -16,7 +18,8 @@ from google.protobuf.message import Message
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.commands import StopCause, StopResourceManager
+from schedulerd.core.commands import Command, StopCause, StopResourceManager, UpdateApplications
+from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.links import REGISTERED_AGAIN, Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
@@ -37,10 +40,11 @@ UnaryContext = grpc.aio.ServicerContext[Message, Message]
 class SchedulerService:
     """What the methods do. One object serves all resource managers."""
 
-    def __init__(self, owner: Owner, links: Links, queue_files: QueueFiles) -> None:
+    def __init__(self, owner: Owner, links: Links, queue_files: QueueFiles, groups: GroupResolver) -> None:
         self._owner = owner
         self._links = links
         self._queue_files = queue_files
+        self._groups = groups
         self._decoder = RequestDecoder()
 
     async def register(
@@ -81,7 +85,12 @@ class SchedulerService:
                         Dialogue(Stream.ALLOCATION, si_pb2.AllocationRequest.FromString, self._decoder.allocations)
                     ),
                     Stream.APPLICATION.value: self._stream(
-                        Dialogue(Stream.APPLICATION, si_pb2.ApplicationRequest.FromString, self._decoder.applications)
+                        Dialogue(
+                            Stream.APPLICATION,
+                            si_pb2.ApplicationRequest.FromString,
+                            self._decoder.applications,
+                            self._with_groups,
+                        )
                     ),
                     Stream.NODE.value: self._stream(
                         Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, self._decoder.nodes)
@@ -93,6 +102,14 @@ class SchedulerService:
                 {"UnregisterResourceManager": _unary(admin_pb2.UnregisterResourceManagerRequest, self.unregister)},
             ),
         ]
+
+    async def _with_groups(self, command: Command) -> Command:
+        """Looks up the groups of users who came without any, where the queue file says so; in a thread: it blocks."""
+        if isinstance(command, UpdateApplications):
+            for at, new in enumerate(command.new):
+                if not new.groups and self._queue_files.asks_system_for_groups(command.rm_id, new.partition):
+                    command.new[at] = replace(new, groups=await asyncio.to_thread(self._groups.groups, new.user))
+        return command
 
     def _stream(self, dialogue: Dialogue[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def serve(_requests: object, context: ServicerContext) -> None:

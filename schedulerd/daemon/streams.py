@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import grpc
@@ -58,11 +58,17 @@ class Dialogue(Generic[RequestT]):
     """What differs between the three kinds of stream: the request's message and the commands it becomes."""
 
     def __init__(
-        self, kind: Stream, parse: Callable[[bytes], RequestT], decode: Callable[[RequestT], Iterator[Command]]
+        self,
+        kind: Stream,
+        parse: Callable[[bytes], RequestT],
+        decode: Callable[[RequestT], Iterator[Command]],
+        complete: Callable[[Command], Awaitable[Command]] | None = None,
     ) -> None:
         self.kind = kind
         self.parse = parse
         self.decode = decode
+        self.complete = complete
+        """Adds to a command what its sender left to us, before it is queued."""
 
 
 ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
@@ -158,6 +164,8 @@ class StreamSession(Generic[RequestT]):
                     f"rmID: {message.rmID!r} on a stream of {rm_id!r}; a stream carries one RM, the one it began with",
                 )
             for command in self._dialogue.decode(message):
+                if self._dialogue.complete is not None:
+                    command = await self._dialogue.complete(command)
                 if len(under_way) >= COMMANDS_UNDER_WAY_MAX:
                     await under_way.popleft()
                 under_way.append(await self._owner.submit(command))

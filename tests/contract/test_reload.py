@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 import signal
 from pathlib import Path
 
@@ -71,3 +74,21 @@ def test_a_configuration_sent_with_the_registration_is_not_replaced_by_a_file(tm
                 for rm in daemon.state()["resource_managers"]
             }
             assert ("root.c" in paths["file"], "root.c" in paths["own"]) == (True, False)
+
+
+def test_groups_come_from_the_operating_system_where_the_queue_file_says_so() -> None:
+    resolving = QUEUES.replace("    queues:\n", "    usergroupresolver: {type: os}\n    queues:\n", 1)
+    by_group = resolving.replace('submitacl: "*"', f'submitacl: " {grp.getgrgid(os.getgid()).gr_name}"')
+    with DaemonProcess() as daemon, RawClient(daemon.target) as client:
+        client.register(config=by_group)
+        applications = client.applications()
+        request = client.application("app-1")
+        request.new[0].ugi.user = pwd.getpwuid(os.getuid()).pw_name
+        request.new[0].ugi.ClearField("groups")
+        applications.send(request)
+        assert [one.applicationID for one in applications.next().accepted] == ["app-1"]
+        request.new[0].applicationID = "app-2"
+        request.new[0].ugi.user = "nobody-of-this-name"
+        applications.send(request)
+        (rejected,) = applications.next().rejected
+        assert "may not submit" in rejected.reason

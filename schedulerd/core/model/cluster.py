@@ -34,7 +34,7 @@ class ResourceManager:
     def partition(self, name: str) -> Partition | None:
         """The partition an item names: `name`, `[rmID]name`, or '' for the default one."""
         plain = name.removeprefix(f"[{self.rm_id}]")
-        return self.partitions.get(plain.lower() or "default")
+        return self.partitions.get(plain or "default") or self.partitions.get(plain.lower())
 
 
 class Cluster:
