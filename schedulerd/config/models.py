@@ -19,7 +19,8 @@ from schedulerd.config.choices import one_of
 from schedulerd.core.specs import Acl, NodeOrder, RuleKind
 
 UINT64_MAX = 2**64 - 1
-QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+QUEUE_NAME = re.compile(r"(?!@recovery@$)[a-zA-Z0-9_:#/@-]{1,64}", re.IGNORECASE | re.ASCII)
+"""`@recovery@` is made when it is needed, and cannot be configured."""
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
 CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -71,7 +72,11 @@ Count = Annotated[int, _from_text(_parse_count)]
 Flag = Annotated[bool, _from_text(_parse_flag)]
 AccessList = Annotated[InstanceOf[Acl], _from_text(acl.parse_acl)]
 QueueName = Annotated[
-    str, _matching(QUEUE_NAME, "a queue name is 1 to 64 letters, digits and _ : # / @ -, without a dot or a space")
+    str,
+    _matching(
+        QUEUE_NAME,
+        "a queue name is 1 to 64 letters, digits and _ : # / @ -, without a dot or a space, and not @recovery@",
+    ),
 ]
 
 

@@ -63,7 +63,7 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     _bind(allocation)
     if not ask.pending:
         application.stop_waiting_for(ask)
-    application.rekey()
+    application.usage_changed()
     for one in lineage:
         one.rekey()
     return allocation
@@ -203,6 +203,6 @@ def _start_usage(application: Application) -> None:
 
 def _rekey(application: Application) -> None:
     assert application.queue is not None
-    application.rekey()
+    application.usage_changed()
     for one in application.queue.lineage:
         one.rekey()

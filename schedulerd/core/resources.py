@@ -56,8 +56,13 @@ class Resources(dict[str, int]):
                 self.pop(name, None)
 
     def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal state (SEMANTICS D)."""
-        self.add(items, -times)
+        """Subtracts `times` the amounts in place, like `add`. May go below zero: over-commit is legal (SEMANTICS D)."""
+        for name, amount in items:
+            left = self[name] - amount * times
+            if left:
+                self[name] = left
+            else:
+                self.pop(name, None)
 
     def times(self, count: int) -> Resources:
         return Resources({name: amount * count for name, amount in self.items()})

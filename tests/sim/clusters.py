@@ -10,15 +10,26 @@ from schedulerd.core.specs import (
     SECOND_NS,
     Acl,
     ApplicationOrder,
+    LimitSpec,
     NodeOrder,
     PartitionSpec,
     QueueProperties,
     QueueSpec,
+    RuleKind,
+    RuleSpec,
     Timeouts,
 )
 
 EVERYBODY = Acl(everybody=True)
 FIFO = QueueProperties()
+PRIORITY_LAST = QueueProperties(priority_sort=False)
+LIMITS = (
+    LimitSpec(users=("ann",), max=Limits(memory=50)),
+    LimitSpec(users=("*",), max=Limits(memory=40), max_applications=2),
+    LimitSpec(groups=("staff",), max=Limits(memory=60)),
+    LimitSpec(groups=("*",), max=Limits(memory=30)),
+)
+CREATES = (RuleSpec(RuleKind.PROVIDED, create=True),)
 FAIR = QueueProperties(application_order=ApplicationOrder.FAIR)
 USERS = ("ann", "bob", "eve")
 """Eve is in no queue's ACL but that of root.open."""
@@ -58,6 +69,22 @@ def _busy() -> PartitionSpec:
     return PartitionSpec(name="default", root=root)
 
 
+def _limited() -> PartitionSpec:
+    """The same with limits on users, groups and running applications, priorities, and queues that are created."""
+    busy = _busy()
+    batch, opened, nothing = busy.root.children
+    fifo, fair = batch.children
+    batch = replace(
+        batch,
+        max_applications=3,
+        properties=QueueProperties(priority_offset=3),
+        limits=(LimitSpec(groups=("staff",), max_applications=2),),
+        children=(replace(fifo, max_applications=2), fair),
+    )
+    opened = replace(opened, limits=LIMITS, properties=PRIORITY_LAST)
+    return replace(busy, root=replace(busy.root, children=(batch, opened, nothing)), rules=CREATES)
+
+
 def _packed() -> PartitionSpec:
     """No quotas, nodes filled one after the other."""
     root = QueueSpec(
@@ -71,7 +98,7 @@ def _packed() -> PartitionSpec:
     )
 
 
-PARTITIONS = {"rm-a": (_busy(), _packed()), "rm-b": (_busy(),)}
+PARTITIONS = {"rm-a": (_limited(), _packed()), "rm-b": (_busy(),)}
 """By resource manager."""
 
 
@@ -97,6 +124,7 @@ def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
         _without(default.root, "open"),
         _without(default.root, "batch"),
         replace(default.root, children=(replace(batch, children=()), opened, nothing)),
+        replace(default.root, children=(replace(batch, limits=(), max_applications=0), replace(opened, limits=()))),
         replace(default.root, children=(batch, replace(opened, parent=True), QueueSpec(name="new"))),
     )
     packed = replace(default, node_order=NodeOrder.BINPACKING)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.views import Amounts, PartitionView, ResourceManagerView
+from schedulerd.core.views import Amounts, AskView, PartitionView, ResourceManagerView
 
 PLACEABLE_STATES = {ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING}
 
@@ -43,7 +43,7 @@ def _overlooked(partition: PartitionView) -> list[str]:
             continue
         headroom = queues[item.queue].headroom
         for ask in item.asks:
-            if not _within(ask.resources, headroom):
+            if not _within(ask.resources, headroom) or _is_limited(ask):
                 continue
             for node in partition.nodes:
                 if node.schedulable and node.ready and _fits(ask.resources, node.available):
@@ -51,6 +51,11 @@ def _overlooked(partition: PartitionView) -> list[str]:
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break
     return found
+
+
+def _is_limited(ask: AskView) -> bool:
+    """Whether a limit on users, groups or running applications holds it: that the limit does is for the invariants."""
+    return ask.waiting_for.startswith("limit of") or "maxapplications" in ask.waiting_for
 
 
 def _within(size: Amounts, headroom: Amounts) -> bool:

@@ -13,10 +13,11 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import Host
 from schedulerd.core.model.line import Key
-from schedulerd.core.model.party import Party, party_of
+from schedulerd.core.model.party import Party, group_of, party_of
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import UsageLedger
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder
 
 if TYPE_CHECKING:
     from schedulerd.core.model.partition import Partition
@@ -38,6 +39,7 @@ class Application(Host):
         "application_id",
         "asks",
         "gang_alarm",
+        "group",
         "groups",
         "needs_place",
         "partition",
@@ -85,17 +87,14 @@ class Application(Host):
         self.pending = Resources()
         self.usage_ledgers: list[UsageLedger] = []
         """Its user's and its group's ledgers for its queue and all above, from its first allocation on."""
+        self.group = group_of(queue, spec.groups) if queue is not None else ""
+        """The group whose usage counts for it, '' if none; found once, whatever limits come later."""
         self.party: Party | None = None
         """On whose account it runs; None if no limits are for it."""
         self.needs_place = False
         """Whether the number of running applications is limited where it runs."""
         self.waits_its_turn = False
         """True in a state-aware leaf while another application is the one that may start."""
-
-    @property
-    def group(self) -> str:
-        """The group whose usage counts for it, '' if none."""
-        return self.party.group if self.party is not None else ""
 
     @property
     def is_terminal(self) -> bool:
@@ -121,6 +120,11 @@ class Application(Host):
         assert self.queue is not None
         queue = self.queue
         return application_key(queue.properties, self.priority, self.allocated, queue.guaranteed, self.serial)
+
+    def usage_changed(self) -> None:
+        """Gives it its new place where that depends on what it uses."""
+        if self.queue is not None and self.queue.properties.application_order is ApplicationOrder.FAIR:
+            self.rekey()
 
     def line_up(self) -> None:
         """Lets all its groups wait again after `start_anew`."""
@@ -178,7 +182,7 @@ class Application(Host):
         queue = self.queue
         assert queue is not None
         self.waits_its_turn = False
-        self.party = party_of(queue, self.spec.user, self.spec.groups)
+        self.party = party_of(queue, self.spec.user, self.group)
         limits = [] if self.party is None else [one for q in queue.lineage for one, _, _ in self.party.limits_at(q)]
         self.needs_place = any(one.max_applications for one in queue.lineage) or any(
             limit.max_applications for limit in limits

@@ -52,7 +52,7 @@ def group_of(queue: Queue, groups: tuple[str, ...]) -> str:
     return ""
 
 
-def party_of(queue: Queue, user: str, groups: tuple[str, ...]) -> Party | None:
+def party_of(queue: Queue, user: str, group: str) -> Party | None:
     """The party of an application in this leaf; None if no limit on the way to the root is for it."""
-    party = Party(user, group_of(queue, groups))
+    party = Party(user, group)
     return party if any(True for one in queue.lineage for _ in party.limits_at(one)) else None

@@ -364,3 +364,9 @@ def test_whatever_is_written_is_read_or_explained(data: Any) -> None:
 def test_any_text_is_read_or_explained(text: str) -> None:
     result = read(text)
     assert isinstance(result, QueueFile) or result.problems
+
+
+@pytest.mark.parametrize("name", ["@recovery@", "@Recovery@"])
+def test_the_recovery_queue_cannot_be_configured(name: str) -> None:
+    with pytest.raises(QueueFileInvalid, match="not @recovery@"):
+        load_queue_file(f"partitions: [{{name: default, queues: [{{name: root, queues: [{{name: '{name}'}}]}}]}}]")
