@@ -12,6 +12,7 @@ from typing import NamedTuple
 from schedulerd.core.facts import RejectCode
 
 ID_LENGTH_MAX = 1024
+TAGS_LENGTH_MAX = 65_536
 RESOURCE_NAMES_MAX = 64
 RESOURCE_NAME_LENGTH_MAX = 256
 _SHOWN_MAX = 80
@@ -67,8 +68,21 @@ def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
     return None
 
 
+def tags(field: str, values: Mapping[str, str]) -> Mistake | None:
+    """Tags go back with every allocation of an ask, so they must not be longer than any sane set of labels."""
+    length = sum(len(name) + len(value) for name, value in values.items())
+    if length <= TAGS_LENGTH_MAX:
+        return None
+    return Mistake(
+        RejectCode.INVALID_FIELD, f"{field} have {length} characters in all; at most {TAGS_LENGTH_MAX} are allowed"
+    )
+
+
 def request(field: str, resources: Mapping[str, int]) -> Mistake | None:
-    """What is asked for or allocated: nothing negative, and something above zero."""
+    """What is asked for or allocated: sane names, nothing negative, and something above zero."""
+    mistake = names(field, resources)
+    if mistake is not None:
+        return mistake
     if any(resources.values()):
         return not_negative(field, resources)
     amounts = f"is {dict(resources)}" if resources else "is empty"

@@ -20,6 +20,8 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.link import Ending, Link, OpenStream, Post
 from schedulerd.wire.encode import ResponseEncoder, Stream
 
+RM_ID_LENGTH_MAX = 256
+
 STOPPED_MAX = 1000
 """Stopped resource managers that are remembered; a forgotten one is told to register, which comes to the same."""
 
@@ -39,6 +41,15 @@ class Refused(Exception):
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
         self.ending = Ending(code, details)
+
+
+def rm_id_problem(rm_id: str) -> str | None:
+    """Why this cannot be the id of a resource manager, or None. It stands in logs, metrics and status messages."""
+    if not rm_id.strip():
+        return "rmID: is empty; a resource manager names itself by a unique id"
+    if len(rm_id) > RM_ID_LENGTH_MAX or not rm_id.isprintable():
+        return f"rmID: has {len(rm_id)} characters; it must be printable and have at most {RM_ID_LENGTH_MAX}"
+    return None
 
 
 class Links:

@@ -20,7 +20,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
 from schedulerd.core.commands import Command, StopCause, StopResourceManager, UpdateApplications
 from schedulerd.daemon.groups import GroupResolver
-from schedulerd.daemon.links import REGISTERED_AGAIN, Links
+from schedulerd.daemon.links import REGISTERED_AGAIN, Links, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.streams import Dialogue, RequestT, ServicerContext, StreamSession
@@ -55,8 +55,9 @@ class SchedulerService:
         INVALID_ARGUMENT without rmID, for a policy group that does not exist and for a queue file with problems, all of
         which are listed. The RM's earlier registration, if any, then goes on as if nothing had been sent.
         """
-        if not request.rmID:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "rmID: is empty; an RM registers under a unique id")
+        problem = rm_id_problem(request.rmID)
+        if problem is not None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
         try:
             partitions = await self._queue_files.for_registration(request)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
@@ -69,6 +70,9 @@ class SchedulerService:
         self, request: admin_pb2.UnregisterResourceManagerRequest, context: UnaryContext
     ) -> admin_pb2.UnregisterResourceManagerResponse:
         """Answers when the RM's state is dropped and its streams are ending. NOT_FOUND if it is not registered."""
+        problem = rm_id_problem(request.rmID)
+        if problem is not None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
         if not self._links.knows(request.rmID):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"rmID: {request.rmID!r} is not registered")
         await (await self._owner.submit(StopResourceManager(request.rmID, StopCause.UNREGISTERED)))

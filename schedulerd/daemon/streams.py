@@ -27,7 +27,7 @@ from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
 from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
+from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.wire.encode import Stream
 
@@ -150,8 +150,9 @@ class StreamSession(Generic[RequestT]):
             self.end(Ending(grpc.StatusCode.OK, "no request was sent"))
             return
         rm_id = message.rmID
-        if not rm_id:
-            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "rmID: is empty; it has to name the RM that sends this")
+        problem = rm_id_problem(rm_id)
+        if problem is not None:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
         self._link, older = self._links.attach(rm_id, self._dialogue.kind, self)
         if older is not None:
             await older.over.wait()

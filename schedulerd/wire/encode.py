@@ -26,6 +26,9 @@ from schedulerd.wire.names import partition_to_wire
 ITEMS_MAX = 1000
 """Items per response: about 150 kB of allocations, far below what a gRPC client takes by default (4 MiB)."""
 
+TAG_CHARACTERS_MAX = 1_000_000
+"""Tags per response, which come on top of that: they are the sender's own, and an ask may carry long ones."""
+
 SHAPES_MAX = 4096
 """Resource messages kept ready for copying; they are made anew when there are more sizes than this."""
 
@@ -51,7 +54,7 @@ class Response:
 class _Draft:
     """The responses of one resource manager that are still being filled."""
 
-    __slots__ = ("allocation", "application", "counts", "messages", "node", "rm_id")
+    __slots__ = ("allocation", "application", "counts", "messages", "node", "rm_id", "tag_characters")
 
     def __init__(self, rm_id: str) -> None:
         self.rm_id = rm_id
@@ -64,6 +67,7 @@ class _Draft:
             Stream.NODE: self.node,
         }
         self.counts = dict.fromkeys(Stream, 0)
+        self.tag_characters = 0
 
 
 class ResponseEncoder:
@@ -89,7 +93,7 @@ class ResponseEncoder:
             stream = encoder(self, draft, fact)
             if stream is not None:
                 draft.counts[stream] += 1
-                if draft.counts[stream] >= ITEMS_MAX:
+                if draft.counts[stream] >= ITEMS_MAX or draft.tag_characters >= TAG_CHARACTERS_MAX:
                     self._finish(draft, stream)
 
     def drain(self) -> list[Response]:
@@ -113,6 +117,8 @@ class ResponseEncoder:
         self._full.append(Response(draft.rm_id, stream, message.SerializeToString(), draft.counts[stream]))
         message.Clear()
         draft.counts[stream] = 0
+        if stream is Stream.ALLOCATION:
+            draft.tag_characters = 0
 
     def _partition(self, rm_id: str, name: str) -> str:
         found = self._partitions.get((rm_id, name))
@@ -150,6 +156,7 @@ class ResponseEncoder:
             item.placeholder = fact.placeholder
         if fact.tags:
             item.allocationTags.update(fact.tags)
+            draft.tag_characters += sum(len(name) + len(value) for name, value in fact.tags.items())
         return Stream.ALLOCATION
 
     def _release(self, draft: _Draft, fact: said.Released | said.ReleaseRequested) -> Stream | None:

@@ -8,6 +8,9 @@ import pwd
 import signal
 from pathlib import Path
 
+import grpc
+import pytest
+
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, allocated
 
@@ -92,3 +95,12 @@ def test_groups_come_from_the_operating_system_where_the_queue_file_says_so() ->
         applications.send(request)
         (rejected,) = applications.next().rejected
         assert "may not submit" in rejected.reason
+
+
+@pytest.mark.parametrize("rm_id", ["  ", "two\nlines", "x" * 300])
+def test_an_rm_id_has_to_be_fit_to_be_read(rm_id: str) -> None:
+    with DaemonProcess() as daemon, RawClient(daemon.target, rm_id) as client:
+        with pytest.raises(grpc.RpcError) as refused:
+            client.register()
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "rmID" in (refused.value.details() or "")

@@ -138,4 +138,5 @@ def _mistake(spec: NewAsk) -> Mistake | None:
         checks.identifier("allocationKey", spec.allocation_key)
         or checks.identifier("applicationID", spec.application_id)
         or checks.request("resourceAsk", spec.resources)
+        or (checks.tags("tags", spec.tags) if spec.tags else None)
     )

@@ -24,6 +24,8 @@ def update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Non
     """Applies the new partitions and queues, or says why none of it can be."""
     known = [(rm.partitions[spec.name], spec) for spec in command.partitions if spec.name in rm.partitions]
     reasons = [reason for partition, spec in known for reason in _refusals(partition.root, spec.root)]
+    if not command.partitions:
+        reasons = ["the queue file has no partitions, which would end everything; a truncated file looks like that"]
     if reasons:
         turn.say(ConfigurationRejected(rm.rm_id, tuple(reasons)))
         return

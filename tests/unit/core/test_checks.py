@@ -64,3 +64,16 @@ def test_an_unknown_partition_names_those_that_are_known() -> None:
     assert mistake.code is RejectCode.UNKNOWN_PARTITION
     assert "'gpuu'" in mistake.reason
     assert "known: default, gpu" in mistake.reason
+
+
+def test_tags_may_be_as_long_as_labels_are_and_not_more() -> None:
+    assert checks.tags("tags", {"k": "x" * (checks.TAGS_LENGTH_MAX - 1)}) is None
+    mistake = checks.tags("tags", {"k": "x" * checks.TAGS_LENGTH_MAX})
+    assert mistake is not None
+    assert f"tags have {checks.TAGS_LENGTH_MAX + 1} characters in all" in mistake.reason
+
+
+def test_a_reason_does_not_repeat_what_is_far_too_long() -> None:
+    mistake = checks.request("resourceAsk", {"x" * 1_000_000: 0})
+    assert mistake is not None
+    assert len(mistake.reason) < 300

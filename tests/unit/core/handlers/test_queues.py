@@ -157,3 +157,10 @@ def test_a_removed_partition_releases_everything_and_its_applications_fail() -> 
     assert states(facts) == [ApplicationState.FAILING, ApplicationState.FAILED]
     assert [(one.allocation_key, one.confirm) for one in of(Released, facts)] == [("k", True)]
     assert list(talk.scheduler.cluster.resource_managers[RM].partitions) == ["default"]
+
+
+def test_a_file_without_partitions_is_no_reload() -> None:
+    talk = talk_to(a_partition(QueueSpec("a"), rules=()))
+    [reason] = only(ConfigurationRejected, talk.step(UpdateConfiguration(RM, ()))).reasons
+    assert "no partitions" in reason
+    assert paths(talk) == ["root", "root.a"]
