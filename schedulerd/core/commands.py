@@ -78,6 +78,8 @@ class NodeUpdate:
     occupied: Resources | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     existing: list[ExistingAllocation] = field(default_factory=list)
+    action_number: int = 0
+    """What the message said; it tells an action that nobody knows from one that was not set."""
 
 
 @dataclass(slots=True)

@@ -169,6 +169,7 @@ class RequestDecoder:
         return NodeUpdate(
             node_id=message.nodeID,
             action=_ACTIONS.get(message.action, NodeAction.UNKNOWN),
+            action_number=message.action,
             partition=partition_from_wire(rm_id, message.attributes.get(NODE_PARTITION_ATTRIBUTE, "")),
             capacity=self.resources(message.schedulableResource) if message.HasField("schedulableResource") else None,
             occupied=self.resources(message.occupiedResource) if message.HasField("occupiedResource") else None,

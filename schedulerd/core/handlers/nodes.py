@@ -68,8 +68,8 @@ def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
     if item.action is NodeAction.UNKNOWN:
         return Mistake(
             RejectCode.UNKNOWN_ACTION,
-            "action is UNKNOWN_ACTION_FROM_RM or not one of CREATE, UPDATE, DRAIN_NODE, DECOMISSION, "
-            "DRAIN_TO_SCHEDULABLE",
+            f"action is {item.action_number or 'UNKNOWN_ACTION_FROM_RM'}; it must be CREATE, UPDATE, DRAIN_NODE, "
+            "DECOMISSION or DRAIN_TO_SCHEDULABLE",
         )
     known = partition.nodes.get(item.node_id)
     if item.action in _CREATING:

@@ -72,6 +72,7 @@ def expected_node(node: si_pb2.NodeInfo) -> commands.NodeUpdate:
     return commands.NodeUpdate(
         node_id=node.nodeID,
         action=NodeAction(node.action) if 0 <= node.action <= 6 else NodeAction.UNKNOWN,
+        action_number=node.action,
         partition=name_inside(dict(node.attributes).get("si/node-partition", "")),
         capacity=Resources(amounts(node.schedulableResource)) if capacity else None,
         occupied=Resources(amounts(node.occupiedResource)) if occupied else None,

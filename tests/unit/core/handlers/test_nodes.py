@@ -388,3 +388,10 @@ def test_the_core_does_not_count_in_what_the_rm_sent() -> None:
     talk.asks(an_ask())
     talk.schedule()
     assert capacity == ROOM
+
+
+def test_an_action_nobody_knows_is_named_in_the_reason() -> None:
+    talk = a_conversation()
+    unknown = a_node("n1", action=NodeAction.UNKNOWN)
+    unknown.action_number = 99
+    assert "action is 99; it must be CREATE" in only(NodeRejected, talk.nodes(unknown)).reason
