@@ -125,9 +125,13 @@ class StreamSession(Generic[RequestT]):
         finally:
             for task in (reader, writer, watch):
                 task.cancel()
-            await asyncio.wait({reader, writer, watch})
-            self._links.detach(self._link, self._dialogue.kind, self)
-            self.over.set()
+            try:
+                await asyncio.wait({reader, writer, watch})
+            finally:
+                # Even if gRPC cancels this call while it ends by itself: an older stream that is never over would hold
+                # up its successor, and its RM would count as connected for ever.
+                self._links.detach(self._link, self._dialogue.kind, self)
+                self.over.set()
         if ending.code is not grpc.StatusCode.OK:
             await self._context.abort(ending.code, ending.details)
 

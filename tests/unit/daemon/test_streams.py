@@ -316,3 +316,24 @@ def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
         await world.links.closed(1)
 
     run(play)
+
+
+@pytest.mark.parametrize("turns_between", range(4))
+def test_a_call_cancelled_while_it_ends_by_itself_still_leaves(turns_between: int) -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.send("node-0")
+        await turns()
+        context.send("node-1", rm_id="another")
+        while context.requests.qsize():
+            await turns(1)
+        await turns(turns_between)
+        served.cancel()
+        await asyncio.wait({served})
+        newer, second = world.open()
+        newer.send("node-2")
+        await turns()
+        assert world.nodes == ["node-0", "node-2"]
+        second.cancel()
+
+    run(play)
