@@ -33,7 +33,9 @@ def run(workload: Workload) -> Measurement:
     with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory:
         queue_file = Path(directory, "queues.yaml")
         queue_file.write_text(workload.queue_file, encoding="utf-8")
-        with Daemon(queue_file, grpc_port=free_port(), http_port=free_port()) as daemon:
+        # It is to recount all that it has at the end of a run, whatever that costs.
+        recount = ("--recount-items-max", "10000000")
+        with Daemon(queue_file, grpc_port=free_port(), http_port=free_port(), flags=recount) as daemon:
             daemon.wait_until_ready()
             return uvloop.run(_run(workload, daemon))
 

@@ -14,11 +14,20 @@ from pathlib import Path
 import click
 
 from schedulerd import __version__
-from schedulerd.config import QueueFileInvalid, Settings, SettingsInvalid, load_queue_file, load_settings
+from schedulerd.address import Target
+from schedulerd.config import (
+    Problem,
+    QueueFileInvalid,
+    Settings,
+    SettingsInvalid,
+    load_queue_file,
+    load_settings,
+)
 
 USAGE = 1
 UNREADABLE = 2
 INVALID = 3
+NOT_ASKED = 4
 INTERRUPTED = 130
 
 _CLIENT_COMMANDS = {
@@ -99,13 +108,32 @@ cli.add_command(
 )
 
 
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
+
+
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def validate(file: Path) -> None:
+@click.option("--against", type=Target(), help="gRPC address of a running daemon to ask.")
+@click.option("--rm", "rm_id", default="", metavar="RMID", help="Its resource manager; needed if there are several.")
+@click.option("--tls-ca-file", type=_FILE, help="Authorities (PEM) of the daemon's certificate; turns TLS on.")
+@click.option("--tls-cert-file", type=_FILE, help="Own certificate chain (PEM), for mutual TLS.")
+@click.option("--tls-key-file", type=_FILE, help="Private key (PEM) of that certificate.")
+def validate(
+    file: Path,
+    against: str | None,
+    rm_id: str,
+    tls_ca_file: Path | None,
+    tls_cert_file: Path | None,
+    tls_key_file: Path | None,
+) -> None:
     """Check a queue FILE and list all that is wrong with it, with line, key and what is allowed.
 
-    Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 the file cannot be read, 3 it is not valid.
+    With --against the daemon is asked what the file would change for what runs there; nothing is changed.
+
+    Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 the file cannot be read, 3 it is not valid or the
+    daemon would refuse it, 4 the daemon cannot be asked.
     """
+    _check_client_options(against, rm_id, tls_ca_file, tls_cert_file, tls_key_file)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -119,6 +147,49 @@ def validate(file: Path) -> None:
     for warning in queue_file.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{file}: valid")
+    if against is not None:
+        sys.exit(_validate_against(text, against, rm_id, tls_ca_file, tls_cert_file, tls_key_file))
+
+
+def _check_client_options(
+    against: str | None, rm_id: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
+) -> None:
+    if against is None and (rm_id or ca_file or cert_file or key_file):
+        raise click.UsageError("--rm and the TLS files are about a running daemon: say which with --against HOST:PORT")
+    if (cert_file is None) != (key_file is None):
+        raise click.UsageError("--tls-cert-file and --tls-key-file must be given together")
+    if cert_file is not None and ca_file is None:
+        raise click.UsageError("--tls-cert-file needs --tls-ca-file too")
+
+
+def _validate_against(
+    text: str, target: str, rm_id: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
+) -> int:
+    """Prints what the daemon says; returns the exit status."""
+    # Imported here, because validating a file alone needs no gRPC.
+    from schedulerd.admin_client import AdminClient, DaemonUnusable, ResourceManagerNotChosen, tls_credentials
+
+    credentials = None if ca_file is None else tls_credentials(ca_file, cert_file, key_file)
+    try:
+        with AdminClient(target, credentials) as client:
+            rm_id, answer = client.validate(text, rm_id)
+    except DaemonUnusable as error:
+        click.echo(str(error), err=True)
+        return NOT_ASKED
+    except ResourceManagerNotChosen as error:
+        raise click.UsageError(f"{error}; choose one with --rm") from error
+    if not answer.allowed:
+        click.echo(f"refused by {target}: {answer.reason}", err=True)
+        for one in answer.problems:
+            click.echo(f"  {Problem(one.path, one.line or None, one.value or None, one.message)}", err=True)
+        return INVALID
+    if not rm_id:
+        click.echo(f"no resource manager is registered at {target}: nothing runs there that could change")
+        return 0
+    click.echo(f"impact on {rm_id!r} at {target}:" + ("" if answer.impact else " none"))
+    for difference in answer.impact:
+        click.echo(f"  {'warning: ' if difference.harms else ''}{difference.message}")
+    return 0
 
 
 def main() -> None:

@@ -4,12 +4,20 @@ YAML text -> pydantic models -> the core's specs. Nothing outside this package s
 default that was not spelled out.
 """
 
-from schedulerd.config.policy_groups import PolicyGroupUnknown, QueueFileText, read_policy_group
-from schedulerd.config.problems import Problem
+from schedulerd.config.policy_groups import (
+    DEFAULT_GROUP,
+    PolicyGroupUnknown,
+    QueueFileText,
+    queue_file_paths,
+    read_policy_group,
+)
+from schedulerd.config.problems import Problem, shorten
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
-from schedulerd.config.settings import Settings, SettingsInvalid, load_settings, split_address
+from schedulerd.config.settings import ENVIRONMENT_PREFIX, Settings, SettingsInvalid, load_settings
 
 __all__ = [
+    "DEFAULT_GROUP",
+    "ENVIRONMENT_PREFIX",
     "PolicyGroupUnknown",
     "Problem",
     "QueueFile",
@@ -19,6 +27,7 @@ __all__ = [
     "SettingsInvalid",
     "load_queue_file",
     "load_settings",
+    "queue_file_paths",
     "read_policy_group",
-    "split_address",
+    "shorten",
 ]

@@ -48,6 +48,13 @@ def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
     raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(_known(settings))}")
 
 
+def queue_file_paths(settings: Settings) -> list[Path]:
+    """The queue files there are now, those of policy groups that nobody uses included; not the one that is shipped."""
+    own = [] if settings.config is None else [settings.config]
+    groups = [] if settings.policy_groups_dir is None else sorted(settings.policy_groups_dir.glob("*.yaml"))
+    return [*own, *groups]
+
+
 def _path(settings: Settings, group: str) -> Path | None:
     if group == DEFAULT_GROUP and settings.config is not None:
         return settings.config

@@ -55,8 +55,9 @@ class QueueFileInvalid(ValueError):
         """Where the text came from, as given by the caller."""
         self.problems = problems
         """All that is wrong, in the order of the lines; never empty."""
-        counted = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        super().__init__("\n  ".join([f"{source}: {counted}", *map(str, problems)]))
+        self.headline = f"{source}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        """Without the problems themselves."""
+        super().__init__("\n  ".join([self.headline, *map(str, problems)]))
 
 
 def load_queue_file(text: str, source: str = "queue file") -> QueueFile:

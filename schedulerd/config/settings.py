@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from schedulerd.address import split_address
 from schedulerd.config.document import Document, read_document
 from schedulerd.config.problems import Problem, did_you_mean, suggest
 from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
@@ -52,14 +53,6 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; an IPv6 host is in brackets, which are removed. Raises ValueError."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:\[\]]+)):([0-9]{1,5})", address)
-    if match is None or int(match[3]) > 65535:
-        raise ValueError("must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, with a port up to 65535 (0 for any free)")
-    return match[1] or match[2], int(match[3])
-
-
 def _address(address: str) -> str:
     split_address(address)
     return address
@@ -83,6 +76,13 @@ class Settings(BaseModel):
     policy_groups_dir: DirectoryPath | None = Field(
         default=None,
         description="Directory of queue files GROUP.yaml, one for each policyGroup that resource managers name.",
+    )
+    queue_file_poll_s: float = Field(
+        default=5,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How often the queue files are looked at for a change; 0 for never, which leaves SIGHUP.",
     )
     grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
     http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
@@ -116,6 +116,13 @@ class Settings(BaseModel):
     max_message_bytes: int = Field(
         default=64 * 1024 * 1024, ge=64 * 1024, le=2**31 - 1, description="Largest gRPC message, in either direction."
     )
+    recount_items_max: int = Field(
+        default=10_000,
+        ge=0,
+        le=10_000_000,
+        description="Most nodes, applications, allocations and asks that /debug/state recounts to check the "
+        "scheduler's invariants; scheduling stands still for about 1 ms per 300 of them.",
+    )
     reconnect_timeout_s: Seconds = Field(
         default=300, description="How long a resource manager may be away before its state is dropped."
     )
@@ -125,12 +132,20 @@ class Settings(BaseModel):
     starting_timeout_s: Seconds = Field(
         default=300, description="How long an application with one allocation stays Starting before it is Running."
     )
+    queue_cleanup_timeout_s: Seconds = Field(
+        default=10,
+        description="How long an empty queue stays that nobody needs any longer: dynamic, or gone from the file.",
+    )
     retention_days: Days = Field(default=3, description="How long a finished application is remembered.")
     early_message_timeout_s: float = Field(
         default=2,
         ge=0,
         le=3_600,
         description="How long an item waits for the application or node it refers to; 0 for not at all.",
+    )
+    stop_at_input_end: bool = Field(
+        default=False,
+        description="Whether the end of standard input stops the daemon like SIGTERM: it ends with who holds the pipe.",
     )
     drain_timeout_s: Seconds = Field(default=10, description="How long a shutdown waits for streams to end.")
 
@@ -149,6 +164,7 @@ class Settings(BaseModel):
             starting_ns=_nanoseconds(self.starting_timeout_s, SECOND_NS),
             retention_ns=_nanoseconds(self.retention_days, DAY_NS),
             reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
+            cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),
             early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),
         )
 

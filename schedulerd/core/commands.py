@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText, PartitionSpec
 
 NO_TAGS: Mapping[str, str] = {}
 
@@ -156,6 +156,7 @@ class RegisterResourceManager:
     version: str = ""
     policy_group: str = ""
     build_info: Mapping[str, str] = field(default_factory=dict)
+    configuration: ConfigurationText = NO_CONFIGURATION
 
 
 @dataclass(slots=True)
@@ -211,6 +212,9 @@ class UpdateConfiguration:
 
     rm_id: str
     partitions: tuple[PartitionSpec, ...]
+    configuration: ConfigurationText = NO_CONFIGURATION
+    instead_of: ConfigurationText | None = None
+    """Holds only if the RM still lives by this text when its turn comes; None: in any case."""
 
 
 @dataclass(slots=True)

@@ -32,6 +32,14 @@ def violations(scheduler: Scheduler) -> list[str]:
     return found
 
 
+def extent(scheduler: Scheduler) -> int:
+    """How many things `violations` goes through, roughly: nodes, applications, allocations and asks."""
+    return sum(
+        len(one.nodes) + len(one.allocations) + sum(1 + len(app.asks) for app in one.applications.values())
+        for one in scheduler.cluster.partitions()
+    )
+
+
 def _differ(what: str, has: Resources, counted: Resources) -> Iterator[str]:
     if has != counted:
         yield f"{what} is {has.nonzero()}, counted {counted.nonzero()}"

@@ -174,6 +174,25 @@ class PartitionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigurationText:
+    """The text that the partitions of a resource manager were read from. The core keeps it and never looks inside."""
+
+    text: str = field(default="", repr=False)
+    source: str = ""
+    """Where it came from, in words: a path, or who sent it."""
+    checksum: str = ""
+    """Equal for two texts that are the same file."""
+    policy_group: str | None = None
+    """Whose file it is, to be read again when that changes; None for a text that was sent, which only its sender
+    changes (SEMANTICS C1)."""
+    os_group_partitions: frozenset[str] = frozenset()
+    """The partitions in which a user without groups has those that the operating system knows."""
+
+
+NO_CONFIGURATION = ConfigurationText()
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """Every duration the core waits for, in nanoseconds."""
 

@@ -1,22 +1,30 @@
-"""The state as plain values, for people and for tests: nothing here can change anything."""
+"""The state as plain values, for people and for tests: nothing here can change anything.
+
+A bounded `Look` costs about the same whatever the state holds; only the sum over all nodes and the walk over the queues
+grow with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import (
     AllocationView,
     ApplicationView,
     AskView,
+    LimitView,
     NodeView,
     PartitionView,
     QueueView,
@@ -24,62 +32,81 @@ from schedulerd.core.views import (
     UserView,
 )
 
-_RUNNING = frozenset({ApplicationState.STARTING, ApplicationState.RUNNING})
 
-
-def resource_managers(scheduler: Scheduler) -> list[ResourceManagerView]:
-    """Everything, by resource manager."""
-    return [
-        ResourceManagerView(
-            rm_id=rm.rm_id,
-            state=rm.state.value,
-            version=rm.version,
-            policy_group=rm.policy_group,
-            partitions=[_partition(one, rm.state) for one in rm.partitions.values()],
-        )
-        for rm in sorted(scheduler.cluster.resource_managers.values(), key=lambda rm: rm.rm_id)
-    ]
+def resource_managers(scheduler: Scheduler, look: Look | None = None) -> list[ResourceManagerView]:
+    """What the look is for, by resource manager; without one, everything."""
+    look = look or Look()
+    known = scheduler.cluster.resource_managers
+    return [_resource_manager(rm, look) for _, rm in look.take_named("resource_managers", known, look.rm_id)]
 
 
 def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
     """One partition. Raises KeyError if the RM or the partition is unknown."""
     rm = scheduler.cluster.resource_managers[rm_id]
-    return _partition(rm.partitions[name], rm.state)
+    return _partition(rm.partitions[name], rm.state, Look())
 
 
-def _partition(one: Partition, state: ResourceManagerState) -> PartitionView:
-    explain = _Explanation(one, state)
+def _resource_manager(rm: ResourceManager, look: Look) -> ResourceManagerView:
+    return ResourceManagerView(
+        rm_id=rm.rm_id,
+        state=rm.state.value,
+        version=rm.version,
+        policy_group=rm.policy_group,
+        configuration_source=rm.configuration.source,
+        configuration_checksum=rm.configuration.checksum,
+        configured_at_ns=rm.configured_at_ns,
+        partitions=[
+            _partition(one, rm.state, look) for _, one in look.take_named("partitions", rm.partitions, look.partition)
+        ],
+    )
+
+
+def _partition(one: Partition, state: ResourceManagerState, look: Look) -> PartitionView:
+    explain = _Explanation(one, state, look)
+    applications = [app for _, app in look.take_named("applications", one.applications, look.application_id)]
+    terminated = [app for app in one.terminated.values() if look.application_id in ("", app.application_id)]
+    nodes = look.take_named("nodes", one.nodes, look.node_id)
+    queues = one.root.subtree()
     return PartitionView(
         rm_id=one.rm_id,
         name=one.name,
         node_order=one.spec.node_order.value,
         preemption_enabled=one.spec.preemption_enabled,
         total=one.total().nonzero(),
-        queues=[_queue(queue) for queue in sorted(one.root.subtree(), key=lambda queue: queue.path)],
-        applications=[_application(app, explain.why) for _, app in sorted(one.applications.items())],
-        terminated=[_application(app, explain.why) for app in one.terminated.values()],
-        nodes=[_node(node) for _, node in sorted(one.nodes.items())],
-        users=[
-            UserView(
-                user=user,
-                usage={path: ledger.usage.nonzero() for path, ledger in sorted(ledgers.items())},
-                applications={path: sorted(ledger.applications) for path, ledger in sorted(ledgers.items())},
-            )
-            for user, ledgers in sorted(one.usages.users.items())
+        queues=[
+            _queue(queue, look)
+            for queue in sorted(look.take("queues", queues, len(queues)), key=lambda queue: queue.path)
         ],
-        groups=[
-            UserView(
-                user=group,
-                usage={path: ledger.usage.nonzero() for path, ledger in sorted(ledgers.items())},
-                applications={path: sorted(ledger.applications) for path, ledger in sorted(ledgers.items())},
-            )
-            for group, ledgers in sorted(one.usages.groups.items())
+        applications=[_application(app, explain.why, look) for app in applications],
+        terminated=[
+            _application(app, explain.why, look) for app in look.take("terminated", terminated, len(terminated))
         ],
-        outstanding=_outstanding(one),
+        nodes=[_node(node, look) for _, node in nodes],
+        users=_users("users", one.usages.users, look),
+        groups=_users("groups", one.usages.groups, look),
+        outstanding=_outstanding(applications, look),
     )
 
 
-def _queue(queue: Queue) -> QueueView:
+def _users(kind: str, ledgers: Ledgers, look: Look) -> list[UserView]:
+    """Of users, or of groups."""
+    found = []
+    for name, by_path in sorted(look.take(kind, ledgers.items(), len(ledgers)), key=lambda item: item[0]):
+        shown = look.take_named(f"usages of {kind}", by_path, "")
+        found.append(
+            UserView(
+                user=name,
+                usage={path: ledger.usage.nonzero() for path, ledger in shown},
+                applications={
+                    path: sorted(look.take(f"applications of {kind}", ledger.applications, len(ledger.applications)))
+                    for path, ledger in shown
+                },
+            )
+        )
+    return found
+
+
+def _queue(queue: Queue, look: Look) -> QueueView:
     return QueueView(
         path=queue.path,
         leaf=queue.is_leaf,
@@ -89,26 +116,34 @@ def _queue(queue: Queue) -> QueueView:
         headroom=dict(sorted(queue.headroom().items())),
         allocated=queue.allocated.nonzero(),
         pending=queue.pending.nonzero(),
-        running_applications=sum(app.state in _RUNNING for one in queue.subtree() for app in one.applications.values()),
-        applications=sorted(queue.applications),
+        running_applications=queue.running,
+        max_applications=queue.max_applications,
+        limits=[
+            LimitView(one.users, one.groups, dict(sorted((one.max or {}).items())), one.max_applications)
+            for one in queue.limits
+        ],
+        applications=sorted(look.take("applications of queues", queue.applications, len(queue.applications))),
         application_order=queue.properties.application_order.value,
     )
 
 
-def _application(app: Application, why: Callable[[Application, Ask], str]) -> ApplicationView:
+def _application(app: Application, why: Callable[[Application, Ask], str], look: Look) -> ApplicationView:
+    pending = (ask for group in app.groups.values() for ask in group)
+    asks = look.take("asks", pending, sum(map(len, app.groups.values())))
     return ApplicationView(
         application_id=app.application_id,
         queue=app.queue.path if app.queue is not None else "",
         user=app.spec.user,
         groups=app.spec.groups,
+        group=app.group,
         state=app.state.value,
         state_log=[(at_ns, state.value, cause) for at_ns, state, cause in app.state_log],
         submitted_at_ns=app.submitted_at_ns,
         allocated=app.allocated.nonzero(),
         placeholder_allocated=app.placeholder_allocated.nonzero(),
         pending=app.pending.nonzero(),
-        asks=[_ask(app, ask, why(app, ask)) for _, ask in sorted(app.asks.items()) if ask.pending],
-        allocations=_allocations(app.allocations),
+        asks=[_ask(app, ask, why(app, ask)) for ask in sorted(asks, key=lambda ask: ask.key)],
+        allocations=_allocations("allocations of applications", app.allocations, look),
     )
 
 
@@ -126,7 +161,7 @@ def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:
     )
 
 
-def _allocations(allocations: dict[str, Allocation]) -> list[AllocationView]:
+def _allocations(kind: str, allocations: dict[str, Allocation], look: Look) -> list[AllocationView]:
     found = [
         AllocationView(
             application_id=one.application.application_id,
@@ -139,12 +174,12 @@ def _allocations(allocations: dict[str, Allocation]) -> list[AllocationView]:
             placeholder=one.placeholder,
             releasing=one.releasing.name if one.releasing is not None else "",
         )
-        for one in allocations.values()
+        for one in look.take(kind, allocations.values(), len(allocations))
     ]
     return sorted(found, key=lambda view: (view.application_id, view.allocation_key, view.uuid))
 
 
-def _node(node: Node) -> NodeView:
+def _node(node: Node, look: Look) -> NodeView:
     return NodeView(
         node_id=node.node_id,
         state=node.state.value,
@@ -155,15 +190,16 @@ def _node(node: Node) -> NodeView:
         occupied=node.occupied.nonzero(),
         allocated=node.allocated.nonzero(),
         available=node.available.nonzero(),
-        allocations=_allocations(node.allocations),
+        allocations=_allocations("allocations of nodes", node.allocations, look),
     )
 
 
 class _Explanation:
     """Why asks wait, worked out once per shape."""
 
-    def __init__(self, partition: Partition, state: ResourceManagerState) -> None:
-        self._partition = partition
+    def __init__(self, partition: Partition, state: ResourceManagerState, look: Look) -> None:
+        self._nodes = partition.nodes
+        self._look = look
         running = state is ResourceManagerState.RUNNING
         self._paused = "" if running else f"the resource manager is {state}: nothing is placed for it"
         self._no_node: dict[Shape, str] = {}
@@ -188,30 +224,36 @@ class _Explanation:
 
     def _count_refusals(self, shape: Shape) -> str:
         refusals: dict[str, int] = {}
-        for node in self._partition.nodes.values():
+        asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
+        for node in asked:
             if not node.ordered:
                 reason = node.state.value.replace("_", " ")
             else:
                 reason = f"not enough {node.available.lacks(shape.items)}"
             refusals[reason] = refusals.get(reason, 0) + 1
         counted = ", ".join(f"{count} {reason}" for reason, count in sorted(refusals.items()))
-        return f"no node has room: {len(self._partition.nodes)} considered" + (f": {counted}" if counted else "")
+        of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""
+        text = f"no node has room: {len(self._nodes)} considered"
+        return text + (f": {counted}{of_how_many}" if counted else "")
 
 
-def _outstanding(one: Partition) -> list[tuple[str, str, int]]:
-    """Pending allocations that every quota has room for but no node, in scheduling order of each application.
+def _outstanding(applications: list[Application], look: Look) -> list[tuple[str, str, int]]:
+    """Pending allocations that every quota and limit allows but no node has room for, in the order of each application.
 
     Quota is handed out as if they were placed one after the other, so that what is reported would really run.
     """
     used: dict[Queue, Resources] = {}
     found: list[tuple[str, str, int]] = []
-    for app in one.applications.values():
-        if app.queue is None:
+    for app in sorted(applications, key=lambda app: app.serial):
+        if app.queue is None or not app.passes_on:
             continue
-        asks = sorted((ask for ask in app.asks.values() if ask.pending), key=lambda a: (-a.spec.priority, a.serial))
-        for ask in asks:
-            if not app.groups[ask.shape].kind.parked or not app.passes_on:
-                continue
+        parked = [
+            group
+            for group in app.groups.values()
+            if group.kind.parked and not any(queue.refusal(group.kind) for queue in app.queue.lineage)
+        ]
+        asks = look.take("outstanding", (ask for group in parked for ask in group), sum(map(len, parked)))
+        for ask in sorted(asks, key=lambda ask: (-ask.spec.priority, ask.serial)):
             count = ask.pending
             for queue in app.queue.lineage:
                 ledger = used.setdefault(queue, Resources(queue.allocated))

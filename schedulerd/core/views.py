@@ -46,6 +46,8 @@ class ApplicationView:
     queue: str
     user: str
     groups: tuple[str, ...]
+    group: str
+    """The one of them that counts for limits, as found when it was submitted; '' if none does."""
     state: str
     state_log: list[tuple[int, str, str]]
     """(time, state, cause) of each state entered, oldest first; New is not listed."""
@@ -57,6 +59,18 @@ class ApplicationView:
     asks: list[AskView]
     """Only those with something pending."""
     allocations: list[AllocationView]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """What each of these users, and each of these groups, may use in a queue and below; `*` is everybody else."""
+
+    users: tuple[str, ...]
+    groups: tuple[str, ...]
+    max: Amounts
+    """A missing name is unlimited, 0 is none."""
+    max_applications: int
+    """0: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,10 @@ class QueueView:
     allocated: Amounts
     pending: Amounts
     running_applications: int
+    """Those that count towards its maxapplications, its children's included."""
+    max_applications: int
+    """0: unlimited."""
+    limits: list[LimitView]
     applications: list[str]
     application_order: str
 
@@ -131,4 +149,9 @@ class ResourceManagerView:
     state: str
     version: str
     policy_group: str
+    configuration_source: str
+    """Where the queue file that it lives by came from."""
+    configuration_checksum: str
+    configured_at_ns: int
+    """Since when it lives by that file."""
     partitions: list[PartitionView]

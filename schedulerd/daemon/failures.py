@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from schedulerd.config import ENVIRONMENT_PREFIX
+
 
 class ExitCode(IntEnum):
     """Exit status of `schedulerd serve`."""
@@ -23,3 +25,14 @@ class StartupFailed(Exception):
     def __init__(self, message: str, code: ExitCode = ExitCode.UNAVAILABLE) -> None:
         super().__init__(message)
         self.code = code
+
+
+def cannot_listen(protocol: str, address: str, setting: str, error: Exception) -> StartupFailed:
+    """For a port that cannot be opened, with what the system says of it and where another one is set."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    # The standard library repeats the address in the text of an error of `socket.create_server`.
+    reason = reason.partition(" (while attempting")[0]
+    flag, variable = f"--{setting.replace('_', '-')}", f"{ENVIRONMENT_PREFIX}{setting.upper()}"
+    return StartupFailed(
+        f"cannot listen for {protocol} on {address}: {reason}; set another address with {flag} or {variable}"
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Sequence
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from schedulerd.config import Settings, split_address
-from schedulerd.daemon.failures import ExitCode, StartupFailed
-from schedulerd.daemon.service import ADMIN_SERVICE, SCHEDULER_SERVICE
+from schedulerd.address import split_address
+from schedulerd.config import Settings
+from schedulerd.daemon.admin_service import ADMIN_SERVICE
+from schedulerd.daemon.failures import cannot_listen
+from schedulerd.daemon.service import SCHEDULER_SERVICE
+from schedulerd.daemon.tls import server_credentials
 
 OPTIONS: Sequence[tuple[str, int]] = (
     # Without it a second daemon on the same port would start and silently get half of the connections.
@@ -59,42 +61,21 @@ class GrpcServer:
 
 
 def _listen(server: grpc.aio.Server, settings: Settings) -> int:
-    credentials = _credentials(settings)
+    credentials = server_credentials(settings)
     try:
         if credentials is None:
             return int(server.add_insecure_port(settings.grpc_bind))
         return int(server.add_secure_port(settings.grpc_bind, credentials))
     except RuntimeError as error:
-        reason = _why_not_bound(settings.grpc_bind) or str(error)
-        raise StartupFailed(f"cannot listen for gRPC on {settings.grpc_bind}: {reason}") from error
+        reason = _why_not_bound(settings.grpc_bind) or error
+        raise cannot_listen("gRPC", settings.grpc_bind, "grpc_bind", reason) from error
 
 
-def _why_not_bound(address: str) -> str:
-    """What the system says about binding to the address, which gRPC does not pass on; '' if it would work now."""
+def _why_not_bound(address: str) -> OSError | None:
+    """What the system says about binding to the address, which gRPC does not pass on; None if it would work now."""
     host, port = split_address(address)
     try:
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
-def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
-    """TLS with a certificate, mutual TLS with client authorities as well, or None for plain text."""
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    authorities = settings.tls_client_ca_file
-    try:
-        # gRPC finds out at the first handshake, and then only fails it; this says at the start what is wrong.
-        check = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        check.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-        if authorities is not None:
-            check.load_verify_locations(authorities)
-        return grpc.ssl_server_credentials(
-            [(settings.tls_key_file.read_bytes(), settings.tls_cert_file.read_bytes())],
-            root_certificates=None if authorities is None else authorities.read_bytes(),
-            require_client_auth=authorities is not None,
-        )
-    except OSError as error:  # ssl.SSLError is one
-        files = ", ".join(str(file) for file in (settings.tls_cert_file, settings.tls_key_file, authorities) if file)
-        raise StartupFailed(f"cannot use the TLS files {files}: {error}", ExitCode.CONFIG) from error
+        return error
+    return None

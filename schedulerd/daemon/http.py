@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from schedulerd.daemon.debug_state import StateQuery
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
 
 BODY_BYTES_MAX = 4096
@@ -47,8 +48,8 @@ class Sources:
     """How long ago the loop last ticked."""
     not_ready_because: Callable[[], str]
     """'' while the daemon serves, else a sentence: starting, draining."""
-    debug_state: Callable[[], object]
-    """The state for `/debug/state`: dataclasses, mappings and lists of what JSON can hold."""
+    debug_state: Callable[[StateQuery], object]
+    """The answer of `/debug/state`: dataclasses, mappings and lists of what JSON can hold, and nothing that changes."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails when the last tick is longer ago."""
 
@@ -122,7 +123,7 @@ def _loglevel(log_level: LogLevel) -> Endpoint:
             try:
                 wanted = LogLevelBody.model_validate_json(await _body(request))
             except ValidationError as error:
-                raise HTTPException(400, _sentence(error)) from error
+                raise HTTPException(400, _sentence(error, '{"level": "info"}')) from error
             log_level.set(wanted.level)
         return JSONResponse({"level": log_level.get(), "allowed": LEVELS})
 
@@ -130,8 +131,15 @@ def _loglevel(log_level: LogLevel) -> Endpoint:
 
 
 def _debug_state(sources: Sources) -> Endpoint:
-    async def debug_state(_request: Request) -> Response:
-        return Response(json.dumps(sources.debug_state(), default=_as_dictionary), media_type="application/json")
+    """Looks on the loop, so that all of it is of one moment; writing it out is done aside, as for metrics."""
+
+    async def debug_state(request: Request) -> Response:
+        try:
+            query = StateQuery.model_validate(dict(request.query_params))
+        except ValidationError as error:
+            raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
+        body = await asyncio.to_thread(json.dumps, sources.debug_state(query), default=_as_dictionary)
+        return Response(body, media_type="application/json")
 
     return debug_state
 
@@ -151,12 +159,12 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, example: str) -> str:
     problems = (
         f"{'.'.join(map(str, problem['loc'])) or 'body'}: {problem['msg']} (got {problem['input']!r:.100})"
         for problem in error.errors()
     )
-    return f'{"; ".join(problems)}; right is for example {{"level": "info"}}'
+    return f"{'; '.join(problems)}; right is for example {example}"
 
 
 def _error(status: int, message: str, description: str, headers: dict[str, str] | None = None) -> Response:
@@ -214,14 +222,10 @@ class HttpServer:
     def bind(cls, app: Starlette, host: str, port: int) -> HttpServer:
         """Opens the port (0: a free one), so that clients can connect from here on; they are answered by `serve`.
 
-        Raises `OSError` with host and port in its message if it cannot be opened.
+        Raises `OSError` if it cannot be opened.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listener = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise OSError(error.errno, f"cannot listen for HTTP on {host}:{port}: {error.strerror or error}") from error
-        return cls(app, listener)
+        return cls(app, socket.create_server((host, port), family=family))
 
     @property
     def port(self) -> int:

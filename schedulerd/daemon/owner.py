@@ -52,7 +52,7 @@ class StepFailed(Exception):
 class _Entry:
     __slots__ = ("command", "done")
 
-    def __init__(self, command: Command, done: asyncio.Future[None] | None) -> None:
+    def __init__(self, command: Command, done: asyncio.Future[list[Fact]] | None) -> None:
         self.command = command
         self.done = done
         """Set for what was submitted from outside, which is also what counts against the bound of the inbox."""
@@ -81,7 +81,7 @@ class Owner:
         self._room = asyncio.Semaphore(inbox_max)
         self._journal: deque[tuple[int, Command]] = deque(maxlen=JOURNAL_TAIL)
         self._facts: list[Fact] = []
-        self._done: list[asyncio.Future[None]] = []
+        self._done: list[tuple[asyncio.Future[list[Fact]], list[Fact]]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ns: int | None = None
 
@@ -90,13 +90,14 @@ class Owner:
         """Commands that wait in the inbox."""
         return self._inbox.qsize()
 
-    async def submit(self, command: Command) -> asyncio.Future[None]:
-        """Queues what a resource manager sent; waits while the inbox is full, which is what slows its reader down.
+    async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
+        """Queues what was sent from outside; waits while the inbox is full, which is what slows a reader down.
 
-        The future is done when the scheduler has taken the command and every sink has seen what it said.
+        The future is done when the scheduler has taken the command and every sink has seen what it said, which is the
+        result of the future.
         """
         await self._room.acquire()
-        done = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
         self._inbox.put_nowait(_Entry(command, done))
         return done
 
@@ -133,24 +134,26 @@ class Owner:
         started = time.perf_counter()
         while entry is not None:
             before = time.perf_counter()
-            self._step(entry.command)
+            facts = self._step(entry.command)
             after = time.perf_counter()
             self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
             if entry.done is not None:
                 self._room.release()
-                self._done.append(entry.done)
+                self._done.append((entry.done, facts))
             entry = None if after - started > TURN_SECONDS or self._inbox.empty() else self._inbox.get_nowait()
         if self._scheduler.wants_cycle():
             before = time.perf_counter()
             self._step(RunCycle(self._placements_max))
             self._stopwatch.cycle_seconds(time.perf_counter() - before)
 
-    def _step(self, command: Command) -> None:
+    def _step(self, command: Command) -> list[Fact]:
         self._now_ns = max(self._now_ns, self._clock_ns())
         self._journal.append((self._now_ns, command))
         if isinstance(command, RingAlarms):
             self._alarm_ns = None
-        self._facts += self._scheduler.step(self._now_ns, command)
+        facts = self._scheduler.step(self._now_ns, command)
+        self._facts += facts
+        return facts
 
     def _tell(self) -> None:
         facts, self._facts = self._facts, []
@@ -158,9 +161,9 @@ class Owner:
             for sink in self._sinks:
                 sink(facts, self._now_ns)
         done, self._done = self._done, []
-        for future in done:
+        for future, said in done:
             if not future.done():
-                future.set_result(None)
+                future.set_result(said)
 
     def _arm(self) -> None:
         """Sets the one alarm to the scheduler's next deadline, unless it is set to it or rings (is in the inbox)."""

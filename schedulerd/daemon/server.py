@@ -8,29 +8,33 @@ that cannot be trusted is better rebuilt from the resource managers' reports tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import grpc
 import structlog
 import uvloop
 
 from schedulerd import __version__
+from schedulerd.address import split_address
 from schedulerd.config import (
+    DEFAULT_GROUP,
     PolicyGroupUnknown,
     QueueFileInvalid,
     Settings,
-    load_queue_file,
+    queue_file_paths,
     read_policy_group,
-    split_address,
 )
-from schedulerd.core import view
-from schedulerd.core.invariants import violations
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.daemon.failures import ExitCode, StartupFailed
+from schedulerd.core.specs import ConfigurationText
+from schedulerd.daemon.admin_service import AdminService
+from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
 from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.grpc_server import GrpcServer
 from schedulerd.daemon.http import HttpServer, Sources, build_app
@@ -40,7 +44,9 @@ from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
-from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.queue_file_watch import QueueFileWatch
+from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
+from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.observe.log_events import FactLog
 from schedulerd.observe.metrics import Metrics
@@ -48,6 +54,8 @@ from schedulerd.wire.encode import ResponseEncoder
 
 LAST_CALLS_SECONDS = 0.5
 """How long calls other than the update streams may take to end after those have ended."""
+
+STDIN = 0
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -63,26 +71,40 @@ def serve(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
-    _check_queue_file(settings)
-    daemon = Daemon(settings, log_level)
+    # The watch comes first: what changes while the file is being read is then seen as a change.
+    watch = QueueFileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
+    queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
+    daemon = Daemon(settings, log_level, queue_files, await _own_configuration(queue_files), watch)
     return await daemon.run()
 
 
-def _check_queue_file(settings: Settings) -> None:
+async def _own_configuration(queue_files: QueueFiles) -> ConfigurationText:
     """The file most RMs will get is read once before serving, so that a mistake in it is found by whoever made it."""
     try:
-        found = read_policy_group(settings, "")
-        queue_file = load_queue_file(found.text, found.source)
-    except (PolicyGroupUnknown, QueueFileInvalid) as error:
+        own = await queue_files.of_group(DEFAULT_GROUP)
+    except PolicyGroupUnknown as error:
         raise StartupFailed(str(error), ExitCode.CONFIG) from error
-    for warning in queue_file.warnings:
-        log.warning("queue file", source=found.source, problem=str(warning))
+    except QueueFileInvalid as error:
+        for problem in reasons_of(error):
+            log.error("queue file", source=error.source, problem=problem)
+        hint = f"run `schedulerd validate {error.source}` after correcting it"
+        raise StartupFailed(f"{error.headline}; {hint}", ExitCode.CONFIG) from error
+    log_warnings(own)
+    return own.configuration
 
 
 class Daemon:
     """All parts of a running daemon. Construct it on the loop it is to run on; the ports are open afterwards."""
 
-    def __init__(self, settings: Settings, log_level: LogLevel) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log_level: LogLevel,
+        queue_files: QueueFiles,
+        own: ConfigurationText,
+        watch: QueueFileWatch,
+    ) -> None:
+        """`own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that."""
         self._settings = settings
         self._not_ready_because = "starting"
         self._scheduler = Scheduler(settings.timeouts(), uuid_source())
@@ -101,9 +123,14 @@ class Daemon:
         )
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
-        self._queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
-        service = SchedulerService(self._owner, self._links, self._queue_files, GroupResolver(time.monotonic_ns))
-        self._grpc = GrpcServer(settings, service.handlers())
+        self._watch = watch
+        resource_managers = self._scheduler.cluster.resource_managers
+        self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
+        metrics.watch_checksums(self._reloads.checksums)
+        groups = GroupResolver(time.monotonic_ns)
+        service = SchedulerService(self._owner, self._links, queue_files, self._reloads, resource_managers, groups)
+        admin = AdminService(self._owner, queue_files, resource_managers, self._reloads.refuse)
+        self._grpc = GrpcServer(settings, [*service.handlers(), *admin.handlers()])
         self._http = _http_server(
             settings,
             Sources(
@@ -111,17 +138,21 @@ class Daemon:
                 log_level=log_level,
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
-                debug_state=self._state,
+                debug_state=debug_state(self._scheduler, settings.recount_items_max),
             ),
         )
 
     async def run(self) -> int:
         """Serves until a signal or a failure; returns the exit status when everything is closed."""
         told_to_stop = _stop_signal()
-        told_to_reload = _reload_signal()
+        if self._settings.stop_at_input_end:
+            _stop_at_input_end(told_to_stop)
+        _on_reload_signal(self._reloads.request)
         http = asyncio.create_task(self._http.serve())
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
-        parts.append(asyncio.create_task(self._reload_when(told_to_reload)))
+        parts.append(asyncio.create_task(self._reloads.run()))
+        if self._settings.queue_file_poll_s:
+            parts.append(asyncio.create_task(self._watch.run(self._reloads.request)))
         await self._grpc.start()
         self._not_ready_because = ""
         _settle_collector()
@@ -138,14 +169,6 @@ class Daemon:
         log.info("stopped")
         return ExitCode.SOFTWARE if failed else ExitCode.OK
 
-    async def _reload_when(self, told: asyncio.Event) -> None:
-        """Gives every resource manager what its queue file says now, each time it is told to."""
-        while True:
-            await told.wait()
-            told.clear()
-            for command in await self._queue_files.changed(self._links.knows):
-                await self._owner.submit(command)
-
     async def _close(self, failed: bool) -> None:
         """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
         drain_seconds = self._settings.drain_timeout_s
@@ -160,19 +183,13 @@ class Daemon:
         await self._grpc.stop(LAST_CALLS_SECONDS)
         self._http.stop()
 
-    def _state(self) -> dict[str, object]:
-        return {
-            "resource_managers": view.resource_managers(self._scheduler),
-            "violations": violations(self._scheduler),
-        }
-
 
 def _http_server(settings: Settings, sources: Sources) -> HttpServer:
     host, port = split_address(settings.http_bind)
     try:
         return HttpServer.bind(build_app(sources), host, port)
     except OSError as error:
-        raise StartupFailed(error.strerror or str(error)) from error
+        raise cannot_listen("HTTP", settings.http_bind, "http_bind", error) from error
 
 
 def _report_failure(parts: Sequence[asyncio.Task[None]]) -> bool:
@@ -202,16 +219,35 @@ def _stop_signal() -> asyncio.Future[None]:
     return told
 
 
-def _reload_signal() -> asyncio.Event:
-    """Set at every SIGHUP."""
-    told = asyncio.Event()
+def _stop_at_input_end(told: asyncio.Future[None]) -> None:
+    """Sets `told` when nobody can write to standard input any more, however its other end went away.
+
+    A thread waits for it, because an event loop cannot watch every kind of input.
+    """
+    loop = asyncio.get_running_loop()
+
+    def on_end() -> None:
+        if not told.done():
+            log.info("standard input has ended")
+            told.set_result(None)
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):  # closed from the beginning: at its end as well
+            while os.read(STDIN, 4096):
+                pass
+        loop.call_soon_threadsafe(on_end)
+
+    threading.Thread(target=wait, name="input end", daemon=True).start()
+
+
+def _on_reload_signal(reload: Callable[[], None]) -> None:
+    """Calls `reload` at every SIGHUP."""
 
     def on_signal() -> None:
         log.info("signal", signal="SIGHUP")
-        told.set()
+        reload()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_signal)
-    return told
 
 
 def _settle_collector() -> None:

@@ -1,4 +1,4 @@
-"""The gRPC methods: `si.v1.Scheduler` and `schedulerd.v1.Admin`, mapped onto the owner and the links.
+"""The gRPC methods of `si.v1.Scheduler`, mapped onto the owner and the links.
 
 Handlers are registered by hand and not with the generated `add_..._to_server`, because the update streams pass bytes:
 responses are serialised once when they are encoded (see `wire.encode`), and a request that is no protobuf message can
@@ -8,27 +8,27 @@ be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
-from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.commands import Command, StopCause, StopResourceManager, UpdateApplications
+from schedulerd.core.commands import Command, UpdateApplications
+from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.links import REGISTERED_AGAIN, Links, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.streams import Dialogue, RequestT, ServicerContext, StreamSession
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.encode import Stream
 
 SCHEDULER_SERVICE = si_pb2.DESCRIPTOR.services_by_name["Scheduler"].full_name
-ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
 
 DETAILS_CHARACTERS_MAX = 4000
 """Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
@@ -40,8 +40,19 @@ UnaryContext = grpc.aio.ServicerContext[Message, Message]
 class SchedulerService:
     """What the methods do. One object serves all resource managers."""
 
-    def __init__(self, owner: Owner, links: Links, queue_files: QueueFiles, groups: GroupResolver) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        links: Links,
+        queue_files: QueueFiles,
+        reloads: Reloads,
+        resource_managers: Mapping[str, ResourceManager],
+        groups: GroupResolver,
+    ) -> None:
+        """`resource_managers` are the scheduler's own, to be read on its loop."""
         self._owner = owner
+        self._resource_managers = resource_managers
+        self._reloads = reloads
         self._links = links
         self._queue_files = queue_files
         self._groups = groups
@@ -58,25 +69,17 @@ class SchedulerService:
         problem = rm_id_problem(request.rmID)
         if problem is not None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        reloads_before = self._reloads.started
         try:
-            partitions = await self._queue_files.for_registration(request)
+            loaded = await self._queue_files.wanted(request.rmID, request.config, request.policyGroup)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _bounded(str(error)))
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
         self._links.drop(request.rmID, REGISTERED_AGAIN)
-        await (await self._owner.submit(self._decoder.registration(request, partitions)))
+        await (await self._owner.submit(self._decoder.registration(request, loaded.partitions, loaded.configuration)))
+        if self._reloads.started != reloads_before:
+            # The file may have changed after it was read here and before the reload could know of this RM.
+            self._reloads.request()
         return si_pb2.RegisterResourceManagerResponse()
-
-    async def unregister(
-        self, request: admin_pb2.UnregisterResourceManagerRequest, context: UnaryContext
-    ) -> admin_pb2.UnregisterResourceManagerResponse:
-        """Answers when the RM's state is dropped and its streams are ending. NOT_FOUND if it is not registered."""
-        problem = rm_id_problem(request.rmID)
-        if problem is not None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
-        if not self._links.knows(request.rmID):
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"rmID: {request.rmID!r} is not registered")
-        await (await self._owner.submit(StopResourceManager(request.rmID, StopCause.UNREGISTERED)))
-        return admin_pb2.UnregisterResourceManagerResponse()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """All methods, to be added to a `grpc.aio` server."""
@@ -84,7 +87,7 @@ class SchedulerService:
             grpc.method_handlers_generic_handler(
                 SCHEDULER_SERVICE,
                 {
-                    "RegisterResourceManager": _unary(si_pb2.RegisterResourceManagerRequest, self.register),
+                    "RegisterResourceManager": unary(si_pb2.RegisterResourceManagerRequest, self.register),
                     Stream.ALLOCATION.value: self._stream(
                         Dialogue(Stream.ALLOCATION, si_pb2.AllocationRequest.FromString, self._decoder.allocations)
                     ),
@@ -101,19 +104,21 @@ class SchedulerService:
                     ),
                 },
             ),
-            grpc.method_handlers_generic_handler(
-                ADMIN_SERVICE,
-                {"UnregisterResourceManager": _unary(admin_pb2.UnregisterResourceManagerRequest, self.unregister)},
-            ),
         ]
 
     async def _with_groups(self, command: Command) -> Command:
         """Looks up the groups of users who came without any, where the queue file says so; in a thread: it blocks."""
         if isinstance(command, UpdateApplications):
             for at, new in enumerate(command.new):
-                if not new.groups and self._queue_files.asks_system_for_groups(command.rm_id, new.partition):
+                if not new.groups and self._asks_system_for_groups(command.rm_id, new.partition):
                     command.new[at] = replace(new, groups=await asyncio.to_thread(self._groups.groups, new.user))
         return command
+
+    def _asks_system_for_groups(self, rm_id: str, partition: str) -> bool:
+        """Whether the groups of a user in this partition, as a message names it, come from the operating system."""
+        rm = self._resource_managers.get(rm_id)
+        found = rm.partition(partition) if rm is not None else None
+        return rm is not None and found is not None and found.name in rm.configuration.os_group_partitions
 
     def _stream(self, dialogue: Dialogue[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def serve(_requests: object, context: ServicerContext) -> None:
@@ -122,15 +127,17 @@ class SchedulerService:
         return grpc.stream_stream_rpc_method_handler(serve)
 
 
-def _bounded(details: str) -> str:
+def bounded(details: str) -> str:
+    """As much of a status message as a client takes."""
     if len(details) <= DETAILS_CHARACTERS_MAX:
         return details
     return f"{details[:DETAILS_CHARACTERS_MAX]}... (shortened; `schedulerd validate` shows everything)"
 
 
-def _unary(
+def unary(
     request_type: type[MessageT], serve: Callable[[MessageT, UnaryContext], Awaitable[Message]]
 ) -> grpc.RpcMethodHandler[MessageT, Message]:
+    """The handler of a method with one request and one response."""
     return grpc.unary_unary_rpc_method_handler(
         serve,
         request_deserializer=request_type.FromString,

@@ -26,6 +26,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
+from schedulerd.core.facts import Fact
 from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
@@ -114,9 +115,12 @@ class StreamSession(Generic[RequestT]):
 
     async def run(self) -> None:
         """Serves the stream until it is over; an end other than OK leaves as the error that `context.abort` raises."""
+        # gRPC sends headers with the first response unless they were sent before, and cannot send a status while a
+        # response with headers is under way: a client that is refused then would never hear of it.
+        await self._context.send_initial_metadata(())
         self._links.open(self)
         reader, writer, watch = (
-            asyncio.create_task(self._guard(part)) for part in (self._read_all(), self._write_all(), self._make_way())
+            asyncio.create_task(self._guard(part)) for part in (self._read_all, self._write_all, self._make_way)
         )
         try:
             ending = await self._ended
@@ -135,9 +139,9 @@ class StreamSession(Generic[RequestT]):
         if ending.code is not grpc.StatusCode.OK:
             await self._context.abort(ending.code, ending.details)
 
-    async def _guard(self, part: Coroutine[None, None, None]) -> None:
+    async def _guard(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
-            await part
+            await part()
         except Refused as refusal:
             self.end(refusal.ending)
         except grpc.aio.BaseError as error:
@@ -161,7 +165,7 @@ class StreamSession(Generic[RequestT]):
         if older is not None:
             await older.over.wait()
         self._my_turn.set()
-        under_way: deque[asyncio.Future[None]] = deque()
+        under_way: deque[asyncio.Future[list[Fact]]] = deque()
         while message is not None:
             if message.rmID != rm_id:
                 raise Refused(

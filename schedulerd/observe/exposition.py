@@ -12,6 +12,7 @@ from typing import TypeAlias
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe import families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
@@ -26,6 +27,9 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield from _queue_families(tally)
     yield from _node_families(tally)
+    reloads = tally.last_reloads.items()
+    yield gauges(families.LAST_RELOAD, [((rm_id,), last.at_ns / SECOND_NS) for rm_id, last in reloads])
+    yield gauges(families.LAST_RELOAD_SUCCESSFUL, [((rm_id,), last.successful) for rm_id, last in reloads])
     states = list(tally.resource_managers.values())
     yield gauges(families.RESOURCE_MANAGERS, [((state,), states.count(state)) for state in ResourceManagerState])
 

@@ -77,7 +77,9 @@ RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmat
 ITEMS_IGNORED = _counter(
     "items_ignored", ("rm", "code"), "Other items that could not be used and that the interface has no rejection for."
 )
-RELOADS = _counter("reloads", ("rm", "result"), "Queue files read anew for a resource manager: applied or refused.")
+RELOADS = _counter(
+    "reloads", ("rm", "result"), "Queue files read anew or sent for a resource manager: applied, refused or unchanged."
+)
 APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
@@ -90,6 +92,11 @@ NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes known, by state.")
 CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
 OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what others occupy on the nodes.")
 RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers known, by state.")
+LAST_RELOAD = _gauge(
+    "config_last_reload_timestamp_seconds", ("rm",), "When its queue file was last read, in Unix time."
+)
+LAST_RELOAD_SUCCESSFUL = _gauge("config_last_reload_successful", ("rm",), "Whether it could be used then: 1 or 0.")
+CONFIG_INFO = _gauge("config_info", ("rm", "checksum"), "Always 1; the checksum is that of the queue file that holds.")
 INBOX_DEPTH = _gauge("inbox_depth", (), "Commands that wait for the scheduler.")
 OUTBOX_DEPTH = _gauge("outbox_depth", (), "Responses that wait to be sent, over all resource managers.")
 BUILD_INFO = _gauge("build_info", ("version",), "Always 1; the labels say which build runs.")
@@ -112,5 +119,6 @@ FACT_COUNTERS = (
 FAMILIES = (
     *FACT_COUNTERS,
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
+    *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, PLACEMENT_LATENCY, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

@@ -18,6 +18,9 @@ from schedulerd.core import facts as f
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
 
+IMPACT_LINES_MAX = 50
+"""How many lines about what a new queue file changes are written; what harms comes first."""
+
 COMPLAINTS_MAX = 20
 """How many lines about mistakes of one kind by one resource manager are written per second."""
 
@@ -33,14 +36,16 @@ class _Line:
 
 _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
+_CONFIGURATION = "core.scheduler.configuration"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {
     f.ResourceManagerChanged: _Line(_RM, "resource manager changed", logging.INFO),
     f.NodeChanged: _Line(_NODE, "node changed", logging.INFO),
     f.ApplicationChanged: _Line(_APPLICATION, "application changed", logging.INFO),
-    f.ConfigurationUpdated: _Line(_LOGGER, "queue file reloaded", logging.INFO),
-    f.ConfigurationRejected: _Line(_LOGGER, "queue file not reloaded: nothing changed", logging.ERROR),
+    f.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
+    f.ConfigurationUpdated: _Line(_CONFIGURATION, "queue file reloaded", logging.INFO),
+    f.ConfigurationRejected: _Line(_CONFIGURATION, "queue file not reloaded: nothing changed", logging.ERROR),
 }
 _COMPLAINTS = {
     f.NodeRejected: _Line(_NODE, "node rejected", logging.WARNING),
@@ -87,6 +92,12 @@ class FactLog:
                 self._write(fact, line)
 
     def _write(self, fact: f.Fact, line: _Line) -> None:
+        if isinstance(fact, f.ConfigurationAccepted):
+            self._write_impact(fact, line)
+            return
+        if isinstance(fact, f.ConfigurationUpdated):
+            self._write_reload(fact, line)
+            return
         level = _level(fact, line)
         if not self._stdlib_logger.isEnabledFor(level):
             return
@@ -94,6 +105,29 @@ class FactLog:
             return
         values = {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
         self._loggers[line.logger].log(level, line.event, **values)
+
+    def _write_impact(self, fact: f.ConfigurationAccepted, line: _Line) -> None:
+        """A line for each difference that a new queue file is about to make."""
+        logger = self._loggers[line.logger]
+        for impact in fact.impact[:IMPACT_LINES_MAX]:
+            logger.log(
+                logging.WARNING if impact.harms else line.level,
+                line.event,
+                rm_id=fact.rm_id,
+                partition=impact.partition,
+                queue=impact.queue,
+                kind=impact.kind,
+                message=impact.message,
+            )
+        rest = len(fact.impact) - IMPACT_LINES_MAX
+        if rest > 0:
+            logger.warning("lines suppressed", of=line.event, rm_id=fact.rm_id, count=rest)
+
+    def _write_reload(self, fact: f.ConfigurationUpdated, line: _Line) -> None:
+        """Where the file came from; its text is not for a log."""
+        event = line.event if fact.changed else "queue file unchanged"
+        new = fact.configuration
+        self._loggers[line.logger].log(line.level, event, rm_id=fact.rm_id, source=new.source, checksum=new.checksum)
 
     def _may_complain(self, fact: f.Fact, line: _Line) -> bool:
         kind = (line.event, getattr(fact, "rm_id", ""), getattr(fact, "code", ""))

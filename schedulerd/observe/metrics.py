@@ -20,7 +20,7 @@ from schedulerd.observe import families
 from schedulerd.observe.exposition import gauges, histograms, tally_families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
-from schedulerd.observe.tally import Tally
+from schedulerd.observe.tally import ReloadResult, Tally
 
 Buffer: TypeAlias = Literal["inbox", "outbox"]
 
@@ -39,6 +39,7 @@ class Metrics:
         self._loop_lag = Histogram(families.LOOP_LAG.bounds_seconds)
         self._step_durations: dict[str, Histogram] = {}
         self._depths: dict[Family, Callable[[], int]] = {}
+        self._checksums: Callable[[], Iterable[tuple[str, str]]] = lambda: ()
         self.registry = CollectorRegistry()
         self.registry.register(_FamiliesCollector(self._families))
         ProcessCollector(registry=self.registry)
@@ -52,6 +53,10 @@ class Metrics:
         latency of the allocations among them.
         """
         self._tally.observe(facts, now_ns)
+
+    def reload(self, rm_id: str, result: ReloadResult, now_ns: int) -> None:
+        """Counts a reload that ended before the scheduler heard of it, which no fact tells."""
+        self._tally.reload(rm_id, result, now_ns)
 
     def cycle_seconds(self, seconds: float) -> None:
         """Counts a scheduling cycle that held the loop for so long."""
@@ -78,10 +83,15 @@ class Metrics:
             raise ValueError(f"watch_depth: no buffer {name!r}; allowed are {', '.join(_DEPTH_FAMILIES)}")
         self._depths[family] = depth
 
+    def watch_checksums(self, checksums: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Lets every scrape ask for the checksum of the queue file that each resource manager lives by, by its id."""
+        self._checksums = checksums
+
     def _families(self) -> Iterator[Metric]:
         yield gauges(families.BUILD_INFO, [((__version__,), 1)])
         for family, depth in self._depths.items():
             yield gauges(family, [((), depth())])
+        yield gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
         yield from tally_families(self._tally)
         yield histograms(families.CYCLE_DURATION, {(): self._cycle_duration})
         yield histograms(families.LOOP_LAG, {(): self._loop_lag})

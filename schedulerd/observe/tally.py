@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from schedulerd.core import facts as f
@@ -35,6 +37,20 @@ UNREGISTERED = ""
 
 _SECONDS_PER_NS = 1e-9
 _TERMINATION_LABELS = {termination: termination.name.lower() for termination in TerminationType}
+
+
+class ReloadResult(StrEnum):
+    """What came of reading a queue file anew."""
+
+    APPLIED = "applied"
+    REFUSED = "refused"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class LastReload:
+    at_ns: int
+    successful: bool
 
 
 class QueueTally:
@@ -100,6 +116,8 @@ class Tally:
         self.queues: defaultdict[QueueKey, QueueTally] = defaultdict(QueueTally)
         self.nodes: defaultdict[PartitionKey, NodesTally] = defaultdict(NodesTally)
         self.resource_managers: dict[str, ResourceManagerState] = {}
+        self.last_reloads: dict[str, LastReload] = {}
+        """By resource manager; a registration counts as one."""
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self._now_ns = 0
         self._placements = self.counters[families.PLACEMENTS]
@@ -122,6 +140,7 @@ class Tally:
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
             f.ItemIgnored: self._item_ignored,
+            f.ConfigurationAccepted: _nothing_to_count,
             f.ConfigurationUpdated: self._reloaded,
             f.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
@@ -134,8 +153,19 @@ class Tally:
         for fact in facts:
             handlers[type(fact)](fact)
 
+    def reload(self, rm_id: str, result: ReloadResult, now_ns: int) -> None:
+        """Counts a reload that the scheduler does not hear of; `UNREGISTERED` for the daemon's own queue file."""
+        self.counters[families.RELOADS][rm_id, result] += 1
+        state = self.resource_managers.get(rm_id, ResourceManagerState.STOPPED)
+        if rm_id == UNREGISTERED or state is not ResourceManagerState.STOPPED:
+            self.last_reloads[rm_id] = LastReload(now_ns, result is not ReloadResult.REFUSED)
+
     def _resource_manager_changed(self, fact: f.ResourceManagerChanged) -> None:
         rm_id = fact.rm_id
+        if fact.state is ResourceManagerState.INIT:
+            self.last_reloads[rm_id] = LastReload(self._now_ns, True)
+        elif fact.state is ResourceManagerState.STOPPED:
+            self.last_reloads.pop(rm_id, None)
         if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
             for queue_key in [key for key in self.queues if key[0] == rm_id]:
                 del self.queues[queue_key]
@@ -249,10 +279,10 @@ class Tally:
         self.counters[families.ITEMS_IGNORED][rm_id, fact.code] += 1
 
     def _reloaded(self, fact: f.ConfigurationUpdated) -> None:
-        self.counters[families.RELOADS][fact.rm_id, "applied"] += 1
+        self.reload(fact.rm_id, ReloadResult.APPLIED if fact.changed else ReloadResult.UNCHANGED, self._now_ns)
 
     def _reload_refused(self, fact: f.ConfigurationRejected) -> None:
-        self.counters[families.RELOADS][fact.rm_id, "refused"] += 1
+        self.reload(fact.rm_id, ReloadResult.REFUSED, self._now_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
         self.counters[families.SHAPES_PARKED][()] += fact.parked
@@ -260,4 +290,4 @@ class Tally:
 
 
 def _nothing_to_count(_fact: f.Fact) -> None:
-    """For facts that say again what another fact of the same step counts."""
+    """For facts beside which another fact of the same step is counted."""

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from schedulerd.address import Target
 from schedulerd.simulate.client import SchedulerError
 from schedulerd.simulate.demo import (
     Daemon,
@@ -63,7 +64,7 @@ def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.option("--target", required=True, metavar="HOST:PORT", help="The scheduler's gRPC address.")
+@click.option("--target", required=True, type=Target(), help="The scheduler's gRPC address.")
 @_shared_options
 @click.option("--rate", type=_POSITIVE, help="Applications per second; default: enough to overfill the cluster.")
 @click.option("--rm-id", default="simulated-rm", show_default=True, help="Name to register with.")
@@ -191,7 +192,7 @@ def demo(
     """
     interrupt_on_termination()
     queues = queue_file or shipped_queue_file()
-    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port())
+    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), keep=keep)
     arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]
     arguments += ["--nodes", str(nodes), "--duration", str(duration), "--seed", str(seed)]
     arguments += ["--no-view"] if no_view else []
@@ -205,12 +206,11 @@ def demo(
                 raise KeyboardInterrupt
             if code != 0:
                 raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
-            daemon.keep = keep
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-    if daemon.keep:
+    if keep:
         click.echo(f"\nThe daemon is still running: {daemon.metrics_url}\n  log:  {daemon.log_file}")
         click.echo(f"  stop: kill {daemon.pid}")
 

@@ -49,13 +49,18 @@ def free_port() -> int:
 class Daemon:
     """`schedulerd serve` in a subprocess, logging to a temporary file; a context that stops it at the end."""
 
-    def __init__(self, queue_file: Path, *, grpc_port: int, http_port: int) -> None:
+    def __init__(
+        self, queue_file: Path, *, grpc_port: int, http_port: int, keep: bool = False, flags: Sequence[str] = ()
+    ) -> None:
+        """With `keep` it goes on if all went well; otherwise it ends with this process, even one that is killed."""
         self.target = f"{HOST}:{grpc_port}"
         self.metrics_url = f"http://{HOST}:{http_port}/metrics"
-        self.keep = False
+        self.keep = keep
         self._command = [
             *(sys.executable, "-m", "schedulerd", "serve", "--config", str(queue_file)),
             *("--grpc-bind", self.target, "--http-bind", f"{HOST}:{http_port}", "--log-format", "console"),
+            *(() if keep else ("--stop-at-input-end",)),
+            *flags,
         ]
 
     def __enter__(self) -> Self:
@@ -64,7 +69,11 @@ class Daemon:
             # A session of its own: Ctrl-C in the terminal is for the demo to handle, and must not take the daemon
             # from under the resource manager that is still saying goodbye.
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL if self.keep else subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         return self
 
@@ -74,6 +83,8 @@ class Daemon:
         if self.keep and kind is None:
             return
         code = stop_process(self._process)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         if kind is None and code != 0:
             raise self.failure(f"the daemon ended with exit code {code} when it was asked to stop")
         if kind is None or issubclass(kind, KeyboardInterrupt):

@@ -31,7 +31,7 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.wire.names import partition_from_wire
 
 ITEMS_MAX = 500
@@ -57,7 +57,10 @@ class RequestDecoder:
         self._by_content: dict[tuple[tuple[str, int], ...], Resources] = {}
 
     def registration(
-        self, request: si_pb2.RegisterResourceManagerRequest, partitions: tuple[PartitionSpec, ...]
+        self,
+        request: si_pb2.RegisterResourceManagerRequest,
+        partitions: tuple[PartitionSpec, ...],
+        configuration: ConfigurationText,
     ) -> RegisterResourceManager:
         """`partitions` come from the queue file that the request names or carries; reading it is not this module's."""
         return RegisterResourceManager(
@@ -66,6 +69,7 @@ class RequestDecoder:
             version=request.version,
             policy_group=request.policyGroup,
             build_info=dict(request.buildInfo),
+            configuration=configuration,
         )
 
     def nodes(self, request: si_pb2.NodeRequest) -> Iterator[UpdateNodes]:

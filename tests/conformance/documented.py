@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from tests.conformance.compare import Difference, Json
+from tests.conformance.compare import Difference, Json, Level
 
 HERE = Path(__file__).parent
 
@@ -25,6 +25,8 @@ class Family:
     scenarios: tuple[str, ...]
     promised: bool
     reason: str
+    level: Level
+    """At which they are promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ class Judgement:
 def families(path: Path = HERE / "scope.toml") -> list[Family]:
     """In order: the first one that names a scenario counts."""
     entries = tomllib.loads(path.read_text())["family"]
-    return [Family(tuple(item["scenarios"]), item["promised"], item["reason"]) for item in entries]
+    return [
+        Family(tuple(item["scenarios"]), item["promised"], item["reason"], Level(item.get("level", Level.VISIBLE)))
+        for item in entries
+    ]
 
 
 def family_of(name: str, known: Iterable[Family]) -> Family | None:

@@ -5,7 +5,7 @@ This mirrors what `schedulerd.wire` puts on the streams, without protobuf: the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedulerd.core.facts import (
@@ -59,6 +59,12 @@ def event_of(fact: Fact, rename: Rename) -> Event | None:
             return {"ev": "configUpdate", "error": "; ".join(fact.reasons)}
         case _:
             return None
+
+
+def in_reading_order(message: Iterable[Event]) -> list[Event]:
+    """The events of one message as a recording lists them: accepted and rejected items travel in lists of their own,
+    so a response says nothing about their order, and the recordings read the accepted ones first."""
+    return sorted(message, key=lambda event: event["ev"] in ("appRejected", "nodeRejected"))
 
 
 def _application_changed(fact: ApplicationChanged) -> Event | None:

@@ -22,7 +22,7 @@ from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import MILLISECOND_NS
 from tests.conformance import steps
-from tests.conformance.events import Event, event_of
+from tests.conformance.events import Event, event_of, in_reading_order
 from tests.conformance.snapshot import snapshot
 from tests.conformance.steps import PARTITION, RM_ID, Json, Unsupported
 from tests.sim.virtual_time import VirtualTime
@@ -107,7 +107,7 @@ class Player:
                 events.append(event | {"m": self._message})
         self._to_confirm += sorted(asked_for, key=lambda fact: (fact.application_id, fact.allocation_key))
         if events:
-            self._events += events
+            self._events += in_reading_order(events)
             self._message += 1
 
     def _forget(self, gone: Released) -> None:

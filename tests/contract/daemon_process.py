@@ -27,9 +27,18 @@ class DaemonProcess:
 
     def __init__(self, *flags: str, environment: dict[str, str] | None = None, module: str = "schedulerd") -> None:
         command = [sys.executable, "-W", "error", "-m", module, "serve", "--log-format", "json"]
-        command += ["--grpc-bind", "127.0.0.1:0", "--http-bind", "127.0.0.1:0", *flags]
+        command += [
+            "--grpc-bind",
+            "127.0.0.1:0",
+            "--http-bind",
+            "127.0.0.1:0",
+            "--recount-items-max",
+            "1000000",
+            *flags,
+        ]
         self._process = subprocess.Popen(
             command,
+            stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
@@ -54,6 +63,7 @@ class DaemonProcess:
         self._reader.join(LIMIT_SECONDS)
         assert self._process.stderr is not None
         self._process.stderr.close()
+        self.end_input()
 
     @property
     def pid(self) -> int:
@@ -74,16 +84,22 @@ class DaemonProcess:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def end_input(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     def wait(self) -> int:
-        """Its exit status; whoever waits too long gets `subprocess.TimeoutExpired`."""
-        return self._process.wait(LIMIT_SECONDS)
+        """Its exit status, when all of its log is read; who waits too long gets `subprocess.TimeoutExpired`."""
+        status = self._process.wait(LIMIT_SECONDS)
+        self._reader.join(LIMIT_SECONDS)
+        return status
 
     def resident_bytes(self) -> int:
         return int(psutil.Process(self.pid).memory_info().rss)
 
-    def state(self) -> dict[str, Any]:
-        """`/debug/state`: all resource managers and the broken invariants."""
-        response = httpx.get(f"{self.url}/debug/state", timeout=LIMIT_SECONDS)
+    def state(self, **query: str) -> dict[str, Any]:
+        """`/debug/state`: all resource managers, or what the query is for, and the broken invariants."""
+        response = httpx.get(f"{self.url}/debug/state", params=query, timeout=LIMIT_SECONDS)
         response.raise_for_status()
         return dict(response.json())
 

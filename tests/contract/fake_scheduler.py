@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
+from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2, si_pb2_grpc
 
 
@@ -145,6 +145,16 @@ class FakeScheduler:
         allocation.resourcePerAlloc.CopyFrom(ask.resourceAsk)
 
 
+def _admin_handler(fake: FakeScheduler) -> grpc.GenericRpcHandler:
+    """Of the admin methods the fake has the one that a resource manager needs."""
+    unregister = grpc.unary_unary_rpc_method_handler(
+        fake.UnregisterResourceManager,
+        request_deserializer=admin_pb2.UnregisterResourceManagerRequest.FromString,
+        response_serializer=admin_pb2.UnregisterResourceManagerResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler("schedulerd.v1.Admin", {"UnregisterResourceManager": unregister})
+
+
 @asynccontextmanager
 async def fake_scheduler(faults: Faults | None = None) -> AsyncIterator[FakeScheduler]:
     """A fake that serves on a free port of 127.0.0.1 as long as the context lasts."""
@@ -152,7 +162,7 @@ async def fake_scheduler(faults: Faults | None = None) -> AsyncIterator[FakeSche
     server = aio.server()
     servicer: Any = fake
     si_pb2_grpc.add_SchedulerServicer_to_server(servicer, server)
-    admin_pb2_grpc.add_AdminServicer_to_server(servicer, server)
+    server.add_generic_rpc_handlers((_admin_handler(fake),))
     fake.target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 from schedulerd._generated.si.v1 import si_pb2
-from tests.contract.daemon_process import DaemonProcess
+from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, allocated, resource
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_client_made_from_the_proto_file_alone(daemon: DaemonProcess, tmp_path: Path) -> None:
+    protoc = [sys.executable, "-I", "-m", "grpc_tools.protoc", f"-I{ROOT / 'protos'}", f"--python_out={tmp_path}"]
+    subprocess.run([*protoc, f"--grpc_python_out={tmp_path}", "si/v1/si.proto"], check=True, timeout=LIMIT_SECONDS)
+    # Isolated: neither this folder nor the environment adds to what it can import.
+    client = [sys.executable, "-I", str(ROOT / "tests" / "contract" / "foreign_client.py"), str(tmp_path)]
+    ended = subprocess.run(
+        [*client, daemon.target], capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS, cwd=tmp_path
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {
+        "nodes": ["node-1"],
+        "applications": ["app-1"],
+        "placed": ["pod-1", "node-1", "[foreign]default"],
+        "released": ["pod-1", True],
+    }
 
 
 def test_a_session_from_registration_to_the_last_release(client: RawClient) -> None:

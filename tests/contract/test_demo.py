@@ -92,6 +92,16 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
         assert offspring(tmp_path) == []
 
 
+def test_a_demo_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
+    with a_demo(tmp_path, "--duration", "600", "--nodes", "5") as process:
+        wait_for(process, "arriving")
+        orphans = [child for child in offspring(tmp_path) if child.pid != process.pid]
+        assert len(orphans) == 2
+        process.kill()
+        _, alive = psutil.wait_procs(orphans, timeout=TIMEOUT_S)
+        assert alive == []
+
+
 def test_keep_leaves_the_daemon_and_says_how_to_look_and_how_to_stop(tmp_path: Path) -> None:
     with a_demo(tmp_path, "--duration", "0.5", "--nodes", "7", "--keep") as process:
         printed = wait_for(process, "stop: kill")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -113,108 +113,3 @@ def test_bytes_that_are_no_message_end_their_stream_and_nothing_else(session: Se
     code, details = stream.status()
     assert code.name in {"OK", "INVALID_ARGUMENT", "FAILED_PRECONDITION"}, details
     session.settle()
-
-
-INT64_MAX = 2**63 - 1
-
-Change = Callable[[Any], object]
-
-ASKS: dict[str, tuple[Change, tuple[str, ...]]] = {
-    "no key": (lambda ask: ask.ClearField("allocationKey"), ("allocationKey",)),
-    "no application": (lambda ask: ask.ClearField("applicationID"), ("applicationID",)),
-    "another application": (lambda ask: setattr(ask, "applicationID", "nobody"), ("applicationID", "nobody")),
-    "another partition": (lambda ask: setattr(ask, "partitionName", "gpu"), ("partitionName", "gpu")),
-    "the partition of another rm": (lambda ask: setattr(ask, "partitionName", "[x]default"), ("[x]default",)),
-    "no resources": (lambda ask: ask.ClearField("resourceAsk"), ("resourceAsk",)),
-    "zero resources": (lambda ask: ask.resourceAsk.CopyFrom(resource(vcore=0)), ("resourceAsk",)),
-    "negative resources": (lambda ask: ask.resourceAsk.CopyFrom(resource(vcore=1, memory=-5)), ("memory", "-5")),
-    "negative count": (lambda ask: setattr(ask, "maxAllocations", -3), ("maxAllocations", "-3")),
-}
-
-NODES: dict[str, tuple[Change, tuple[str, ...]]] = {
-    "no id": (lambda node: node.ClearField("nodeID"), ("nodeID",)),
-    "another partition": (lambda node: node.attributes.update({"si/node-partition": "gpu"}), ("gpu",)),
-    "known already": (lambda node: setattr(node, "nodeID", "node-0"), ("nodeID", "node-0")),
-    "unknown action": (lambda node: setattr(node, "action", 77), ("action",)),
-    "no action": (lambda node: node.ClearField("action"), ("action",)),
-    "unknown allocation": (
-        lambda node: node.existingAllocations.add(
-            applicationID="nobody", UUID="u", allocationKey="k", resourcePerAlloc=resource(vcore=1)
-        ),
-        ("nobody",),
-    ),
-}
-
-APPLICATIONS: dict[str, tuple[Change, tuple[str, ...]]] = {
-    "no id": (lambda app: app.ClearField("applicationID"), ("applicationID",)),
-    "another partition": (lambda app: setattr(app, "partitionName", "gpu"), ("partitionName", "gpu")),
-    "known already": (lambda app: setattr(app, "applicationID", "app-1"), ("app-1",)),
-    "another queue": (lambda app: setattr(app, "queueName", "root.nowhere"), ("root.nowhere",)),
-    "a parent queue": (lambda app: setattr(app, "queueName", "root"), ("root",)),
-}
-
-names = itertools.count()
-
-
-class TestEveryMistakeGetsItsReason:
-    """One mistake in an otherwise good item: the reason names the field or the value, and the next item is served."""
-
-    @pytest.fixture
-    def fresh(self, session: Session) -> Iterator[RawClient]:
-        with RawClient(session.daemon.target, f"mistaken-{next(names)}") as client:
-            client.set_up()
-            yield client
-
-    @pytest.mark.parametrize("mistake", ASKS)
-    def test_ask(self, fresh: RawClient, mistake: str) -> None:
-        change, words = ASKS[mistake]
-        request = fresh.asks("app-1", ["bad", "good"])
-        change(request.asks[0])
-        stream = fresh.allocations()
-        stream.send(request)
-        got = stream.until(lambda got: bool(allocated(got)) and any(response.rejected for response in got))
-        assert [allocation.allocationKey for allocation in allocated(got)] == ["good"]
-        (rejected,) = [item for response in got for item in response.rejected]
-        assert rejected.allocationKey == request.asks[0].allocationKey
-        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
-
-    @pytest.mark.parametrize("mistake", NODES)
-    def test_node(self, fresh: RawClient, mistake: str) -> None:
-        change, words = NODES[mistake]
-        request = fresh.node("bad")
-        request.nodes.append(fresh.node("good").nodes[0])
-        change(request.nodes[0])
-        stream = fresh.nodes()
-        stream.send(request)
-        got = stream.until(
-            lambda got: any(response.accepted for response in got) and any(response.rejected for response in got)
-        )
-        assert [node.nodeID for response in got for node in response.accepted] == ["good"]
-        (rejected,) = [item for response in got for item in response.rejected]
-        assert rejected.nodeID == request.nodes[0].nodeID
-        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
-
-    @pytest.mark.parametrize("mistake", APPLICATIONS)
-    def test_application(self, fresh: RawClient, mistake: str) -> None:
-        change, words = APPLICATIONS[mistake]
-        request = fresh.application("bad")
-        request.new.append(fresh.application("good").new[0])
-        change(request.new[0])
-        stream = fresh.applications()
-        stream.send(request)
-        got = stream.until(
-            lambda got: any(response.accepted for response in got) and any(response.rejected for response in got)
-        )
-        assert [app.applicationID for response in got for app in response.accepted] == ["good"]
-        (rejected,) = [item for response in got for item in response.rejected]
-        assert rejected.applicationID == request.new[0].applicationID
-        assert [word for word in words if word not in rejected.reason] == [], rejected.reason
-
-    def test_an_ask_that_is_larger_than_anything_waits_and_breaks_nothing(
-        self, session: Session, fresh: RawClient
-    ) -> None:
-        stream = fresh.allocations()
-        stream.send(fresh.asks("app-1", ["huge", "huger"], memory=INT64_MAX))
-        stream.send(fresh.asks("app-1", ["fits"]))
-        assert [a.allocationKey for a in allocated(stream.until(lambda got: bool(allocated(got))))] == ["fits"]
-        assert session.daemon.state()["violations"] == []

@@ -125,7 +125,10 @@ def test_a_port_that_is_taken_is_one_clear_line(flag: str, name: str) -> None:
     assert ended.returncode == 69
     (line,) = ended.stderr.splitlines()
     reason = json.loads(line)["reason"]
-    assert f"cannot listen for {name} on {address}" in reason
+    assert reason == (
+        f"cannot listen for {name} on {address}: Address already in use; "
+        f"set another address with {flag} or SCHEDULERD_{flag[2:].replace('-', '_').upper()}"
+    )
 
 
 def test_a_queue_file_with_mistakes_is_found_at_the_start(tmp_path: Path) -> None:
@@ -133,16 +136,53 @@ def test_a_queue_file_with_mistakes_is_found_at_the_start(tmp_path: Path) -> Non
     file.write_text(QUEUES.replace("name: b", "name: A"))
     ended = schedulerd("serve", "--config", str(file), "--grpc-bind", "127.0.0.1:0", "--http-bind", "127.0.0.1:0")
     assert ended.returncode == 78
-    (line,) = ended.stderr.splitlines()
-    assert str(file) in json.loads(line)["reason"]
+    problem, reason = map(json.loads, ended.stderr.splitlines())
+    assert problem["problem"].startswith("line ")
+    assert reason["reason"].startswith(f"{file}: 1 problem; run `schedulerd validate {file}`")
 
 
-def test_tls_files_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
-    file = tmp_path / "empty.pem"
-    file.write_text("not a certificate")
-    ended = schedulerd("serve", "--tls-cert-file", str(file), "--tls-key-file", str(file), "--grpc-bind", "127.0.0.1:0")
+TLS = Path(__file__).parent / "tls"
+NO_CERTIFICATES = "does not hold PEM certificates (-----BEGIN CERTIFICATE-----)"
+NO_KEY = "does not hold a PEM private key without passphrase (-----BEGIN PRIVATE KEY-----)"
+NOT_ITS_KEY = f"is not the private key of the first certificate in tls_cert_file {TLS / 'client.pem'}"
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "authorities", "setting", "problem"),
+    [
+        ("text", "server.key", None, "tls_cert_file", NO_CERTIFICATES),
+        ("server.key", "server.key", None, "tls_cert_file", NO_CERTIFICATES),
+        ("server.pem", "text", None, "tls_key_file", NO_KEY),
+        ("server.pem", "server.pem", None, "tls_key_file", NO_KEY),
+        ("client.pem", "server.key", None, "tls_key_file", NOT_ITS_KEY),
+        ("server.pem", "server.key", "text", "tls_client_ca_file", NO_CERTIFICATES),
+    ],
+)
+def test_a_tls_file_that_cannot_be_used_is_one_clear_line(
+    tmp_path: Path, cert: str, key: str, authorities: str | None, setting: str, problem: str
+) -> None:
+    (tmp_path / "text").write_text("hello")
+    files = {"tls_cert_file": cert, "tls_key_file": key, "tls_client_ca_file": authorities}
+    paths = {name: tmp_path / file if file == "text" else TLS / file for name, file in files.items() if file}
+    flags = [part for name, path in paths.items() for part in (f"--{name.replace('_', '-')}", str(path))]
+    ended = schedulerd("serve", *flags, "--grpc-bind", "127.0.0.1:0", "--http-bind", "127.0.0.1:0")
     assert ended.returncode == 78
-    assert "TLS" in json.loads(ended.stderr.splitlines()[-1])["reason"]
+    (line,) = ended.stderr.splitlines()
+    assert json.loads(line)["reason"] == f"cannot use TLS: {setting} {paths[setting]} {problem}"
+
+
+@pytest.mark.parametrize("target", ["localhost", "localhost:0", "localhost:65536", "::1:3333", ":3333"])
+def test_a_target_that_is_no_address_is_refused_at_once(target: str) -> None:
+    ended = schedulerd("simulate", "--target", target)
+    assert ended.returncode == 1
+    assert f"'--target': {target!r} must be HOST:PORT, like localhost:3333 or [::1]:3333" in ended.stderr
+
+
+def test_it_ends_with_its_input_if_it_is_told_to() -> None:
+    with DaemonProcess("--stop-at-input-end") as daemon:
+        daemon.end_input()
+        daemon.wait_for_event("standard input has ended")
+        assert daemon.wait() == 0
 
 
 def test_settings_that_are_wrong_are_named_where_they_come_from() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import json
 import os
 import pwd
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tests.config_map import ConfigMap
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, allocated
 
@@ -28,7 +30,7 @@ def test_a_reload_is_all_or_nothing_and_wakes_what_a_raised_quota_has_room_for(t
     queue_file = tmp_path / "queues.yaml"
     queue_file.write_text(QUEUES)
 
-    with DaemonProcess("--config", str(queue_file)) as daemon, RawClient(daemon.target) as client:
+    with on_signal_alone(queue_file) as daemon, RawClient(daemon.target) as client:
         client.register(config="")
         nodes, applications, allocations = client.nodes(), client.applications(), client.allocations()
         nodes.send(client.node("node-1", memory=1000, vcore=100))
@@ -46,8 +48,9 @@ def test_a_reload_is_all_or_nothing_and_wakes_what_a_raised_quota_has_room_for(t
 
         queue_file.write_text("partitions: [nonsense]")
         daemon.signal(signal.SIGHUP)
-        problem = daemon.wait_for_event("queue file not reloaded: nothing changed")["problem"]
-        assert "partitions[0]" in problem
+        (reason,) = daemon.wait_for_event("queue file not reloaded: nothing changed")["reasons"]
+        assert "partitions[0]" in reason
+        assert daemon.metric("schedulerd_config_last_reload_successful", rm="rm") == 0
 
         queue_file.write_text(C_WITHOUT_MAX)
         daemon.signal(signal.SIGHUP)
@@ -60,12 +63,85 @@ def test_a_reload_is_all_or_nothing_and_wakes_what_a_raised_quota_has_room_for(t
         (reason,) = daemon.wait_for_event("queue file not reloaded: nothing changed")["reasons"]
         assert "root.c" in reason
         assert daemon.state()["violations"] == []
+        results = {result: count(daemon, "rm", result) for result in ("applied", "refused", "unchanged")}
+        assert results == {"applied": 2, "refused": 2, "unchanged": 0}
+
+
+def on_signal_alone(queue_file: Path) -> DaemonProcess:
+    """A daemon that does not look at its files by itself, so that a test knows when it reloads."""
+    return DaemonProcess("--config", str(queue_file), "--queue-file-poll-s", "0")
+
+
+def count(daemon: DaemonProcess, rm_id: str, result: str) -> float:
+    return daemon.metric("schedulerd_reloads_total", rm=rm_id, result=result)
+
+
+def test_a_swapped_config_map_is_noticed_without_a_signal(tmp_path: Path) -> None:
+    config_map = ConfigMap(tmp_path, QUEUES)
+    flags = ("--config", str(config_map.path), "--queue-file-poll-s", "0.05")
+    with DaemonProcess(*flags) as daemon, RawClient(daemon.target) as client:
+        client.register(config="")
+        config_map.swap(WITH_C)
+        told = daemon.wait_for_event("queue file reloaded")
+        assert (told["rm_id"], told["source"]) == ("rm", str(config_map.path))
+        (rm,) = daemon.state()["resource_managers"]
+        assert "root.c" in [queue["path"] for queue in rm["partitions"][0]["queues"]]
+        assert (rm["configuration_source"], rm["configuration_checksum"]) == (told["source"], told["checksum"])
+        assert daemon.metric("schedulerd_config_info", rm="rm", checksum=told["checksum"]) == 1
+        config_map.swap(WITH_C + "# says the same\n")
+        assert daemon.wait_for_event("queue file unchanged")["rm_id"] == "rm"
+        assert count(daemon, "rm", "unchanged") == 1
+
+
+def test_a_broken_file_is_told_even_if_nobody_lives_by_it_yet(tmp_path: Path) -> None:
+    queue_file = tmp_path / "queues.yaml"
+    queue_file.write_text(QUEUES)
+    with on_signal_alone(queue_file) as daemon:
+        queue_file.write_text("partitions: [nonsense]")
+        daemon.signal(signal.SIGHUP)
+        (reason,) = daemon.wait_for_event("queue file not reloaded: nothing changed")["reasons"]
+        assert "partitions[0]" in reason
+        assert count(daemon, "", "refused") == 1
+        assert daemon.metric("schedulerd_config_last_reload_successful", rm="") == 0
+        queue_file.write_text(QUEUES)
+        daemon.signal(signal.SIGHUP)
+        daemon.wait_for_event("queue file unchanged")
+        assert daemon.metric("schedulerd_config_last_reload_successful", rm="") == 1
+
+
+def test_a_partition_that_goes_with_all_it_has_is_a_warning_before_it_goes(tmp_path: Path) -> None:
+    queue_file = tmp_path / "queues.yaml"
+    queue_file.write_text(QUEUES)
+    with on_signal_alone(queue_file) as daemon, RawClient(daemon.target) as client:
+        client.register(config="")
+        nodes = client.nodes()
+        nodes.send(client.node("node-1"))
+        nodes.next()
+        queue_file.write_text(QUEUES.replace("name: default", "name: renamed"))
+        daemon.signal(signal.SIGHUP)
+        told = daemon.wait_for_event("impact of the new queue file")
+        assert (told["level"], told["kind"], told["partition"]) == ("warning", "partition_removed", "default")
+        assert "removes 1 node" in told["message"]
+        daemon.wait_for_event("node changed", lambda line: line["state"] == "removed")
+
+
+def test_a_daemon_does_not_start_with_a_broken_file_and_says_each_problem_on_a_line(tmp_path: Path) -> None:
+    queue_file = tmp_path / "queues.yaml"
+    queue_file.write_text(f"partitions: [{', '.join(['nonsense'] * 30)}]")
+    daemon = DaemonProcess("--config", str(queue_file))
+    told = daemon.wait_for_event("cannot start")
+    assert daemon.wait() == 78
+    daemon.__exit__(None, None, None)
+    assert told["reason"].startswith(f"{queue_file}: 30 problems; run `schedulerd validate {queue_file}`")
+    problems = [line["problem"] for line in map(json.loads, daemon.lines) if line["event"] == "queue file"]
+    assert problems[0].startswith("line 1: partitions[0] = 'nonsense': ")
+    assert (len(problems), problems[-1]) == (21, "10 more; `schedulerd validate` shows all")
 
 
 def test_a_configuration_sent_with_the_registration_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     queue_file = tmp_path / "queues.yaml"
     queue_file.write_text(QUEUES)
-    with DaemonProcess("--config", str(queue_file)) as daemon, RawClient(daemon.target, "own") as own:
+    with on_signal_alone(queue_file) as daemon, RawClient(daemon.target, "own") as own:
         own.register(config=QUEUES)
         with RawClient(daemon.target, "file") as file:
             file.register(config="")

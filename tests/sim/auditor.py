@@ -16,6 +16,7 @@ from schedulerd.core.facts import (
     ApplicationForgotten,
     AskAdded,
     AskWithdrawn,
+    ConfigurationAccepted,
     ConfigurationRejected,
     ConfigurationUpdated,
     CycleRan,
@@ -60,7 +61,7 @@ class Auditor:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged):
                 self._resource_manager(fact)
-            elif not isinstance(fact, CycleRan | ConfigurationUpdated | ConfigurationRejected):
+            elif not isinstance(fact, CycleRan | ConfigurationAccepted | ConfigurationUpdated | ConfigurationRejected):
                 self._book(self.books[fact.rm_id, fact.partition], fact)
 
     def problems(self, state: Iterable[ResourceManagerView]) -> list[str]:

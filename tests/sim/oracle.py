@@ -1,16 +1,17 @@
 """The slow and obvious way to tell whether an ask could be placed, to hold the fast way against.
 
-It looks at every ask, node and quota. Where over-commit makes the answer a matter of taste (a negative amount that the
-ask does not mention), it stays silent.
+It looks at every ask, node, quota and limit, and adds up anew what users and groups use. Where over-commit makes the
+answer a matter of taste (a negative amount that the ask does not mention), it stays silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.views import Amounts, AskView, PartitionView, ResourceManagerView
+from schedulerd.core.resources import Resources
+from schedulerd.core.views import Amounts, ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
 
 PLACEABLE_STATES = {ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING}
 
@@ -37,13 +38,14 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
 
 def _overlooked(partition: PartitionView) -> list[str]:
     queues = {queue.path: queue for queue in partition.queues}
+    accounts = _Accounts(partition)
     found = []
     for item in partition.applications:
-        if item.state not in PLACEABLE_STATES:
+        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item):
             continue
         headroom = queues[item.queue].headroom
         for ask in item.asks:
-            if not _within(ask.resources, headroom) or _is_limited(ask):
+            if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
                 if node.schedulable and node.ready and _fits(ask.resources, node.available):
@@ -53,9 +55,63 @@ def _overlooked(partition: PartitionView) -> list[str]:
     return found
 
 
-def _is_limited(ask: AskView) -> bool:
-    """Whether a limit on users, groups or running applications holds it: that the limit does is for the invariants."""
-    return ask.waiting_for.startswith("limit of") or "maxapplications" in ask.waiting_for
+class _Accounts:
+    """What limits on users, groups and running applications allow, from the applications themselves."""
+
+    def __init__(self, partition: PartitionView) -> None:
+        self._queues = partition.queues
+        self._applications = partition.applications
+        self._running = {name for user in partition.users for name in user.applications.get("root", ())}
+        """From their first allocation until they have neither asks nor allocations: one look alone cannot tell."""
+
+    def has_to_wait(self, item: ApplicationView) -> bool:
+        """Whether it would have to start first, and there is no place for it in some queue or for its user or group."""
+        if item.application_id in self._running or item.state != ApplicationState.ACCEPTED:
+            return False
+        for queue in self._lineage(item.queue):
+            if 0 < queue.max_applications <= self._count(self._members(queue)):
+                return True
+            for limit, members in self._limits(queue, item):
+                if 0 < limit.max_applications <= self._count(members):
+                    return True
+        return False
+
+    def limited(self, item: ApplicationView, size: Amounts) -> list[str]:
+        """The limits that leave no room for so much more, as names of their queues."""
+        return [
+            queue.path
+            for queue in self._lineage(item.queue)
+            for limit, members in self._limits(queue, item)
+            if any(
+                _used(members)[name] + amount > limit.max[name] for name, amount in size.items() if name in limit.max
+            )
+        ]
+
+    def _limits(self, queue: QueueView, item: ApplicationView) -> Iterator[tuple[LimitView, list[ApplicationView]]]:
+        """The limits of the queue that hold for it, each with the applications that count towards it."""
+        named = {user for limit in queue.limits for user in limit.users}
+        for limit in queue.limits:
+            if item.user in limit.users or ("*" in limit.users and item.user not in named):
+                yield limit, [one for one in self._members(queue) if one.user == item.user]
+            if item.group and item.group in limit.groups:
+                yield limit, [one for one in self._members(queue) if one.group == item.group]
+
+    def _members(self, queue: QueueView) -> list[ApplicationView]:
+        return [one for one in self._applications if f"{one.queue}.".startswith(f"{queue.path}.")]
+
+    def _lineage(self, path: str) -> list[QueueView]:
+        return [queue for queue in self._queues if f"{path}.".startswith(f"{queue.path}.")]
+
+    def _count(self, members: Iterable[ApplicationView]) -> int:
+        return sum(one.application_id in self._running for one in members)
+
+
+def _used(applications: Iterable[ApplicationView]) -> Resources:
+    used = Resources()
+    for one in applications:
+        used.add(one.allocated.items())
+        used.add(one.placeholder_allocated.items())
+    return used
 
 
 def _within(size: Amounts, headroom: Amounts) -> bool:
@@ -81,6 +137,11 @@ def _misplaced(partition: PartitionView, fact: Allocated) -> list[str]:
         if f"{fact.queue}.".startswith(f"{queue.path}."):
             left = {name: limit - queue.allocated.get(name, 0) for name, limit in queue.max.items()}
             found += [f"{fact.uuid} is over the {name} of {queue.path}" for name in _negative(fact, left)]
+    accounts = _Accounts(partition)
+    nothing_more = dict.fromkeys(fact.resources, 0)
+    for item in partition.applications:
+        if item.application_id == fact.application_id:
+            found += [f"{fact.uuid} is over a limit in {path}" for path in accounts.limited(item, nothing_more)]
     return found
 
 

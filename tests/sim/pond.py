@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from schedulerd.core.commands import (
     AllocationRelease,
     Command,
@@ -62,12 +64,12 @@ STORY: tuple[Command, ...] = (
 
 
 class Pond:
-    """The state after the story, with what the corruptions below take hold of."""
+    """The state after the story, with what the corruptions below take hold of; nothing in it is shared with another."""
 
     def __init__(self) -> None:
         self.scheduler = new_scheduler()
         self.facts: list[tuple[Command, list[Fact]]] = []
-        for command in STORY:
+        for command in deepcopy(STORY):
             self.facts.append((command, self.scheduler.step(START_NS, command)))
 
     @property

@@ -23,6 +23,7 @@ from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond
@@ -247,6 +248,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
     "applications keep their place": (Application, "rekey", lambda *_: None),
     "quotas are ignored": (cycle, "_without_quota", lambda *_: None),
+    "limits are ignored": (Usages, "refusal", lambda *_: None),
     "idle applications never complete": (application_states, "on_less", lambda *_: None),
     "a drained node stays open": (commit, "shut_node", lambda *_: None),
     "usage outlives its application": (commit, "retire", lambda *_: None),

@@ -10,7 +10,8 @@ import pytest
 from schedulerd.core import view
 from schedulerd.core.commands import Command, RunCycle
 from schedulerd.core.facts import Allocated, AskAdded, Fact, Released
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import LimitSpec
 from tests.sim.auditor import Auditor
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.pond import RM, Pond
@@ -115,3 +116,24 @@ def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
     assert "over-commits memory of node-1" in found
     assert "over the vcore of root.open" in found
     assert "node-2, which takes nothing new" in found
+
+
+def test_the_oracle_decides_limits_by_itself() -> None:
+    """app-2 of bob has two allocations of 10 in root.open, and one ask of 70 that no node fits."""
+    pond = Pond()
+    opened, big = pond.queue("root.open"), "big fits node-1 and sleeps"
+    placed = [fact for _, facts in pond.facts for fact in facts if isinstance(fact, Allocated)]
+
+    def sleeping() -> str:
+        return "\n".join(overlooked(view.resource_managers(pond.scheduler)))
+
+    pond.node(1).available.update(memory=99)
+    for users in (("bob",), ("*",)):
+        opened.limits = (LimitSpec(users=users, max=Limits(memory=89)),)
+        assert big not in sleeping()
+        opened.limits = (LimitSpec(users=users, max=Limits(memory=90), max_applications=1),)
+        assert big in sleeping()
+    opened.limits = (LimitSpec(users=("ann",), groups=("staff",), max=Limits(memory=0)),)
+    assert big in sleeping()
+    opened.limits = (LimitSpec(users=("bob",), max=Limits(memory=19)),)
+    assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(pond.scheduler), placed))

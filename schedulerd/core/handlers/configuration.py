@@ -9,50 +9,52 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
-from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, WithdrawCause
+from schedulerd.core.decide.reload import assess, drains
+from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, WithdrawCause
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import application_states, departures, nodes, queues
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.specs import PartitionSpec, QueueSpec
 from schedulerd.core.turn import Turn
 
 
 def update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> None:
-    """Applies the new partitions and queues, or says why none of it can be."""
-    known = [(rm.partitions[spec.name], spec) for spec in command.partitions if spec.name in rm.partitions]
-    reasons = [reason for partition, spec in known for reason in _refusals(partition.root, spec.root)]
-    if not command.partitions:
-        reasons = ["the queue file has no partitions, which would end everything; a truncated file looks like that"]
-    if reasons:
-        turn.say(ConfigurationRejected(rm.rm_id, tuple(reasons)))
+    """Applies the new partitions and queues, or says why none of it can be.
+
+    What the file says already is left alone: the same file again changes nothing, and a partition that did not change
+    is not lined up anew. A command whose `instead_of` was replaced in the meantime is void, and nothing is said.
+    """
+    if command.instead_of is not None and command.instead_of != rm.configuration:
         return
-    for partition, spec in known:
-        _apply(partition.root, spec.root)
-        partition.reconfigure(spec)
-        queues.watch(turn, partition)
-    for spec in command.partitions:
-        if spec.name not in rm.partitions:
+    assessment = assess(rm, command.partitions)
+    if assessment.refusals:
+        turn.say(ConfigurationRejected(rm.rm_id, assessment.refusals))
+        return
+    replaced = rm.configuration
+    if command.configuration != replaced:
+        rm.configuration, rm.configured_at_ns = command.configuration, turn.now_ns
+    if assessment.impact:
+        turn.say(ConfigurationAccepted(rm.rm_id, assessment.impact))
+    if assessment.changed:
+        _change(turn, rm, command.partitions)
+    turn.say(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
+
+
+def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
+    for spec in specs:
+        partition = rm.partitions.get(spec.name)
+        if partition is None:
             rm.partitions[spec.name] = Partition(rm.rm_id, spec)
-    for name in [name for name in rm.partitions if name not in {spec.name for spec in command.partitions}]:
+        elif partition.spec != spec:
+            _apply(partition.root, spec.root)
+            partition.reconfigure(spec)
+            queues.watch(turn, partition)
+    named = {spec.name for spec in specs}
+    for name in [name for name in rm.partitions if name not in named]:
         _remove_partition(turn, rm.partitions.pop(name))
-    turn.say(ConfigurationUpdated(rm.rm_id))
-
-
-def _refusals(queue: Queue, spec: QueueSpec) -> list[str]:
-    """Why what is in the tree cannot live with the new one."""
-    found = []
-    if queue.applications and not spec.is_leaf:
-        found.append(
-            f"queue {queue.path} has {len(queue.applications)} applications and cannot become a parent; "
-            "let them finish or remove them first"
-        )
-    for child in spec.children:
-        if child.name in queue.children:
-            found.extend(_refusals(queue.children[child.name], child))
-    return found
 
 
 def _apply(queue: Queue, spec: QueueSpec) -> None:
@@ -64,9 +66,9 @@ def _apply(queue: Queue, spec: QueueSpec) -> None:
             queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
         else:
             _apply(child, child_spec)
-    for name, child in list(queue.children.items()):
-        if name not in named and child.managed:
-            child.drain()
+    for name, child in queue.children.items():
+        if name not in named:
+            child.set_draining(drains(child, spec))
 
 
 def _remove_partition(turn: Turn, partition: Partition) -> None:

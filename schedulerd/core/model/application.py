@@ -166,7 +166,7 @@ class Application(Host):
             self.lines.rekey(group, group.key())
             return
         del self.groups[shape]
-        self.withdraw(group, (), group.kind)
+        self.withdraw(group, group.kind)
         if group.kind is not shape:
             self.partition.shapes.disuse(group.kind)
         self.partition.shapes.disuse(shape)
@@ -174,7 +174,7 @@ class Application(Host):
     def _show_priority(self, group: AskGroup) -> None:
         before = self.priority
         self.show_priority(group, group.highest_priority())
-        if self.priority != before:
+        if self.priority != before and self.priority is not None:
             self.rekey()
 
     def account(self) -> None:
@@ -195,7 +195,7 @@ class Application(Host):
             old, new = group.kind, self._kind(shape)
             if old is new:
                 continue
-            self.withdraw(group, (), old)
+            self.withdraw(group, old)
             if old is not shape:
                 shapes.disuse(old)
             group.kind = new
@@ -224,4 +224,4 @@ class Application(Host):
             if passes_on and shape not in self.needs:
                 self.queue.offer(self, self.key(), shape)
             elif not passes_on and shape in self.needs:
-                self.queue.withdraw(self, self.key(), shape)
+                self.queue.withdraw(self, shape)

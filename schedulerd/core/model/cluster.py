@@ -13,9 +13,20 @@ from schedulerd.core.specs import Timeouts
 
 
 class ResourceManager:
-    __slots__ = ("alarm", "build_info", "early", "partitions", "policy_group", "rm_id", "state", "version")
+    __slots__ = (
+        "alarm",
+        "build_info",
+        "configuration",
+        "configured_at_ns",
+        "early",
+        "partitions",
+        "policy_group",
+        "rm_id",
+        "state",
+        "version",
+    )
 
-    def __init__(self, command: RegisterResourceManager) -> None:
+    def __init__(self, command: RegisterResourceManager, now_ns: int) -> None:
         self.rm_id = command.rm_id
         self.version = command.version
         self.policy_group = command.policy_group
@@ -23,6 +34,10 @@ class ResourceManager:
         self.state = ResourceManagerState.INIT
         self.alarm: Alarm | None = None
         """Rings when it has been away for too long."""
+        self.configuration = command.configuration
+        """The text its partitions come from."""
+        self.configured_at_ns = now_ns
+        """Since when it lives by that text."""
         self.partitions = {spec.name: Partition(command.rm_id, spec) for spec in command.partitions}
         self.early = EarlyItems()
 

@@ -80,13 +80,16 @@ class Host(Contender, ABC):
             return
         contender.priority = priority
         counts = self.priorities
+        is_news = False
         if priority is not None:
-            counts[priority] = counts.get(priority, 0) + 1
+            counts[priority] = shown = counts.get(priority, 0) + 1
+            is_news = shown == 1
         if old is not None:
             counts[old] -= 1
             if not counts[old]:
                 del counts[old]
-        if self.host is not None:
+                is_news = True
+        if is_news and self.host is not None:
             self.host.show_priority(self, self.shown_priority(max(counts)) if counts else None)
 
     def start_anew(self) -> None:
@@ -103,17 +106,17 @@ class Host(Contender, ABC):
         if is_new and self.passes_on and self.host is not None:
             self.host.offer(self, self.key(), shape)
 
-    def withdraw(self, contender: Contender, key: Key, shape: Shape) -> None:
+    def withdraw(self, contender: Contender, shape: Shape) -> None:
         """`contender` does not need `shape` here any longer."""
-        self.lines.unneed(contender, key, shape)
+        self.lines.unneed(contender, shape)
         if shape not in self.lines and shape in self.needs and self.host is not None:
-            self.host.withdraw(self, self.key(), shape)
+            self.host.withdraw(self, shape)
 
     def close(self, shape: Shape, reason: ClosedFor) -> None:
         """There is a reason here why the shape cannot be placed: nobody above looks here for it any longer."""
         self.lines.close(shape, Closing(self, reason))
         if shape in self.needs and self.host is not None:
-            self.host.withdraw(self, self.key(), shape)
+            self.host.withdraw(self, shape)
 
     def repeat(self, shape: Shape, closing: Closing) -> None:
         """The shape is closed further up: do not look for it here either."""

@@ -89,13 +89,18 @@ class _Line:
             heapify(self.heap)
 
 
+def _as_key(shapes: dict[Shape, None]) -> Shape | frozenset[Shape]:
+    return frozenset(shapes) if len(shapes) > 1 else next(iter(shapes))
+
+
 class Lines:
     """All contenders at one place, and which shapes are closed there."""
 
     __slots__ = ("_by_shape", "_count", "_front", "_serial", "_shared", "closed")
 
     def __init__(self) -> None:
-        self._shared: dict[frozenset[Shape], _Line] = {}
+        self._shared: dict[Shape | frozenset[Shape], _Line] = {}
+        """By what their members need, which for most is a single shape."""
         self._by_shape: dict[Shape, dict[_Line, None]] = {}
         self._front: list[tuple[Key, int, _Line]] = []
         self._count = 0
@@ -146,14 +151,16 @@ class Lines:
         else:
             self._stand(contender, key)
 
-    def unneed(self, contender: Contender, key: Key, shape: Shape) -> None:
-        """The contender needs this shape no longer."""
+    def unneed(self, contender: Contender, shape: Shape) -> None:
+        """The contender, which stands here, needs this shape no longer. Its order is still what it was."""
         del contender.needs[shape]
-        line = contender.line
-        if line is not None and not line.is_shared and len(contender.needs) > _SHARED_NEEDS_MAX // 2:
+        line, entry = contender.line, contender.entry
+        assert line is not None
+        assert entry is not None
+        if not line.is_shared and len(contender.needs) > _SHARED_NEEDS_MAX // 2:
             self._drop_shape(line, shape)
         else:
-            self._stand(contender, key)
+            self._stand(contender, entry[0])
 
     def close(self, shape: Shape, closing: Closing) -> None:
         """The shape may not be placed here until `reopen`."""
@@ -199,7 +206,7 @@ class Lines:
         if len(contender.needs) > _SHARED_NEEDS_MAX:
             line = _Line(is_shared=False)
         else:
-            needs = frozenset(contender.needs)
+            needs = _as_key(contender.needs)
             known = self._shared.get(needs)
             if known is not None:
                 return known
@@ -215,7 +222,7 @@ class Lines:
             return
         self._count -= 1
         if line.is_shared:
-            del self._shared[frozenset(line.shapes)]
+            del self._shared[_as_key(line.shapes)]
         for shape in list(line.shapes):
             self._drop_shape(line, shape)
         line.ticket = 0

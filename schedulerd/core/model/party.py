@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.specs import LimitSpec, QueueSpec
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
@@ -21,7 +21,7 @@ class Party:
     user: str
     group: str
 
-    def limits_at(self, queue: Queue) -> Iterator[tuple[LimitSpec, str, bool]]:
+    def limits_at(self, queue: Queue | QueueSpec) -> Iterator[tuple[LimitSpec, str, bool]]:
         """The limits of this queue that hold for it: (limit, name under which usage counts, whether that is a group).
 
         `*` among the users stands for every user the queue's limits do not name, each on its own; `*` among the groups

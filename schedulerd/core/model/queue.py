@@ -118,10 +118,10 @@ class Queue(Host):
         self.submit_acl = spec.submit_acl
         self.admin_acl = spec.admin_acl
 
-    def drain(self) -> None:
-        """The file does not name it any longer: it and all below it take nothing new."""
+    def set_draining(self, draining: bool) -> None:
+        """Whether it and all below it take nothing new: what the file does not name any longer drains."""
         for queue in self.subtree():
-            queue.draining = True
+            queue.draining = draining
 
     @property
     def is_unneeded(self) -> bool:

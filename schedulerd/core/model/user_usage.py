@@ -31,6 +31,10 @@ class Ledgers:
     def __init__(self) -> None:
         self._by_name: dict[str, dict[str, UsageLedger]] = {}
 
+    def __len__(self) -> int:
+        """How many have ledgers."""
+        return len(self._by_name)
+
     def open(self, name: str, queue_paths: Iterable[str]) -> list[UsageLedger]:
         """The ledgers of `name` for these queues, made where they are missing."""
         by_path = self._by_name.setdefault(name, {})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schedulerd.config import Settings, SettingsInvalid, load_settings, split_address
+from schedulerd.address import split_address
+from schedulerd.config import Settings, SettingsInvalid, load_settings
 from schedulerd.core.specs import Timeouts
 
 ADDRESS_RULE = "must be HOST:PORT, like 0.0.0.0:3333 or [::1]:3333, with a port up to 65535 (0 for any free)"
@@ -63,13 +65,27 @@ def test_texts_of_every_type(file: Path) -> None:
     assert (timeouts.retention_ns, timeouts.reconnect_ns) == (43_200 * 10**9, 250_000_000)
 
 
-def test_timeouts_come_from_their_settings() -> None:
-    settings = load_settings(
-        {"completing_timeout_s": 1, "starting_timeout_s": 2, "reconnect_timeout_s": 3, "early_message_timeout_s": 0}, {}
-    )
-    assert settings.timeouts() == Timeouts(
-        completing_ns=10**9, starting_ns=2 * 10**9, reconnect_ns=3 * 10**9, early_message_ns=0
-    )
+TIMEOUTS = {
+    "completing_timeout_s": "completing_ns",
+    "starting_timeout_s": "starting_ns",
+    "retention_days": "retention_ns",
+    "reconnect_timeout_s": "reconnect_ns",
+    "queue_cleanup_timeout_s": "cleanup_ns",
+    "early_message_timeout_s": "early_message_ns",
+}
+PER_APPLICATION = {"placeholder_ns"}
+"""The application says it."""
+
+
+@pytest.mark.parametrize("setting", TIMEOUTS)
+def test_a_timeout_comes_from_its_setting(setting: str) -> None:
+    unit_ns = (86_400 if setting.endswith("_days") else 1) * 10**9
+    settings = load_settings({setting: 0.5}, {})
+    assert settings.timeouts() == replace(Timeouts(), **{TIMEOUTS[setting]: unit_ns // 2})
+
+
+def test_every_timeout_can_be_set() -> None:
+    assert {field.name for field in fields(Timeouts)} == {*TIMEOUTS.values(), *PER_APPLICATION}
 
 
 def test_settings_do_not_change() -> None:

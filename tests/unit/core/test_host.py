@@ -49,7 +49,7 @@ class Tower:
 
     def withdraw(self, *shapes: Shape) -> None:
         for shape in shapes:
-            self.low.withdraw(self.one, self.one.key, shape)
+            self.low.withdraw(self.one, shape)
 
 
 @pytest.fixture

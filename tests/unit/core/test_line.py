@@ -63,7 +63,7 @@ class World:
                 self.lines.need(contender, contender.place(), shape)
             elif what == "unneed" and shape in self.needs[contender]:
                 self.needs[contender].remove(shape)
-                self.lines.unneed(contender, contender.place(), shape)
+                self.lines.unneed(contender, shape)
                 self.closed &= self.needed()
             elif what == "close" and shape in self.needed() - self.closed:
                 self.closed.add(shape)
@@ -119,7 +119,7 @@ def stand(lines: Lines, name: int, *shapes: Shape) -> Named:
 
 def leave(lines: Lines, one: Named) -> None:
     for shape in list(one.needs):
-        lines.unneed(one, one.place(), shape)
+        lines.unneed(one, shape)
 
 
 def test_who_needs_nothing_stands_nowhere() -> None:
@@ -170,7 +170,7 @@ def test_a_shape_nobody_needs_is_forgotten_with_its_closing(others: int) -> None
     stand(lines, 1, *(a_shape(memory=2 + size) for size in range(others)))
     one = stand(lines, 2, shape, *(a_shape(memory=100 + size) for size in range(others)))
     lines.close(shape, CLOSING)
-    lines.unneed(one, one.place(), shape)
+    lines.unneed(one, shape)
     assert shape not in lines
     assert shape not in lines.closed
     lines.need(one, one.place(), shape)
@@ -192,7 +192,7 @@ def test_an_empty_line_is_forgotten() -> None:
         shape = a_shape(memory=1 + size)
         lines.need(one, one.place(), shape)
         if size:
-            lines.unneed(one, one.place(), next(iter(one.needs)))
+            lines.unneed(one, next(iter(one.needs)))
     assert len(all_lines(lines)) == len(lines.shapes()) == len(lines._shared) == lines._count == 1
     leave(lines, one)
     assert all_lines(lines) == set()

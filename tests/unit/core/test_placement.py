@@ -112,7 +112,7 @@ def test_many_leaves_are_not_all_listed() -> None:
 
 
 def test_a_draining_queue_takes_nothing_new(root: Queue) -> None:
-    root.children["open"].drain()
+    root.children["open"].set_draining(True)
     assert "root.open is draining" in refusal(root, "root.open").reason
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from schedulerd.core import view
 from schedulerd.core.commands import NodeAction
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import ApplicationOrder, Timeouts
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import ApplicationOrder, LimitSpec, Timeouts
+from schedulerd.core.views import LimitView
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -93,6 +94,28 @@ def test_outstanding_is_what_more_nodes_would_run() -> None:
     talk.nodes(a_node("n1", {"memory": 500}))
     assert len(placed(talk.schedule())) == 2
     assert talk.view().outstanding == []
+
+
+def test_outstanding_leaves_out_what_waits_for_a_place_to_start() -> None:
+    """No node has room for the second application's ask, but a larger cluster would not run it either."""
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max_applications=1)))
+    talk.apps(an_app("second"))
+    talk.asks(an_ask("large", 500, app="second"))
+    talk.schedule()
+    assert talk.view().outstanding == [("second", "large", 1)]
+    talk.asks(an_ask("k"))
+    talk.schedule()
+    assert talk.view().outstanding == []
+
+
+def test_a_queue_shows_its_limits_and_an_application_the_group_that_counts() -> None:
+    limits = (LimitSpec(("*",), max_applications=2), LimitSpec(groups=("staff",), max=Limits(vcore=3, memory=2)))
+    talk = a_conversation(root=a_root(a_queue_spec("a", max_applications=5, limits=limits)))
+    talk.apps(an_app("one", groups=("guests", "staff")), an_app("two", groups=("guests",)))
+    queue = talk.queue()
+    assert queue.max_applications == 5
+    assert queue.limits == [LimitView(("*",), (), {}, 2), LimitView((), ("staff",), {"memory": 2, "vcore": 3}, 0)]
+    assert [talk.app(name).group for name in ("one", "two")] == ["staff", ""]
 
 
 def test_outstanding_counts_without_counting_up() -> None:

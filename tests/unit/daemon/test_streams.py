@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
@@ -36,7 +37,11 @@ class FakeContext:
         self.reading = asyncio.Event()
         self.reading.set()
         self.write_error: Exception | None = None
+        self.headers_sent = False
         self.status = (grpc.StatusCode.OK, "")
+
+    async def send_initial_metadata(self, metadata: tuple[()]) -> None:
+        self.headers_sent = True
 
     async def read(self) -> Any:
         return await self.requests.get()
@@ -48,6 +53,7 @@ class FakeContext:
         self.responses.append(message)
 
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        assert self.headers_sent, "gRPC cannot abort while it sends headers with a response"
         self.status = (code, details)
         raise Aborted
 
@@ -316,6 +322,18 @@ def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
         await world.links.closed(1)
 
     run(play)
+
+
+def test_a_stream_that_opens_while_the_daemon_shuts_down_is_told_so_and_leaves_nothing_undone() -> None:
+    async def play(world: World) -> None:
+        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining"))
+        context, served = world.open()
+        await served
+        assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")
+        await world.links.closed(1)
+
+    run(play)
+    gc.collect()  # what was never awaited is complained of when it is collected
 
 
 @pytest.mark.parametrize("turns_between", range(4))

@@ -13,6 +13,7 @@ from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.observe import tally
 from schedulerd.observe.metrics import Metrics
+from schedulerd.observe.tally import ReloadResult
 from tests.unit.observe.build import (
     PARTITION,
     QUEUE,
@@ -133,6 +134,42 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         ("unknown_application", RM): 1,
         ("invalid_state", ""): 1,
     }
+
+
+def test_when_a_queue_file_was_last_read_and_whether_it_could_be_used() -> None:
+    metrics = after(resource_manager(ResourceManagerState.INIT), now_ns=5 * SECOND_NS)
+    metrics.reload("", ReloadResult.APPLIED, 1 * SECOND_NS)
+
+    def last() -> list[tuple[str, float, float]]:
+        times = samples(metrics, "schedulerd_config_last_reload_timestamp_seconds")
+        successes = samples(metrics, "schedulerd_config_last_reload_successful")
+        assert times.keys() == successes.keys()
+        return sorted((rm_id, times[rm_id,], successes[rm_id,]) for (rm_id,) in times)
+
+    assert last() == [("", 1, 1), (RM, 5, 1)], "a registration reads one too"
+    metrics.reload(RM, ReloadResult.REFUSED, 6 * SECOND_NS)
+    assert last() == [("", 1, 1), (RM, 6, 0)]
+    metrics.observe([facts.ConfigurationUpdated(RM, changed=False)], 7 * SECOND_NS)
+    assert last() == [("", 1, 1), (RM, 7, 1)]
+    metrics.observe([facts.ConfigurationRejected(RM, ("no",))], 8 * SECOND_NS)
+    assert last() == [("", 1, 1), (RM, 8, 0)]
+    assert samples(metrics, "schedulerd_reloads_total") == {
+        ("applied", ""): 1,
+        ("refused", RM): 2,
+        ("unchanged", RM): 1,
+    }
+    metrics.observe([resource_manager(ResourceManagerState.STOPPED)], 9 * SECOND_NS)
+    metrics.reload(RM, ReloadResult.REFUSED, 10 * SECOND_NS)
+    assert last() == [("", 1, 1)], "whoever is gone has no queue file"
+
+
+def test_the_checksum_of_what_holds() -> None:
+    metrics = Metrics()
+    held = [("", "A"), (RM, "B")]
+    metrics.watch_checksums(lambda: held)
+    assert samples(metrics, "schedulerd_config_info") == {("A", ""): 1, ("B", RM): 1}
+    held.pop()
+    assert samples(metrics, "schedulerd_config_info") == {("A", ""): 1}
 
 
 def test_nodes_by_state_with_the_sums_over_them() -> None:

@@ -55,6 +55,7 @@ def busy() -> Metrics:
     metrics.loop_lag_seconds(0.1)
     metrics.watch_depth("inbox", lambda: 0)
     metrics.watch_depth("outbox", lambda: 0)
+    metrics.watch_checksums(lambda: [(build.RM, "ABC")])
     return metrics
 
 
@@ -88,7 +89,8 @@ def test_names_keep_the_conventions(family: Family) -> None:
     assert name.endswith("_total") == (family.kind is Kind.COUNTER)
     assert not name.endswith(("_count", "_sum", "_bucket", "_created")), "these suffixes are the format's own"
     assert not UNITS_THAT_ARE_NOT_BASE.search(name)
-    assert name.endswith("_seconds") == (family.kind is Kind.HISTOGRAM)
+    is_duration = name.endswith("_seconds") and not name.endswith("_timestamp_seconds")
+    assert is_duration == (family.kind is Kind.HISTOGRAM)
     assert family.documentation.endswith(".")
     for label in family.labels:
         assert re.fullmatch(r"[a-z]+", label)

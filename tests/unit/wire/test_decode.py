@@ -12,6 +12,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import commands
 from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ConfigurationText
 from schedulerd.wire import decode
 from schedulerd.wire.decode import RequestDecoder
 from tests.unit.wire.messages import messages
@@ -140,12 +141,14 @@ def test_every_application_request_arrives_as_it_is(request: si_pb2.ApplicationR
 
 @given(messages(si_pb2.RegisterResourceManagerRequest))
 def test_every_registration_arrives_as_it_is(request: si_pb2.RegisterResourceManagerRequest) -> None:
-    assert RequestDecoder().registration(request, ()) == commands.RegisterResourceManager(
+    configuration = ConfigurationText("text", "queues.yaml")
+    assert RequestDecoder().registration(request, (), configuration) == commands.RegisterResourceManager(
         rm_id=request.rmID,
         partitions=(),
         version=request.version,
         policy_group=request.policyGroup,
         build_info=dict(request.buildInfo),
+        configuration=configuration,
     )
 
 

@@ -22,19 +22,30 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from schedulerd._generated.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19schedulerd/v1/admin.proto\x12\rschedulerd.v1\"0\n UnregisterResourceManagerRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\"#\n!UnregisterResourceManagerResponse2\x8a\x01\n\x05\x41\x64min\x12\x80\x01\n\x19UnregisterResourceManager\x12/.schedulerd.v1.UnregisterResourceManagerRequest\x1a\x30.schedulerd.v1.UnregisterResourceManagerResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19schedulerd/v1/admin.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\"0\n UnregisterResourceManagerRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\"#\n!UnregisterResourceManagerResponse\"\xf3\x01\n\x1bUpdateConfigurationResponse\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x11\n\toldConfig\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x35\n\x08problems\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x05 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x06 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\"<\n\x1cValidateConfigurationRequest\x12\x0e\n\x06\x63onfig\x18\x01 \x01(\t\x12\x0c\n\x04rmID\x18\x02 \x01(\t\"\x8e\x02\n\x1dValidateConfigurationResponse\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x35\n\x08problems\x18\x03 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x05 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\t\x12\x18\n\x10resourceManagers\x18\x07 \x03(\t\"R\n\x14\x43onfigurationProblem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"e\n\x13\x43onfigurationImpact\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05harms\x18\x04 \x01(\x08\x12\x0f\n\x07message\x18\x05 \x01(\t2\xe8\x02\n\x05\x41\x64min\x12\x80\x01\n\x19UnregisterResourceManager\x12/.schedulerd.v1.UnregisterResourceManagerRequest\x1a\x30.schedulerd.v1.UnregisterResourceManagerResponse\"\x00\x12\x66\n\x13UpdateConfiguration\x12!.si.v1.UpdateConfigurationRequest\x1a*.schedulerd.v1.UpdateConfigurationResponse\"\x00\x12t\n\x15ValidateConfiguration\x12+.schedulerd.v1.ValidateConfigurationRequest\x1a,.schedulerd.v1.ValidateConfigurationResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'schedulerd.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_start=44
-  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_end=92
-  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_start=94
-  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_end=129
-  _globals['_ADMIN']._serialized_start=132
-  _globals['_ADMIN']._serialized_end=270
+  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_start=60
+  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_end=108
+  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_start=110
+  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_end=145
+  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_start=148
+  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_end=391
+  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_start=393
+  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_end=453
+  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_start=456
+  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_end=726
+  _globals['_CONFIGURATIONPROBLEM']._serialized_start=728
+  _globals['_CONFIGURATIONPROBLEM']._serialized_end=810
+  _globals['_CONFIGURATIONIMPACT']._serialized_start=812
+  _globals['_CONFIGURATIONIMPACT']._serialized_end=913
+  _globals['_ADMIN']._serialized_start=916
+  _globals['_ADMIN']._serialized_end=1276
 # @@protoc_insertion_point(module_scope)

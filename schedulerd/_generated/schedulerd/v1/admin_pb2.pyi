@@ -3,8 +3,10 @@
 isort:skip_file
 What an operator or a resource manager says to schedulerd beyond the scheduler interface."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -52,3 +54,201 @@ class UnregisterResourceManagerResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnregisterResourceManagerResponse: _TypeAlias = UnregisterResourceManagerResponse  # noqa: Y015
+
+@_typing.final
+class UpdateConfigurationResponse(_message.Message):
+    """The first three fields are those of the scheduler interface of 2021-02."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    OLDCONFIG_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    IMPACT_FIELD_NUMBER: _builtins.int
+    success: _builtins.bool
+    """Whether the new configuration holds from now on."""
+    oldConfig: _builtins.str
+    """The text that was replaced. Empty if nothing changed hands."""
+    reason: _builtins.str
+    """Why it does not hold. Empty if it does."""
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]:
+        """What is wrong with the text, in the order of its lines; at most 1,000 of it."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]:
+        """What has no effect in the text, or likely not the one that was meant; at most 1,000 of it."""
+
+    @_builtins.property
+    def impact(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationImpact]:
+        """What changed for what was running; at most 1,000 differences, those that harm first."""
+
+    def __init__(
+        self,
+        *,
+        success: _builtins.bool = ...,
+        oldConfig: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        problems: _abc.Iterable[Global___ConfigurationProblem] | None = ...,
+        warnings: _abc.Iterable[Global___ConfigurationProblem] | None = ...,
+        impact: _abc.Iterable[Global___ConfigurationImpact] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["impact", b"impact", "oldConfig", b"oldConfig", "problems", b"problems", "reason", b"reason", "success", b"success", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateConfigurationResponse: _TypeAlias = UpdateConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ValidateConfigurationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIG_FIELD_NUMBER: _builtins.int
+    RMID_FIELD_NUMBER: _builtins.int
+    config: _builtins.str
+    """The text of a queue file (YAML). An empty one is a file without partitions."""
+    rmID: _builtins.str
+    """The RM on which the impact is worked out. Without it the text alone is looked at."""
+    def __init__(
+        self,
+        *,
+        config: _builtins.str = ...,
+        rmID: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "rmID", b"rmID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ValidateConfigurationRequest: _TypeAlias = ValidateConfigurationRequest  # noqa: Y015
+
+@_typing.final
+class ValidateConfigurationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    IMPACT_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    RESOURCEMANAGERS_FIELD_NUMBER: _builtins.int
+    allowed: _builtins.bool
+    """Whether the text would be accepted: from the RM if one was named, else from one that registers."""
+    reason: _builtins.str
+    """Why not. Empty if it would."""
+    checksum: _builtins.str
+    """SHA-256 of the text in upper-case hexadecimal, without its own `checksum: ...`. Empty if it is not valid."""
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]:
+        """What is wrong with the text, in the order of its lines; at most 1,000 of it."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]:
+        """What has no effect in the text, or likely not the one that was meant; at most 1,000 of it."""
+
+    @_builtins.property
+    def impact(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationImpact]:
+        """What would change for what is running; at most 1,000 differences, those that harm first."""
+
+    @_builtins.property
+    def resourceManagers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The ids of the RMs that are registered, in order."""
+
+    def __init__(
+        self,
+        *,
+        allowed: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        problems: _abc.Iterable[Global___ConfigurationProblem] | None = ...,
+        warnings: _abc.Iterable[Global___ConfigurationProblem] | None = ...,
+        impact: _abc.Iterable[Global___ConfigurationImpact] | None = ...,
+        checksum: _builtins.str = ...,
+        resourceManagers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "checksum", b"checksum", "impact", b"impact", "problems", b"problems", "reason", b"reason", "resourceManagers", b"resourceManagers", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ValidateConfigurationResponse: _TypeAlias = ValidateConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ConfigurationProblem(_message.Message):
+    """One thing that is wrong, or to know, at one place of a queue file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Like `partitions[0].queues[2].resources.max.memory`; empty for the text as a whole."""
+    line: _builtins.int
+    """1-based line of the key or list item, 0 where there is none."""
+    value: _builtins.str
+    """The value as it was written, cut if it is long; empty where it is missing or is not a single value."""
+    message: _builtins.str
+    """What is wrong and what would be right."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        line: _builtins.int = ...,
+        value: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "message", b"message", "path", b"path", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigurationProblem: _TypeAlias = ConfigurationProblem  # noqa: Y015
+
+@_typing.final
+class ConfigurationImpact(_message.Message):
+    """One difference that a queue file makes to what is running."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    HARMS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """partition_added, partition_removed, rules_changed, node_order_changed, queue_added, queue_kept, queue_drains,
+    queue_returns, queue_turns, over_max, over_max_applications or over_limit.
+    """
+    partition: _builtins.str
+    """Name of the partition as in the file."""
+    queue: _builtins.str
+    """Full path of the queue; empty for the partition as a whole."""
+    harms: _builtins.bool
+    """Whether something that runs or waits is worse off: it ends, or gets nothing more for a while."""
+    message: _builtins.str
+    """All of it as a sentence."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        harms: _builtins.bool = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["harms", b"harms", "kind", b"kind", "message", b"message", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigurationImpact: _TypeAlias = ConfigurationImpact  # noqa: Y015

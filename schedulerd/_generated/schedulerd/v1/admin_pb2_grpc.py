@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2 as schedulerd_dot_v1_dot_admin__pb2
+from schedulerd._generated.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -39,6 +40,16 @@ class AdminStub:
                 request_serializer=schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerRequest.SerializeToString,
                 response_deserializer=schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerResponse.FromString,
                 _registered_method=True)
+        self.UpdateConfiguration = channel.unary_unary(
+                '/schedulerd.v1.Admin/UpdateConfiguration',
+                request_serializer=si_dot_v1_dot_si__pb2.UpdateConfigurationRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
+                _registered_method=True)
+        self.ValidateConfiguration = channel.unary_unary(
+                '/schedulerd.v1.Admin/ValidateConfiguration',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -52,6 +63,30 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateConfiguration(self, request, context):
+        """Gives a registered RM another queue file while it runs: all of it holds, or nothing changes.
+
+        From then on the RM lives by the text in `config`, as if it had sent it with its registration: changes of files no
+        longer matter to it, until it registers again. Without `config` it lives by the file of `policyGroup` again. One of
+        the two is required; `extraConfig` has no effect. The answer comes when the scheduler has decided: requests that
+        are sent after it meet the new queues. A text that is not accepted is no error of the call, but `success` false.
+
+        INVALID_ARGUMENT for an rmID that cannot be one and without `config` and `policyGroup`, NOT_FOUND when no RM of that
+        id is registered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ValidateConfiguration(self, request, context):
+        """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
+
+        NOT_FOUND when an rmID is given that is not registered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -59,6 +94,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.UnregisterResourceManager,
                     request_deserializer=schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerRequest.FromString,
                     response_serializer=schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerResponse.SerializeToString,
+            ),
+            'UpdateConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateConfiguration,
+                    request_deserializer=si_dot_v1_dot_si__pb2.UpdateConfigurationRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.SerializeToString,
+            ),
+            'ValidateConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.ValidateConfiguration,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -88,6 +133,60 @@ class Admin:
             '/schedulerd.v1.Admin/UnregisterResourceManager',
             schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerRequest.SerializeToString,
             schedulerd_dot_v1_dot_admin__pb2.UnregisterResourceManagerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/UpdateConfiguration',
+            si_dot_v1_dot_si__pb2.UpdateConfigurationRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ValidateConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/ValidateConfiguration',
+            schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.FromString,
             options,
             channel_credentials,
             insecure,

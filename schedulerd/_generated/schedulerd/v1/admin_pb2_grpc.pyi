@@ -6,6 +6,7 @@ What an operator or a resource manager says to schedulerd beyond the scheduler i
 from collections import abc as _abc
 from grpc import aio as _aio
 from schedulerd._generated.schedulerd.v1 import admin_pb2 as _admin_pb2
+from schedulerd._generated.si.v1 import si_pb2 as _si_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -35,6 +36,22 @@ class AdminStub:
     """Says that a resource manager (RM) leaves for good: its state is dropped at once and its streams are closed, without
     the wait that a lost connection gets. NOT_FOUND when no RM of that id is registered.
     """
+    UpdateConfiguration: _grpc.UnaryUnaryMultiCallable[_si_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]
+    """Gives a registered RM another queue file while it runs: all of it holds, or nothing changes.
+
+    From then on the RM lives by the text in `config`, as if it had sent it with its registration: changes of files no
+    longer matter to it, until it registers again. Without `config` it lives by the file of `policyGroup` again. One of
+    the two is required; `extraConfig` has no effect. The answer comes when the scheduler has decided: requests that
+    are sent after it meet the new queues. A text that is not accepted is no error of the call, but `success` false.
+
+    INVALID_ARGUMENT for an rmID that cannot be one and without `config` and `policyGroup`, NOT_FOUND when no RM of that
+    id is registered.
+    """
+    ValidateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]
+    """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
+
+    NOT_FOUND when an rmID is given that is not registered.
+    """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -42,6 +59,22 @@ class AdminAsyncStub(AdminStub):
     UnregisterResourceManager: _aio.UnaryUnaryMultiCallable[_admin_pb2.UnregisterResourceManagerRequest, _admin_pb2.UnregisterResourceManagerResponse]  # type: ignore[assignment]
     """Says that a resource manager (RM) leaves for good: its state is dropped at once and its streams are closed, without
     the wait that a lost connection gets. NOT_FOUND when no RM of that id is registered.
+    """
+    UpdateConfiguration: _aio.UnaryUnaryMultiCallable[_si_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]  # type: ignore[assignment]
+    """Gives a registered RM another queue file while it runs: all of it holds, or nothing changes.
+
+    From then on the RM lives by the text in `config`, as if it had sent it with its registration: changes of files no
+    longer matter to it, until it registers again. Without `config` it lives by the file of `policyGroup` again. One of
+    the two is required; `extraConfig` has no effect. The answer comes when the scheduler has decided: requests that
+    are sent after it meet the new queues. A text that is not accepted is no error of the call, but `success` false.
+
+    INVALID_ARGUMENT for an rmID that cannot be one and without `config` and `policyGroup`, NOT_FOUND when no RM of that
+    id is registered.
+    """
+    ValidateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]  # type: ignore[assignment]
+    """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
+
+    NOT_FOUND when an rmID is given that is not registered.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -53,6 +86,34 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.UnregisterResourceManagerResponse, _abc.Awaitable[_admin_pb2.UnregisterResourceManagerResponse]]:
         """Says that a resource manager (RM) leaves for good: its state is dropped at once and its streams are closed, without
         the wait that a lost connection gets. NOT_FOUND when no RM of that id is registered.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateConfiguration(
+        self,
+        request: _si_pb2.UpdateConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateConfigurationResponse, _abc.Awaitable[_admin_pb2.UpdateConfigurationResponse]]:
+        """Gives a registered RM another queue file while it runs: all of it holds, or nothing changes.
+
+        From then on the RM lives by the text in `config`, as if it had sent it with its registration: changes of files no
+        longer matter to it, until it registers again. Without `config` it lives by the file of `policyGroup` again. One of
+        the two is required; `extraConfig` has no effect. The answer comes when the scheduler has decided: requests that
+        are sent after it meet the new queues. A text that is not accepted is no error of the call, but `success` false.
+
+        INVALID_ARGUMENT for an rmID that cannot be one and without `config` and `policyGroup`, NOT_FOUND when no RM of that
+        id is registered.
+        """
+
+    @_abc_1.abstractmethod
+    def ValidateConfiguration(
+        self,
+        request: _admin_pb2.ValidateConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ValidateConfigurationResponse, _abc.Awaitable[_admin_pb2.ValidateConfigurationResponse]]:
+        """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
+
+        NOT_FOUND when an rmID is given that is not registered.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

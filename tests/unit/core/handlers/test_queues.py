@@ -129,7 +129,7 @@ def test_a_leaf_in_use_cannot_become_a_parent_and_then_nothing_changes() -> None
     talk.apps(an_app())
     parent = a_partition(QueueSpec("a", children=(QueueSpec("x"),)), QueueSpec("c"), rules=())
     [reason] = only(ConfigurationRejected, talk.step(UpdateConfiguration(RM, (parent,)))).reasons
-    assert "root.a has 1 applications and cannot become a parent" in reason
+    assert "root.a has 1 application and cannot become a parent" in reason
     assert paths(talk) == ["root", "root.a"]
     assert talk.queue("root.a").max == {"memory": 10}
 

@@ -1,0 +1,154 @@
+"""The gRPC methods of `schedulerd.v1.Admin`: an RM that leaves, and the configuration of one that runs.
+
+What the methods promise is written in `protos/schedulerd/v1/admin.proto`, where clients read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import NoReturn
+
+import grpc
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileInvalid, load_queue_file, shorten
+from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
+from schedulerd.core.decide.reload import assess
+from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, Impact
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.daemon.links import rm_id_problem
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.queue_files import QueueFiles, reasons_of
+from schedulerd.daemon.service import UnaryContext, bounded, unary
+
+ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
+
+LISTED_MAX = 1_000
+"""How many problems, warnings and differences an answer has at most."""
+
+
+class AdminService:
+    """What the methods do. `resource_managers` are the scheduler's own, to be read on its loop."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        queue_files: QueueFiles,
+        resource_managers: Mapping[str, ResourceManager],
+        refuse: Callable[[str, str, list[str]], None],
+    ) -> None:
+        """`refuse` tells of a configuration that the scheduler does not hear of: rmID, where it came from, reasons."""
+        self._owner = owner
+        self._queue_files = queue_files
+        self._resource_managers = resource_managers
+        self._refuse = refuse
+
+    async def unregister(
+        self, request: admin_pb2.UnregisterResourceManagerRequest, context: UnaryContext
+    ) -> admin_pb2.UnregisterResourceManagerResponse:
+        """Answers when the RM's state is dropped and its streams are ending."""
+        await self._check_registered(request.rmID, context)
+        await (await self._owner.submit(StopResourceManager(request.rmID, StopCause.UNREGISTERED)))
+        return admin_pb2.UnregisterResourceManagerResponse()
+
+    async def update_configuration(
+        self, request: si_pb2.UpdateConfigurationRequest, context: UnaryContext
+    ) -> admin_pb2.UpdateConfigurationResponse:
+        """Answers when the scheduler has decided."""
+        rm_id = request.rmID
+        await self._check_registered(rm_id, context)
+        if not request.config and not request.policyGroup:
+            reason = "config: is empty; send the text of a queue file, or name a policyGroup"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
+        try:
+            loaded = await self._queue_files.wanted(rm_id, request.config, request.policyGroup)
+        except (PolicyGroupUnknown, QueueFileInvalid) as error:
+            self._refuse(rm_id, "UpdateConfiguration", reasons_of(error))
+            if isinstance(error, PolicyGroupUnknown):
+                return admin_pb2.UpdateConfigurationResponse(reason=str(error))
+            return admin_pb2.UpdateConfigurationResponse(reason=error.headline, problems=_problems(error.problems))
+        facts = await (await self._owner.submit(UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)))
+        told = next((fact for fact in facts if isinstance(fact, ConfigurationUpdated | ConfigurationRejected)), None)
+        if told is None:  # It was registered when this call came in, and has gone since.
+            await self._abort_unregistered(rm_id, context)
+        if isinstance(told, ConfigurationRejected):
+            return admin_pb2.UpdateConfigurationResponse(reason="; ".join(told.reasons))
+        return admin_pb2.UpdateConfigurationResponse(
+            success=True,
+            oldConfig=told.replaced.text,
+            warnings=_problems(loaded.warnings),
+            impact=_impact(one for fact in facts if isinstance(fact, ConfigurationAccepted) for one in fact.impact),
+        )
+
+    async def validate_configuration(
+        self, request: admin_pb2.ValidateConfigurationRequest, context: UnaryContext
+    ) -> admin_pb2.ValidateConfigurationResponse:
+        """Works on the state of one moment, between two turns of the scheduler."""
+        if request.rmID:
+            await self._check_registered(request.rmID, context)
+        answer = admin_pb2.ValidateConfigurationResponse(resourceManagers=sorted(self._resource_managers))
+        try:
+            queue_file = await asyncio.to_thread(load_queue_file, request.config, "config")
+        except QueueFileInvalid as error:
+            answer.reason = error.headline
+            answer.problems.extend(_problems(error.problems))
+            return answer
+        answer.allowed = True
+        answer.checksum = queue_file.checksum
+        answer.warnings.extend(_problems(queue_file.warnings))
+        if request.rmID:
+            await self._check_registered(request.rmID, context)
+            self._assess(request.rmID, queue_file, answer)
+        return answer
+
+    def _assess(self, rm_id: str, queue_file: QueueFile, answer: admin_pb2.ValidateConfigurationResponse) -> None:
+        assessment = assess(self._resource_managers[rm_id], queue_file.partitions)
+        answer.allowed = not assessment.refusals
+        answer.reason = "; ".join(assessment.refusals)
+        answer.impact.extend(_impact(assessment.impact))
+
+    async def _check_registered(self, rm_id: str, context: UnaryContext) -> None:
+        problem = rm_id_problem(rm_id)
+        if problem is not None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        if rm_id not in self._resource_managers:
+            await self._abort_unregistered(rm_id, context)
+
+    async def _abort_unregistered(self, rm_id: str, context: UnaryContext) -> NoReturn:
+        known = ", ".join(map(repr, sorted(self._resource_managers))) or "none"
+        details = f"rmID: {rm_id!r} is not registered; registered are {known}"
+        await context.abort(grpc.StatusCode.NOT_FOUND, bounded(details))
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        """All methods, to be added to a `grpc.aio` server."""
+        return [
+            grpc.method_handlers_generic_handler(
+                ADMIN_SERVICE,
+                {
+                    "UnregisterResourceManager": unary(admin_pb2.UnregisterResourceManagerRequest, self.unregister),
+                    "UpdateConfiguration": unary(si_pb2.UpdateConfigurationRequest, self.update_configuration),
+                    "ValidateConfiguration": unary(admin_pb2.ValidateConfigurationRequest, self.validate_configuration),
+                },
+            )
+        ]
+
+
+def _problems(problems: Iterable[Problem]) -> list[admin_pb2.ConfigurationProblem]:
+    return [
+        admin_pb2.ConfigurationProblem(
+            path=one.path, line=one.line or 0, value=shorten(one.value or ""), message=one.message
+        )
+        for one in islice(problems, LISTED_MAX)
+    ]
+
+
+def _impact(impact: Iterable[Impact]) -> list[admin_pb2.ConfigurationImpact]:
+    return [
+        admin_pb2.ConfigurationImpact(
+            kind=one.kind, partition=one.partition, queue=one.queue, harms=one.harms, message=one.message
+        )
+        for one in islice(impact, LISTED_MAX)
+    ]

@@ -1,0 +1,116 @@
+"""Which ask is next, worked out the slow way: sort everything anew, take the first that rules and nodes allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.specs import ApplicationOrder, PriorityPolicy
+from schedulerd.core.views import Amounts, ApplicationView, PartitionView, QueueView
+from tests.property.naive import Recount
+
+PLACEABLE = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
+
+
+def share_key(used: Amounts, guaranteed: Amounts) -> list[Fraction]:
+    """Usage over guarantee, largest first."""
+    return sorted((Fraction(amount, guaranteed.get(name, 0) or 1) for name, amount in used.items()), reverse=True)
+
+
+def fits(size: Amounts, room: Amounts) -> bool:
+    return all(amount <= room.get(name, 0) for name, amount in size.items())
+
+
+def rank(priority: int | None) -> int:
+    """Highest first, nothing pending last."""
+    return 2**40 if priority is None else -priority
+
+
+class Sorted:
+    """The partition as it is shown, walked from the root. Keys of asks sort by age, ids of applications too."""
+
+    def __init__(self, partition: PartitionView, recount: Recount) -> None:
+        self._recount = recount
+        self._queues = {queue.path: queue for queue in partition.queues}
+        self._applications = partition.applications
+        self._rooms = [node.available for node in partition.nodes if node.schedulable]
+
+    def next(self) -> tuple[str, str] | None:
+        """(application, key) of the ask that has to be placed next."""
+        return next(self._placeable(self._queues["root"]), None)
+
+    def _placeable(self, queue: QueueView) -> Iterator[tuple[str, str]]:
+        children, applications = self._children(queue), self._applications_in(queue)
+        line: list[QueueView | ApplicationView] = [*sorted(children, key=self._queue_order(queue))]
+        if self._recount.specs[queue.path].is_leaf:  # children are left from when it was a parent
+            line = sorted([*children, *applications], key=self._application_order(queue))
+        for one in line:
+            if isinstance(one, QueueView):
+                yield from self._placeable(one)
+            elif self._is_its_turn(queue, one):
+                yield from self._asks(one)
+
+    def _asks(self, app: ApplicationView) -> Iterator[tuple[str, str]]:
+        for ask in sorted(app.asks, key=lambda one: (-one.priority, one.allocation_key)):
+            has_room = any(fits(ask.resources, room) for room in self._rooms)
+            if has_room and not self._recount.refusal(app.application_id, ask.resources):
+                yield app.application_id, ask.allocation_key
+
+    def _children(self, queue: QueueView) -> list[QueueView]:
+        return [one for one in self._queues.values() if one.path.rpartition(".")[0] == queue.path]
+
+    def _applications_in(self, queue: QueueView) -> list[ApplicationView]:
+        return [one for one in self._applications if one.queue == queue.path]
+
+    def _is_its_turn(self, queue: QueueView, app: ApplicationView) -> bool:
+        """In a state-aware leaf one starts at a time: the first submitted that wants to."""
+        if app.state not in PLACEABLE:
+            return False
+        if queue.application_order != ApplicationOrder.STATE_AWARE or app.state != ApplicationState.ACCEPTED:
+            return True
+        others = self._applications_in(queue)
+        if any(one.state == ApplicationState.STARTING for one in others):
+            return False
+        wanting = [one.application_id for one in others if one.state == ApplicationState.ACCEPTED and one.asks]
+        return app.application_id == min(wanting, default="")
+
+    def _queue_order(self, parent: QueueView) -> Callable[[QueueView], tuple[Any, ...]]:
+        def order(queue: QueueView) -> tuple[Any, ...]:
+            share, priority = share_key(queue.allocated, queue.guaranteed), rank(self._queue_priority(queue))
+            by_priority = self._recount.specs[parent.path].properties.priority_sort
+            first = (priority, share) if by_priority else (share, priority)
+            return *first, -sum(queue.pending.values()), queue.path
+
+        return order
+
+    def _application_order(self, leaf: QueueView) -> Callable[[ApplicationView | QueueView], tuple[Any, ...]]:
+        """Queues go before applications that are equal otherwise."""
+        fair = leaf.application_order == ApplicationOrder.FAIR
+
+        def order(one: ApplicationView | QueueView) -> tuple[Any, ...]:
+            if isinstance(one, QueueView):
+                age, name, guaranteed, priority = "", one.path, one.guaranteed, self._queue_priority(one)
+            else:
+                age = name = one.application_id
+                guaranteed, priority = leaf.guaranteed, self._application_priority(one)
+            place = share_key(one.allocated, guaranteed) if fair else age
+            if self._recount.specs[leaf.path].properties.priority_sort:
+                return rank(priority), place, age, name
+            return place, rank(priority), age, name
+
+        return order
+
+    def _application_priority(self, app: ApplicationView) -> int | None:
+        return max((ask.priority for ask in app.asks), default=None)
+
+    def _queue_priority(self, queue: QueueView) -> int | None:
+        inside = [self._application_priority(app) for app in self._applications_in(queue)]
+        inside += [self._queue_priority(child) for child in self._children(queue)]
+        pending = [priority for priority in inside if priority is not None]
+        if not pending:
+            return None
+        properties = self._recount.specs[queue.path].properties
+        fenced = properties.priority_policy is PriorityPolicy.FENCE
+        return properties.priority_offset + (0 if fenced else max(pending))

@@ -1,0 +1,68 @@
+"""A registration that meets a reload."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from typing import cast
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config import QueueFileText
+from schedulerd.daemon.groups import GroupResolver
+from schedulerd.daemon.links import Links
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.reloads import Reloads
+from schedulerd.daemon.service import SchedulerService, UnaryContext
+from schedulerd.wire.encode import ResponseEncoder
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
+
+BEFORE, AFTER = (
+    f"partitions: [{{queues: [{{name: root, queues: [{{name: {leaf}}}]}}]}}]" for leaf in ("before", "after")
+)
+
+
+class ChangingFile:
+    """A queue file whose second reader (the first is the daemon at its start) takes long over the text it was."""
+
+    def __init__(self) -> None:
+        self._reads = itertools.count(1)
+        self._loop = asyncio.get_running_loop()
+        self.is_read = asyncio.Event()
+        self.go_on = threading.Event()
+
+    def read(self, _group: str) -> QueueFileText:
+        number = next(self._reads)
+        if number == 2:
+            self._loop.call_soon_threadsafe(self.is_read.set)
+            assert self.go_on.wait(10)
+        return QueueFileText(BEFORE if number <= 2 else AFTER, "queues.yaml")
+
+
+def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> None:
+    async def play() -> None:
+        file = ChangingFile()
+        scheduler = RecordingScheduler()
+        managers = scheduler.cluster.resource_managers
+        links = Links(ResponseEncoder(), lambda command: owner.post(command), outbox_bytes_max=1_000_000)
+        owner = Owner(scheduler, [links.deliver], NoStopwatch(), inbox_max=10, placements_max=1)
+        queue_files = QueueFiles(file.read)
+        own = (await queue_files.of_group("")).configuration
+        reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
+        service = SchedulerService(owner, links, queue_files, reloads, managers, GroupResolver(lambda: 0))
+        running = asyncio.create_task(owner.run())
+
+        request = si_pb2.RegisterResourceManagerRequest(rmID="rm")
+        registering = asyncio.create_task(service.register(request, cast(UnaryContext, None)))
+        await file.is_read.wait()
+        await reloads.reload()
+        file.go_on.set()
+        await registering
+        assert set(managers["rm"].partitions["default"].root.children) == {"before"}
+        assert reloads.is_requested
+        await reloads.reload()
+        assert not managers["rm"].partitions["default"].root.children["after"].draining
+        running.cancel()
+
+    asyncio.run(play())
