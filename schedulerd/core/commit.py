@@ -10,6 +10,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.resources import Resources
 
 
 def demand(application: Application, ask: Ask, count: int) -> None:
@@ -27,6 +28,8 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     if not ask.pending:
         application.wait_for(ask)
     ask.pending += count
+    if ask.placeholder:
+        application.expect_placeholders(ask.task_group, count, ask.asked_at_ns)
     if queue not in partition.touched:
         partition.touch(queue)
 
@@ -44,6 +47,8 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     ask.pending -= count
     if not ask.pending:
         application.stop_waiting_for(ask)
+    if ask.placeholder:
+        application.expect_placeholders(ask.task_group, -count, ask.asked_at_ns)
     if queue not in partition.touched:
         partition.touch(queue)
     return count
@@ -63,6 +68,8 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     _bind(allocation)
     if not ask.pending:
         application.stop_waiting_for(ask)
+    if allocation.placeholder:
+        application.has_placeholder(allocation, was_pending=True)
     application.usage_changed()
     for one in lineage:
         one.rekey()
@@ -71,6 +78,70 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
 
 def take_over(application: Application, allocation: Allocation) -> Allocation:
     """An allocation that exists already is booked as it is, quota or no quota, room or no room (SEMANTICS D)."""
+    _bind(allocation)
+    if allocation.placeholder:
+        application.has_placeholder(allocation, was_pending=False)
+    _rekey(application)
+    return allocation
+
+
+def park(application: Application, ask: Ask, placeholder: Allocation) -> None:
+    """One allocation of the ask, pending no longer, waits for the placeholder to be gone to take its room."""
+    ask.parked += 1
+    application.parked += 1
+    placeholder.swap = ask
+
+
+def unpark(placeholder: Allocation) -> Ask | None:
+    """Nothing waits for this placeholder any longer; gives the ask that did, if one did."""
+    ask = placeholder.swap
+    if ask is not None:
+        placeholder.swap = None
+        ask.parked -= 1
+        placeholder.application.parked -= 1
+    return ask
+
+
+def promise(application: Application) -> None:
+    """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
+    gang, queue = application.gang, application.queue
+    assert gang is not None and queue is not None
+    held = application.placeholder_allocated.plus(application.allocated)
+    gang.promised = Resources(
+        {name: amount - held[name] for name, amount in application.spec.placeholder_ask.items() if amount > held[name]}
+    )
+    for one in queue.lineage:
+        one.promised.add(gang.promised.items())
+    application.regroup()
+
+
+def keep_promise(application: Application, placeholder: Allocation) -> None:
+    """One more placeholder is placed: that much less of the gang is still to come."""
+    gang, queue = application.gang, application.queue
+    assert gang is not None and queue is not None
+    kept = Resources(
+        {name: min(amount, gang.promised[name]) for name, amount in placeholder.shape.items if gang.promised[name]}
+    )
+    gang.promised.subtract(kept.items())
+    for one in queue.lineage:
+        one.promised.subtract(kept.items())
+
+
+def end_promise(application: Application) -> None:
+    """Nothing more of the gang is held for it; it would have to pass the gate again."""
+    gang, queue = application.gang, application.queue
+    assert queue is not None
+    if gang is not None and gang.promised:
+        for one in queue.lineage:
+            one.promised.subtract(gang.promised.items())
+        gang.promised = Resources()
+        application.partition.note_free_quota(queue)
+    application.regroup()
+
+
+def place_parked(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+    """An ask whose placeholder is gone becomes real on the node; within the room that was held for it."""
+    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
     _bind(allocation)
     _rekey(application)
     return allocation
@@ -86,6 +157,8 @@ def free(allocation: Allocation) -> None:
     del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]
     if allocation.placeholder:
+        assert application.gang is not None
+        application.gang.task_group(allocation.spec.task_group).drop_idle(allocation)
         application.placeholders -= 1
         application.placeholder_allocated.subtract(items)
     else:
@@ -107,8 +180,8 @@ def free(allocation: Allocation) -> None:
 
 
 def forget_if_done(application: Application, ask: Ask) -> None:
-    """An ask with nothing pending and nothing alive is not known any longer."""
-    if not ask.pending and not ask.allocations:
+    """An ask with nothing pending, nothing parked and nothing alive is not known any longer."""
+    if not ask.pending and not ask.allocations and not ask.parked:
         application.asks.pop(ask.key, None)
 
 

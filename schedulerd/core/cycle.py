@@ -10,7 +10,7 @@ from __future__ import annotations
 from schedulerd.core import commit
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import Allocated, CycleRan
-from schedulerd.core.handlers import application_states
+from schedulerd.core.handlers import application_states, gangs
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.host import ClosedFor, Closing, Host
@@ -48,6 +48,9 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
     new_uuid = turn.cluster.new_uuid
     say = turn.say
     while placements < placements_max and parked + repeated < PARKED_MAX:
+        if partition.swaps and gangs.swap_next(turn, partition):
+            placements += 1
+            continue
         found = next_ask(partition)
         if found is None:
             return placements, parked, False
@@ -73,8 +76,8 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
         uuid = new_uuid()
         allocation = commit.place(application, ask, node, uuid)
         placements += 1
-        if application.state is not ApplicationState.RUNNING:
-            application_states.on_placed(turn, application, placeholder=allocation.placeholder)
+        if application.state is not ApplicationState.RUNNING or allocation.placeholder:
+            application_states.on_placed(turn, application, allocation)
         spec = ask.spec
         say(
             Allocated(

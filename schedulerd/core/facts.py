@@ -48,6 +48,8 @@ class WithdrawCause(StrEnum):
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
+    PARKED = "parked"
+    """It waits for its placeholder to go and takes its room then (gang design); or it is asked for again."""
 
 
 @dataclass(slots=True)
@@ -193,6 +195,8 @@ class Allocated:
     """True: it came with the node, no ask was pending for it, and the RM is not told what it told us."""
     asked_at_ns: int
     """When the ask arrived; with the time of the step that is the placement latency."""
+    replaces: str = ""
+    """The UUID of the placeholder whose room it took; its ask was parked and not pending."""
 
 
 @dataclass(slots=True)

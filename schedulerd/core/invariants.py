@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.commands import TerminationType
 from schedulerd.core.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import ClosedFor, Host
 from schedulerd.core.model.line import Contender, Key
@@ -91,13 +94,14 @@ def _applications(partition: Partition) -> Iterator[str]:
             pending.add(ask.shape.items, ask.pending)
             if ask.pending < 0:
                 yield f"{name} ask {ask.key} has {ask.pending} pending"
-            if not ask.pending and not ask.allocations:
+            if not ask.pending and not ask.allocations and not ask.parked:
                 yield f"{name} remembers ask {ask.key} that has nothing pending and nothing alive"
-            if (ask.pending > 0) != (ask.shape in app.groups and ask in app.groups[ask.shape]):
+            if (ask.pending > 0) != (ask.band in app.groups and ask in app.groups[ask.band]):
                 yield f"{name} ask {ask.key} has {ask.pending} pending, but its group does not say so"
         yield from _differ(f"allocated of {name}", app.allocated, real)
         yield from _differ(f"placeholders of {name}", app.placeholder_allocated, placeholder)
         yield from _differ(f"pending of {name}", app.pending, pending)
+        yield from _gang(app, name)
         if app.placeholders != sum(one.placeholder for one in app.allocations.values()):
             yield f"{name} counts {app.placeholders} placeholders"
         if app.is_terminal:
@@ -106,6 +110,44 @@ def _applications(partition: Partition) -> Iterator[str]:
             yield f"{name} is Completing with asks or real allocations"
         if app.queue is None or app.queue.applications.get(app.application_id) is not app:
             yield f"{name} is not in its queue"
+
+
+def _gang(app: Application, name: str) -> Iterator[str]:
+    """Placeholders and swaps, counted anew (SEMANTICS G)."""
+    parked: dict[Ask, int] = {}
+    idle: dict[str, int] = {}
+    for uuid, allocation in app.allocations.items():
+        if allocation.swap is not None:
+            parked[allocation.swap] = parked.get(allocation.swap, 0) + 1
+            if not allocation.placeholder or allocation.releasing is not TerminationType.PLACEHOLDER_REPLACED:
+                yield f"{name} has an ask parked behind {uuid}, which is not being replaced"
+        if allocation.placeholder and allocation.releasing is None:
+            idle[allocation.spec.task_group] = idle.get(allocation.spec.task_group, 0) + 1
+    for ask in {**dict.fromkeys(app.asks.values()), **parked}:
+        if ask.parked != parked.get(ask, 0) or app.asks.get(ask.key) is not ask:
+            yield f"{name} ask {ask.key} counts {ask.parked} parked, there are {parked.get(ask, 0)}"
+    if app.parked != sum(parked.values()):
+        yield f"{name} counts {app.parked} parked, there are {sum(parked.values())}"
+    pending = sum(ask.pending for ask in app.asks.values() if ask.placeholder)
+    gang = app.gang
+    if gang is None:
+        if pending or app.placeholders:
+            yield f"{name} has placeholders and no gang"
+        return
+    if gang.pending != pending:
+        yield f"{name} counts {gang.pending} pending placeholders, there are {pending}"
+    for task_group in gang.task_groups.values():
+        if task_group.idle != idle.pop(task_group.name, 0):
+            yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
+    if idle:
+        yield f"{name} has placeholders of task groups that its gang does not know"
+    if gang.promised and app.gang_alarm is None:
+        yield f"{name} is promised {gang.promised} though its time is over"
+    for resource, amount in gang.promised.items():
+        if amount > max(0, app.spec.placeholder_ask[resource] - app.placeholder_allocated[resource]):
+            yield f"{name} is promised {resource} {amount} and has its placeholders already"
+    if gang.next_swap() is not None and app.state in SCHEDULABLE_STATES and app not in app.partition.swaps:
+        yield f"{name} has a real ask and its placeholder, and nobody looks"
 
 
 def _queues(partition: Partition) -> Iterator[str]:
@@ -120,6 +162,11 @@ def _queues(partition: Partition) -> Iterator[str]:
             pending.add(app.pending.items())
         yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
+        promised = Resources()
+        for one in queue.subtree():
+            for app in one.applications.values():
+                promised.add(app.gang.promised.items() if app.gang is not None else ())
+        yield from _differ(f"promised in {queue.path}", queue.promised, promised)
         if queue.is_leaf and any(not child.draining for child in queue.children.values()):
             yield f"{queue.path} is a leaf and has queues that are not draining"
         if queue.is_unneeded and partition.cleanup_alarm is None:
@@ -139,8 +186,9 @@ def _waiting(partition: Partition) -> Iterator[str]:
     for app in partition.applications.values():
         name = f"application {app.application_id}"
         yield from _host(app, name, list(app.groups.values()))
-        for shape, group in app.groups.items():
-            if list(group.needs) != [group.kind] or group.kind.items != shape.items:
+        for group in app.groups.values():
+            needs = [group.kind] if app.may_stand(group) else []
+            if list(group.needs) != needs or group.kind.items != group.shape.items:
                 yield f"{name} has a group that does not wait for its own shape"
 
 
@@ -182,8 +230,8 @@ def _order(host: Host, name: str) -> Iterator[str]:
 def _shapes(partition: Partition) -> Iterator[str]:
     uses: dict[Shape, int] = {}
     for app in partition.applications.values():
-        for shape, group in app.groups.items():
-            for one in {shape, group.kind}:
+        for group in app.groups.values():
+            for one in {group.shape, group.kind}:
                 uses[one] = uses.get(one, 0) + 1
     if uses != {shape: shape.uses for shape in partition.shapes.known()}:
         yield "the known shapes are not those that applications have asks of"
@@ -242,8 +290,9 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
                 if app.gang_alarm is not None and not app.placeholders:
                     yield f"application {app.application_id} has a placeholder timeout, but no placeholder"
                 timed = app.state in TIMED_STATES
+                has_grace = app.state is ApplicationState.ACCEPTED
                 waits_for_rm = app.state is ApplicationState.COMPLETING and bool(app.allocations)
-                if (app.alarm is not None) != timed and not waits_for_rm:
+                if (app.alarm is not None) != timed and not waits_for_rm and not has_grace:
                     yield f"application {app.application_id} in state {app.state} has {'no' if timed else 'an'} alarm"
     if set(scheduler.cluster.alarms.live()) != owned:
         yield "there are alarms that nothing owns, or owned ones that will not ring"

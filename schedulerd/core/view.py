@@ -29,6 +29,7 @@ from schedulerd.core.views import (
     PartitionView,
     QueueView,
     ResourceManagerView,
+    TaskGroupView,
     UserView,
 )
 
@@ -116,6 +117,7 @@ def _queue(queue: Queue, look: Look) -> QueueView:
         headroom=dict(sorted(queue.headroom().items())),
         allocated=queue.allocated.nonzero(),
         pending=queue.pending.nonzero(),
+        promised=queue.promised.nonzero(),
         running_applications=queue.running,
         max_applications=queue.max_applications,
         limits=[
@@ -144,6 +146,13 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         pending=app.pending.nonzero(),
         asks=[_ask(app, ask, why(app, ask)) for ask in sorted(asks, key=lambda ask: ask.key)],
         allocations=_allocations("allocations of applications", app.allocations, look),
+        placeholder_ask=app.spec.placeholder_ask.nonzero(),
+        gang_started=app.gang_alarm is not None,
+        parked=app.parked,
+        task_groups=[
+            TaskGroupView(one.name, one.wanted, one.placed, one.idle, one.replaced, one.timed_out)
+            for one in (app.gang.task_groups.values() if app.gang is not None else ())
+        ],
     )
 
 
@@ -209,7 +218,9 @@ class _Explanation:
             return ""
         if self._paused:
             return self._paused
-        shape = app.groups[ask.shape].kind
+        if not app.may_stand(app.groups[ask.band]):
+            return "waits until the placeholders of its application are placed"
+        shape = app.groups[ask.band].kind
         if not app.passes_on:
             return f"application is {app.state}: its asks are not placed in this state"
         for queue in app.queue.lineage:

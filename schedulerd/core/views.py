@@ -41,6 +41,21 @@ class AskView:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskGroupView:
+    """Members of a gang that are interchangeable; all counts are of placeholders (gang design)."""
+
+    name: str
+    wanted: int
+    """Asked for and not taken back."""
+    placed: int
+    """So far, whether they are still there or not."""
+    idle: int
+    """There, and waiting for their real asks."""
+    replaced: int
+    timed_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationView:
     application_id: str
     queue: str
@@ -59,6 +74,13 @@ class ApplicationView:
     asks: list[AskView]
     """Only those with something pending."""
     allocations: list[AllocationView]
+    placeholder_ask: Amounts
+    """All that its placeholders are announced to want."""
+    gang_started: bool
+    """True from its first placeholder placed until there are none, or their time is over (SEMANTICS G2, G5)."""
+    parked: int
+    """Allocations that wait for a placeholder to go and take its room then."""
+    task_groups: list[TaskGroupView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +108,8 @@ class QueueView:
     """What the quotas of it and its parents still allow; a missing name is unlimited."""
     allocated: Amounts
     pending: Amounts
+    promised: Amounts
+    """What gangs that were let start have not placed yet (SEMANTICS G2)."""
     running_applications: int
     """Those that count towards its maxapplications, its children's included."""
     max_applications: int

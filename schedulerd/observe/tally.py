@@ -250,11 +250,13 @@ class Tally:
                 allocated[name] += amount
             return
         self._placements[fact.rm_id, fact.partition] += 1
-        queue.pending_asks -= 1
-        pending = queue.pending
         for name, amount in fact.resources.items():
             allocated[name] += amount
-            pending[name] -= amount
+        if not fact.replaces:  # then it was parked, and is pending no longer since
+            queue.pending_asks -= 1
+            pending = queue.pending
+            for name, amount in fact.resources.items():
+                pending[name] -= amount
         self.placement_latency.observe((self._now_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
 
     def _release_requested(self, fact: f.ReleaseRequested) -> None:

@@ -22,7 +22,7 @@ class Watched(Story):
     """Holds every placement against the rules as they are at that very moment."""
 
     def hear(self, fact: Fact) -> None:
-        if isinstance(fact, Allocated) and not fact.recovered:
+        if isinstance(fact, Allocated) and not fact.recovered and not fact.replaces:
             assert self.recount.refusal(fact.application_id, fact.resources) == ""
             event("placed")
         super().hear(fact)

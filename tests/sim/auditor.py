@@ -102,7 +102,7 @@ class Auditor:
             case AskWithdrawn():
                 self._pending(books, fact, fact.resources, -fact.count)
             case Allocated():
-                if not fact.recovered:
+                if not fact.recovered and not fact.replaces:
                     self._pending(books, fact, fact.resources, -1)
                 self._allocated(books, fact)
             case ReleaseRequested():

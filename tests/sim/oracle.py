@@ -31,7 +31,7 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
     partitions = {(rm.rm_id, partition.name): partition for rm in state for partition in rm.partitions}
     found = []
     for fact in facts:
-        if isinstance(fact, Allocated) and not fact.recovered:
+        if isinstance(fact, Allocated) and not fact.recovered and not fact.replaces:
             found += _misplaced(partitions[fact.rm_id, fact.partition], fact)
     return found
 
@@ -44,7 +44,12 @@ def _overlooked(partition: PartitionView) -> list[str]:
         if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item):
             continue
         headroom = queues[item.queue].headroom
+        waits_for_gang = any(ask.placeholder for ask in item.asks)
         for ask in item.asks:
+            if waits_for_gang and not ask.placeholder:
+                continue
+            if ask.placeholder and accounts.gated(item):
+                continue
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
@@ -86,6 +91,15 @@ class _Accounts:
                 _used(members)[name] + amount > limit.max[name] for name, amount in size.items() if name in limit.max
             )
         ]
+
+    def gated(self, item: ApplicationView) -> bool:
+        """Whether a gang that was not let start yet would not fit whole (SEMANTICS G2)."""
+        return not item.gang_started and any(
+            queue.allocated.get(name, 0) + queue.promised.get(name, 0) + amount > queue.max[name]
+            for queue in self._lineage(item.queue)
+            for name, amount in item.placeholder_ask.items()
+            if name in queue.max
+        )
 
     def _limits(self, queue: QueueView, item: ApplicationView) -> Iterator[tuple[LimitView, list[ApplicationView]]]:
         """The limits of the queue that hold for it, each with the applications that count towards it."""

@@ -17,6 +17,7 @@ from schedulerd.core.handlers import application_states, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.gang import TaskGroup
 from schedulerd.core.model.host import ClosedFor, Closing, Host
 from schedulerd.core.model.line import Lines
 from schedulerd.core.model.node_order import NodeOrder
@@ -252,13 +253,19 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "idle applications never complete": (application_states, "on_less", lambda *_: None),
     "a drained node stays open": (commit, "shut_node", lambda *_: None),
     "usage outlives its application": (commit, "retire", lambda *_: None),
+    "nobody looks for swaps": (Application, "look_for_swaps", lambda *_: None),
+    "placeholders on their way out are taken again": (TaskGroup, "drop_idle", lambda *_: None),
+    "an ask stays parked when its placeholder goes": (commit, "unpark", lambda placeholder: placeholder.swap),
+    "promises are not kept": (commit, "keep_promise", lambda *_: None),
+    "promises do not end": (commit, "end_promise", lambda *_: None),
+    "real asks do not wait for their gang": (Application, "may_stand", lambda *_: True),
 }
 
 
 @pytest.mark.parametrize(("owner", "name", "broken"), BREAKS.values(), ids=BREAKS.keys())
 def test_a_simulation_finds_broken_code(owner: object, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, 600, Sightings())[1] is not None for seed in range(1, 4))
+    assert any(simulate(seed, 600, Sightings())[1] is not None for seed in range(1, 13))
 
 
 def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, With
 from schedulerd.core.fsm import is_legal, move
 from schedulerd.core.handlers import departures, queues
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
+from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import REMEMBERED_MAX
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
@@ -86,17 +87,36 @@ def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -
         fire(turn, application, ApplicationTrigger.RUN)
 
 
-def on_placed(turn: Turn, application: Application, *, placeholder: bool) -> None:
+def on_placed(turn: Turn, application: Application, allocation: Allocation) -> None:
     """An allocation was made: the first real one starts the application, the second makes it running.
 
-    A placeholder changes no state (gang design); the first one starts the time in which all have to be placed.
+    A placeholder changes no state until the whole of `placeholderAsk` is there (gang design: pending placeholders hold
+    up the exit from Accepted); the first one starts the time in which all have to be placed.
     """
-    if not placeholder:
+    if not allocation.placeholder:
         if application.state in _STARTED_BY_PLACEMENT:
             fire(turn, application, ApplicationTrigger.RUN)
-    elif application.gang_alarm is None and application.state is ApplicationState.ACCEPTED:
+        return
+    if application.gang_alarm is None and application.state in _STARTED_BY_PLACEMENT:
         deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
         application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
+        commit.promise(application)
+    elif application.gang_alarm is not None:
+        commit.keep_promise(application, allocation)
+    if application.state is ApplicationState.ACCEPTED and _has_whole_gang(application):
+        fire(turn, application, ApplicationTrigger.RUN)
+
+
+def on_swapped(turn: Turn, application: Application) -> None:
+    """A real ask took the room of its placeholder.
+
+    The application is Starting since its gang was complete; the first swap does not change that, unless it is the last.
+    """
+    if application.state is ApplicationState.ACCEPTED:
+        fire(turn, application, ApplicationTrigger.RUN)
+    several = len(application.allocations) - application.placeholders > 1
+    if application.state is ApplicationState.STARTING and (several or not application.placeholders):
+        fire(turn, application, ApplicationTrigger.RUN)
 
 
 def on_fewer_asks(turn: Turn, application: Application) -> None:
@@ -108,10 +128,14 @@ def on_fewer_asks(turn: Turn, application: Application) -> None:
 def on_less(turn: Turn, application: Application) -> None:
     """Asks or allocations are gone: without any left the application ends, or waits for its end."""
     if not application.placeholders:
-        turn.cluster.alarms.cancel(application.gang_alarm)
-        application.gang_alarm = None
+        end_gang_time(turn, application)
         if application.state is ApplicationState.RESUMING:
             fire(turn, application, ApplicationTrigger.RUN)
+            if len(application.allocations) > application.placeholders:
+                fire(turn, application, ApplicationTrigger.RUN)
+            elif application.is_idle:
+                _give_grace(turn, application)
+                return
     if application.state is ApplicationState.COMPLETING:
         if application.alarm is None and not application.allocations:
             fire(turn, application, ApplicationTrigger.COMPLETE)
@@ -122,9 +146,26 @@ def on_less(turn: Turn, application: Application) -> None:
         fire(turn, application, ApplicationTrigger.COMPLETE)
 
 
+def end_gang_time(turn: Turn, application: Application) -> None:
+    """Its placeholders are gone, or their time is over; fine if there was none."""
+    if application.gang_alarm is not None:
+        turn.cluster.alarms.cancel(application.gang_alarm)
+        application.gang_alarm = None
+        commit.end_promise(application)
+
+
+def _give_grace(turn: Turn, application: Application) -> None:
+    """A gang that goes on without placeholders has its real asks still to come: it does not complete at once."""
+    deadline_ns = turn.now_ns + turn.cluster.timeouts.completing_ns
+    application.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+
+
 def on_state_timeout(turn: Turn, application: Application) -> None:
     """The time of its present state is over."""
     application.alarm = None
+    if application.state is ApplicationState.ACCEPTED:
+        on_fewer_asks(turn, application)
+        return
     if application.state is ApplicationState.COMPLETING and application.allocations:
         message = f"application {application.application_id} is completing: its unused placeholders go"
         for allocation in application.allocations.values():
@@ -136,8 +177,7 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
 def forget(turn: Turn, application: Application) -> None:
     """Nothing is remembered of it any longer."""
     turn.cluster.alarms.cancel(application.alarm)
-    turn.cluster.alarms.cancel(application.gang_alarm)
-    application.alarm = application.gang_alarm = None
+    application.alarm = None
     application.partition.terminated.pop(application.serial, None)
     turn.say(
         ApplicationForgotten(
@@ -159,6 +199,7 @@ def _leave_queue(turn: Turn, application: Application) -> None:
             cause = WithdrawCause.APPLICATION_ENDED
             departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
+        end_gang_time(turn, application)
         queues.leave(turn, application)
         commit.retire(application)
     partition.terminated[application.serial] = application
@@ -173,6 +214,12 @@ def _timeout_ns(timeouts: Timeouts, application: Application) -> int:
         return 0
     timeout_ns: int = getattr(timeouts, TIMED_STATES[application.state][0])
     return timeout_ns
+
+
+def _has_whole_gang(application: Application) -> bool:
+    ask = application.spec.placeholder_ask
+    held = application.placeholder_allocated.plus(application.allocated)
+    return not ask.is_zero() and held.lacks(ask.items()) is None
 
 
 def _gang_timeout_ns(timeouts: Timeouts, application: Application) -> int:

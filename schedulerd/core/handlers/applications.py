@@ -29,6 +29,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.turn import Turn
 
 
@@ -63,7 +64,15 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
         for held in early.take(turn, rm, partition, spec.application_id):
             replay(turn, rm, held, may_wait=False)
         return
-    _accept(turn, partition, queues.leaf_for(partition, placement, spec.tags), spec)
+    leaf = queues.leaf_for(partition, placement, spec.tags)
+    refused = _gang_mistake(leaf, spec)
+    if refused is not None:
+        _remember_rejected(turn, partition, spec, refused)
+        _reject(turn, rm, spec, refused)
+        for held in early.take(turn, rm, partition, spec.application_id):
+            replay(turn, rm, held, may_wait=False)
+        return
+    _accept(turn, partition, leaf, spec)
     for held in early.take(turn, rm, partition, spec.application_id):
         replay(turn, rm, held, may_wait=True)
 
@@ -98,6 +107,28 @@ def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) 
             nodes.update(turn, rm, held.item, may_wait=may_wait)
 
 
+def _gang_mistake(leaf: Queue, spec: NewApplication) -> Mistake | None:
+    """Why a gang can never run in this leaf, or None if there is none or it can (SEMANTICS G1)."""
+    ask = spec.placeholder_ask
+    if ask.is_zero():
+        return None
+    if leaf.properties.application_order is ApplicationOrder.FAIR:
+        return Mistake(
+            RejectCode.QUEUE_NOT_FIFO,
+            f"placeholderAsk is set, and queue {leaf.path} has application.sort.policy fair, under which several gangs "
+            "would get a part each; it must be fifo or stateaware",
+        )
+    for queue in leaf.lineage:
+        name = queue.max.exceeded_by({}, ask.items())
+        if name is not None:
+            return Mistake(
+                RejectCode.OVER_QUOTA,
+                f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.path} is {queue.max[name]}: "
+                "the gang could never be placed",
+            )
+    return None
+
+
 def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:
     application = Application(spec, partition, queue, partition.next_serial(), turn.now_ns)
     application.account()
@@ -122,6 +153,8 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
+    for allocation in application.allocations.values():
+        commit.unpark(allocation)
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
             departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, None, message)
@@ -135,6 +168,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     for allocation in list(application.allocations.values()):
         commit.free(allocation)
         turn.say(departures.released(allocation, stopped, confirm=True, message=message))
+    application_states.end_gang_time(turn, application)
     commit.retire(application)
     queues.leave(turn, application)
     application_states.forget(turn, application)

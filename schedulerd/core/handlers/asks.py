@@ -6,7 +6,7 @@ from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AskRelease, NewAsk, TerminationType
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.handlers import application_states, departures, early
+from schedulerd.core.handlers import application_states, departures, early, gangs
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -39,8 +39,12 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
+        shape = partition.shapes.of(spec.resources)
+        if (shape.items, spec.task_group, spec.placeholder) != (ask.shape.items, ask.spec.task_group, ask.placeholder):
+            gangs.forget_swaps(application, ask)
+            ask.task_group = spec.task_group
         ask.spec = spec
-        ask.shape = partition.shapes.of(spec.resources)
+        ask.shape = shape
     _demand(turn, application, ask)
 
 
@@ -94,10 +98,10 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
     if item.allocation_key:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
     else:
-        named = [ask for group in application.groups.values() for ask in group]
-        named.sort(key=lambda ask: ask.serial)
-    named = [ask for ask in named if ask.pending]
+        named = sorted(application.asks.values(), key=lambda ask: ask.serial)
+    named = [ask for ask in named if ask.pending or ask.parked]
     for ask in named:
+        gangs.forget_swaps(application, ask)
         departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
     application_states.on_fewer_asks(turn, application)
@@ -106,7 +110,7 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
 
 def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
-    count = max(0, ask.spec.max_allocations - ask.placed)
+    count = max(0, ask.spec.max_allocations - ask.placed - ask.parked)
     if not count:
         commit.forget_if_done(application, ask)
         application_states.on_fewer_asks(turn, application)

@@ -1,37 +1,152 @@
-"""Placeholders that run out of time (gang design, Cleanup; SEMANTICS G5).
+"""Placeholders: replaced by the real asks they hold room for, or out of time (gang design; SEMANTICS G3 to G5).
 
-The time starts with the first placeholder placed. When it is over, an application that never got its gang fails
-(`Hard`) or goes on without one (`Soft`); one that runs already just loses the placeholders it did not use. Nothing is
-freed before the RM confirms.
+A replacement has two phases. First the real ask is parked and the RM asked to release the placeholder; nothing is freed.
+When the placeholder is gone, whatever the RM calls it, the ask takes its room on the same node, else on another one, else
+it waits like any other: application, queues, node and user change once.
 """
 
 from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import WithdrawCause
+from schedulerd.core.facts import Allocated, AskAdded, Fact, WithdrawCause
 from schedulerd.core.handlers import application_states, departures
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.gang import TaskGroup
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
 HARD_STYLE = "hard"
 TIMED_OUT = "ResourceReservationTimeout"
 
 
+def swap_next(turn: Turn, partition: Partition) -> bool:
+    """Lets the next real ask have its placeholder's room; False if no ask has one."""
+    while partition.swaps:
+        application = next(iter(partition.swaps))
+        found = application.gang.next_swap() if application.gang is not None else None
+        if found is None or application.state not in SCHEDULABLE_STATES:
+            del partition.swaps[application]
+            continue
+        task_group, group = found
+        _begin(turn, application, task_group, group.first())
+        return True
+    return False
+
+
+def _begin(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+    placeholder = task_group.fitting(ask.shape)
+    if placeholder is None:
+        _refuse(turn, application, task_group, ask)
+        return
+    departures.withdraw_ask(
+        turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
+    )
+    commit.park(application, ask, placeholder)
+    message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
+    departures.request_release(turn, placeholder, TerminationType.PLACEHOLDER_REPLACED, message)
+
+
+def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+    """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
+    for placeholder in task_group.oldest(ask.pending):
+        name = placeholder.shape.resources.lacks(ask.shape.items)
+        assert name is not None
+        message = (
+            f"ask {ask.key} does not fit: it wants {name} {ask.shape.resources[name]}, "
+            f"placeholder {placeholder.key} has {placeholder.shape.resources[name]}"
+        )
+        departures.request_release(turn, placeholder, TerminationType.TIMEOUT, message)
+    application.stop_waiting_for(ask)
+    ask.task_group = ""
+    application.wait_for(ask)
+
+
+def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+    """The placeholder is gone and freed: its ask takes the room now, and this is what to say of it.
+
+    `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other.
+    """
+    application, partition = placeholder.application, placeholder.application.partition
+    assert application.queue is not None
+    node = placeholder.node
+    if anew or not node.ordered or node.available.lacks(ask.shape.items) is not None:
+        other = None if anew else partition.node_order.first_fit(ask.shape)
+        if other is None:
+            commit.demand(application, ask, 1)
+            return asked_again(application, ask)
+        node = other
+    allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
+    assert application.gang is not None
+    application.gang.task_group(placeholder.spec.task_group).replaced += 1
+    spec = ask.spec
+    return Allocated(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        spec.allocation_key,
+        allocation.uuid,
+        node.node_id,
+        ask.shape.resources,
+        spec.priority,
+        spec.tags,
+        spec.task_group,
+        False,
+        False,
+        ask.asked_at_ns,
+        replaces=placeholder.uuid,
+    )
+
+
+def asked_again(application: Application, ask: Ask) -> AskAdded:
+    """A parked ask is pending again."""
+    assert application.queue is not None
+    partition = application.partition
+    return AskAdded(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        ask.key,
+        ask.shape.resources,
+        1,
+    )
+
+
+def forget_swaps(application: Application, ask: Ask) -> None:
+    """The ask is not wanted any longer: the placeholders it would have replaced just go."""
+    for allocation in application.allocations.values():
+        if allocation.swap is ask:
+            commit.unpark(allocation)
+
+
 def on_timeout(turn: Turn, application: Application) -> None:
-    """The time for the gang is over."""
-    application.gang_alarm = None
-    if application.state is ApplicationState.ACCEPTED:
+    """The time for the gang is over.
+
+    An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
+    loses the placeholders it did not use. Nothing is freed before the RM confirms.
+    """
+    application_states.end_gang_time(turn, application)
+    gave_up = application.state is ApplicationState.ACCEPTED
+    if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
         application_states.fire(turn, application, trigger, TIMED_OUT)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-        if ask.placeholder:
+        if ask.placeholder and (ask.pending or gave_up):
             departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
-        if allocation.placeholder:
+        if allocation.placeholder and allocation.releasing is None:
             departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+    if application.state is ApplicationState.FAILING:
+        for allocation in application.allocations.values():
+            parked = commit.unpark(allocation)
+            if parked is not None:
+                commit.demand(application, parked, 1)
+                turn.say(asked_again(application, parked))
     application_states.on_less(turn, application)

@@ -156,7 +156,9 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
     for allocation in node.allocations.values():
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
-        releases.finish(turn, application, allocations, TerminationType.STOPPED_BY_RM, confirm=tell, message=message)
+        releases.finish(
+            turn, application, allocations, TerminationType.STOPPED_BY_RM, confirm=tell, message=message, anew=True
+        )
     drop(turn, partition, node, old, message)
 
 
@@ -247,7 +249,7 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
         )
     application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
-    application_states.on_placed(turn, application, placeholder=allocation.placeholder)
+    application_states.on_placed(turn, application, allocation)
     assert application.queue is not None
     turn.say(
         Allocated(

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from schedulerd.core import checks, commit
 from schedulerd.core.commands import AllocationRelease, TerminationType
-from schedulerd.core.facts import ReleaseIgnored
-from schedulerd.core.handlers import application_states, departures, early
+from schedulerd.core.facts import Allocated, Fact, ReleaseIgnored
+from schedulerd.core.handlers import application_states, departures, early, gangs
+from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -52,6 +53,7 @@ def release(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wai
         TerminationType.STOPPED_BY_RM if item.termination in _BY_RM else item.termination,
         confirm=item.termination in _BY_RM,
         message=item.message or "released by the resource manager",
+        anew=rm.state is not ResourceManagerState.RUNNING,
     )
 
 
@@ -63,16 +65,31 @@ def finish(
     *,
     confirm: bool,
     message: str,
+    anew: bool = False,
 ) -> None:
-    """Frees allocations of one application; its change of state, if any, is said before them."""
+    """Frees allocations of one application, and lets parked asks have the room of their placeholders.
+
+    Its change of state, if any, is said before them. `anew`: with their node, or while the RM is away, so parked asks
+    wait like others.
+    """
     gone = list(allocations)
     if not gone:
         return
+    swapped: list[Fact] = []
     for allocation in gone:
+        ask = commit.unpark(allocation)
         commit.free(allocation)
-    application_states.on_less(turn, application)
+        if ask is not None:
+            swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))
+    if any(isinstance(fact, Allocated) for fact in swapped):
+        application_states.on_swapped(turn, application)
+    if all(allocation.placeholder for allocation in gone):
+        application_states.on_fewer_asks(turn, application)
+    else:
+        application_states.on_less(turn, application)
     for allocation in gone:
         turn.say(departures.released(allocation, termination, confirm=confirm, message=message))
+    turn.facts.extend(swapped)
 
 
 def _named(application: Application, item: AllocationRelease) -> list[Allocation]:

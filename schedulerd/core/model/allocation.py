@@ -16,7 +16,18 @@ class Ask:
     """A request for one or more equal allocations. It is remembered while it has any pending or living one, so that a
     repeated key is an update (SI `AllocationAsk.allocationKey`)."""
 
-    __slots__ = ("allocations", "asked_at_ns", "key", "pending", "placed", "serial", "shape", "spec")
+    __slots__ = (
+        "allocations",
+        "asked_at_ns",
+        "key",
+        "parked",
+        "pending",
+        "placed",
+        "serial",
+        "shape",
+        "spec",
+        "task_group",
+    )
 
     def __init__(self, spec: NewAsk, shape: Shape, serial: int, asked_at_ns: int) -> None:
         self.key = spec.allocation_key
@@ -27,10 +38,19 @@ class Ask:
         self.asked_at_ns = asked_at_ns
         self.pending = 0
         """Allocations still to be placed."""
+        self.parked = 0
+        """Allocations that wait for the placeholder whose room they take to be gone; they are not pending."""
+        self.task_group = spec.task_group
+        """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
         self.placed = 0
         """Allocations placed so far, whether they still live or not: they count towards maxAllocations."""
         self.allocations: dict[str, Allocation] = {}
         """Its living allocations by UUID."""
+
+    @property
+    def band(self) -> tuple[Shape, str, bool]:
+        """With which others of its application it is interchangeable."""
+        return self.shape, self.task_group, self.placeholder
 
     @property
     def placeholder(self) -> bool:
@@ -41,7 +61,7 @@ class Ask:
 class Allocation:
     """An ask placed on a node. It keeps spec and shape it was placed with: an update of the ask changes neither."""
 
-    __slots__ = ("application", "ask", "node", "releasing", "shape", "spec", "uuid")
+    __slots__ = ("application", "ask", "node", "placeholder", "releasing", "shape", "spec", "swap", "uuid")
 
     def __init__(self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, shape: Shape) -> None:
         self.uuid = uuid
@@ -52,11 +72,10 @@ class Allocation:
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
+        self.placeholder = spec.placeholder and bool(spec.task_group)
+        self.swap: Ask | None = None
+        """The parked ask that takes its room when it is gone."""
 
     @property
     def key(self) -> str:
         return self.spec.allocation_key
-
-    @property
-    def placeholder(self) -> bool:
-        return self.spec.placeholder and bool(self.spec.task_group)

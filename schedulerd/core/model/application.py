@@ -11,12 +11,13 @@ from schedulerd.core.decide.shares import application_key
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.gang import Gang
 from schedulerd.core.model.host import Host
 from schedulerd.core.model.line import Key
 from schedulerd.core.model.party import Party, group_of, party_of
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import UsageLedger
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import ApplicationOrder
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ class Application(Host):
         "allocations",
         "application_id",
         "asks",
+        "gang",
         "gang_alarm",
         "group",
         "groups",
         "needs_place",
+        "parked",
         "partition",
         "party",
         "pending",
@@ -76,8 +79,12 @@ class Application(Host):
         self.gang_alarm: Alarm | None = None
         """The deadline of its gang, while there are placeholders."""
         self.asks: dict[str, Ask] = {}
-        self.groups: dict[Shape, AskGroup] = {}
-        """Its pending asks by shape; no empty groups."""
+        self.groups: dict[tuple[Shape, str, bool], AskGroup] = {}
+        """Its pending asks by what makes them interchangeable (`Ask.band`); no empty groups."""
+        self.gang: Gang | None = None
+        """From its first placeholder on, asked for or recovered."""
+        self.parked = 0
+        """How many allocations of its asks wait for a placeholder to go."""
         self.allocations: dict[str, Allocation] = {}
         self.allocated = Resources()
         """By real allocations."""
@@ -103,7 +110,7 @@ class Application(Host):
     @property
     def is_idle(self) -> bool:
         """Neither real allocations nor pending asks; placeholders are not activity (gang design, Definition)."""
-        return not self.groups and len(self.allocations) == self.placeholders
+        return not self.groups and not self.parked and len(self.allocations) == self.placeholders
 
     # waiting --------------------------------------------------------------------------------------------------------
 
@@ -129,51 +136,110 @@ class Application(Host):
     def line_up(self) -> None:
         """Lets all its groups wait again after `start_anew`."""
         self.account()
-        for shape, group in self.groups.items():
+        for group in self.groups.values():
             group.forget_place()
             group.priority = None
-            group.kind = self._kind(shape)
-            self.partition.shapes.use(shape)
-            if group.kind is not shape:
-                self.partition.shapes.use(group.kind)
-            self._show_priority(group)
-            self.offer(group, group.key(), group.kind)
+            self._stand(group)
 
     def wait_for(self, ask: Ask) -> None:
-        """The ask has something pending: it waits with the others of its shape."""
-        shape = ask.shape
-        group = self.groups.get(shape)
+        """The ask has something pending: it waits with the others of its band."""
+        band = ask.band
+        group = self.groups.get(band)
         if group is not None:
             group.add(ask)
             self.lines.rekey(group, group.key())
             self._show_priority(group)
-            return
-        group = self.groups[shape] = AskGroup(self._kind(shape))
-        group.add(ask)
-        self.partition.shapes.use(shape)
-        if group.kind is not shape:
-            self.partition.shapes.use(group.kind)
-        self._show_priority(group)
-        self.offer(group, group.key(), group.kind)
+        else:
+            group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
+            group.add(ask)
+            self._stand(group)
+            if self.gang is not None and group.task_group and not group.placeholder:
+                self.gang.task_group(group.task_group).waiting[group] = None
+        if self.gang is not None:
+            self.look_for_swaps()
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
-        shape = ask.shape
-        group = self.groups[shape]
+        band = ask.band
+        group = self.groups[band]
         group.discard(ask)
         self._show_priority(group)
         if group:
             self.lines.rekey(group, group.key())
             return
-        del self.groups[shape]
-        self.withdraw(group, group.kind)
-        if group.kind is not shape:
+        del self.groups[band]
+        if group.needs:
+            self.withdraw(group, group.kind)
+        if group.kind is not group.shape:
             self.partition.shapes.disuse(group.kind)
-        self.partition.shapes.disuse(shape)
+        self.partition.shapes.disuse(group.shape)
+        if self.gang is not None and group.task_group and not group.placeholder:
+            del self.gang.task_group(group.task_group).waiting[group]
+
+    def expect_placeholders(self, task_group: str, change: int, now_ns: int) -> None:
+        """`change` more placeholders are asked for and not placed; while there are any, real asks wait."""
+        gang = self.open_gang(now_ns)
+        gang.task_group(task_group).wanted += change
+        self._count_pending_placeholders(gang, change)
+
+    def has_placeholder(self, placeholder: Allocation, *, was_pending: bool) -> None:
+        """A placeholder was placed, or recovered."""
+        gang = self.open_gang(placeholder.ask.asked_at_ns)
+        task_group = gang.task_group(placeholder.spec.task_group)
+        task_group.placed += 1
+        task_group.add_idle(placeholder)
+        if was_pending:
+            self._count_pending_placeholders(gang, -1)
+        else:
+            task_group.wanted += 1
+            self.look_for_swaps()
+
+    def open_gang(self, now_ns: int) -> Gang:
+        """Its gang, from now on if it had none."""
+        if self.gang is None:
+            self.gang = Gang()
+            self.gang.first_asked_ns = now_ns
+            for group in self.groups.values():
+                if group.task_group and not group.placeholder:
+                    self.gang.task_group(group.task_group).waiting[group] = None
+        return self.gang
+
+    def look_for_swaps(self) -> None:
+        """Something may have come together: a real ask, a placeholder for it, and nothing they have to wait for."""
+        if self.gang is not None and self.state in SCHEDULABLE_STATES and self.gang.next_swap() is not None:
+            self.partition.swaps[self] = None
+
+    def _count_pending_placeholders(self, gang: Gang, change: int) -> None:
+        waited = gang.pending > 0
+        gang.pending += change
+        waits = gang.pending > 0
+        if waits == waited:
+            return
+        for group in self.groups.values():
+            if not group.placeholder:
+                self._show_priority(group)
+                if waits:
+                    self.withdraw(group, group.kind)
+                else:
+                    self.offer(group, group.key(), group.kind)
+        self.look_for_swaps()
+
+    def may_stand(self, group: AskGroup) -> bool:
+        """Whether the group is looked at: real asks wait while placeholders are to be placed (SEMANTICS G3)."""
+        return group.placeholder or self.gang is None or not self.gang.pending
+
+    def _stand(self, group: AskGroup) -> None:
+        group.kind = self._kind(group)
+        self.partition.shapes.use(group.shape)
+        if group.kind is not group.shape:
+            self.partition.shapes.use(group.kind)
+        self._show_priority(group)
+        if self.may_stand(group):
+            self.offer(group, group.key(), group.kind)
 
     def _show_priority(self, group: AskGroup) -> None:
         before = self.priority
-        self.show_priority(group, group.highest_priority())
+        self.show_priority(group, group.highest_priority() if self.may_stand(group) else None)
         if self.priority != before and self.priority is not None:
             self.rekey()
 
@@ -191,22 +257,28 @@ class Application(Host):
     def regroup(self) -> None:
         """It started, or stopped waiting to: its asks stand in line for another kind of shape from now on."""
         shapes = self.partition.shapes
-        for shape, group in self.groups.items():
-            old, new = group.kind, self._kind(shape)
+        for group in self.groups.values():
+            old, new, shape = group.kind, self._kind(group), group.shape
             if old is new:
                 continue
-            self.withdraw(group, old)
+            stands = bool(group.needs)
+            if stands:
+                self.withdraw(group, old)
             if old is not shape:
                 shapes.disuse(old)
             group.kind = new
             if new is not shape:
                 shapes.use(new)
-            self.offer(group, group.key(), new)
+            if stands:
+                self.offer(group, group.key(), new)
 
-    def _kind(self, shape: Shape) -> Shape:
+    def _kind(self, group: AskGroup) -> Shape:
         """The shape as it stands in line: on its account, and with the start it would mean, where that matters."""
         starts = self.needs_place and self.state is ApplicationState.ACCEPTED and not self.usage_ledgers
-        return self.partition.shapes.gated(shape, self.party, starts=starts)
+        gate: Items = ()
+        if group.placeholder and self.gang_alarm is None:
+            gate = self.spec.placeholder_ask.canonical()
+        return self.partition.shapes.gated(group.shape, self.party, starts=starts, gate=gate)
 
     def reconsider(self) -> None:
         """Its state changed: its asks are looked at from now on, or not any longer.
@@ -219,6 +291,7 @@ class Application(Host):
             self.regroup()
         for shape in list(self.lines.closed):
             self.lines.reopen(shape)
+        self.look_for_swaps()
         passes_on = self.passes_on
         for shape in self.lines.shapes():
             if passes_on and shape not in self.needs:

@@ -1,4 +1,4 @@
-"""The pending asks of one shape in one application: highest priority first, then oldest first."""
+"""The pending asks of one shape and task group in one application: highest priority first, then oldest first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from schedulerd.core.model.shape import Shape
 class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
-    __slots__ = ("_entries", "_heap", "kind")
+    __slots__ = ("_entries", "_heap", "kind", "placeholder", "shape", "task_group")
 
-    def __init__(self, kind: Shape) -> None:
+    def __init__(self, shape: Shape, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
-        self.kind = kind
+        self.shape = shape
+        self.task_group = task_group
+        self.placeholder = placeholder
+        self.kind = shape
         """The shape it stands in line for: that of its asks, on its application's account where that matters."""
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}

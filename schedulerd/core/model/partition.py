@@ -34,6 +34,7 @@ class Partition:
         "serial",
         "shapes",
         "spec",
+        "swaps",
         "terminated",
         "touched",
         "usages",
@@ -63,6 +64,8 @@ class Partition:
         """Where something became free in this step for which somebody may wait."""
         self.touched: dict[Queue, None] = {}
         """Queues whose pending changed since the last cycle: they are given their new place when it matters."""
+        self.swaps: dict[Application, None] = {}
+        """Applications that may have a real ask and a placeholder for it; looked at before anything else is placed."""
         self.serial = 0
 
     @property
@@ -107,7 +110,7 @@ class Partition:
     @property
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything."""
-        return self.root.lines.first() is not None
+        return bool(self.swaps) or self.root.lines.first() is not None
 
     def settle(self) -> None:
         """What is to be done once at the end of a step, however often things changed in it.

@@ -45,6 +45,7 @@ class Queue(Host):
         "parent",
         "path",
         "pending",
+        "promised",
         "properties",
         "running",
         "submit_acl",
@@ -80,6 +81,8 @@ class Queue(Host):
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
         self.pending = Resources()
+        self.promised = Resources()
+        """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
 
     @classmethod
     def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
@@ -147,6 +150,13 @@ class Queue(Host):
         if name is not None:
             used, limit, amount = self.allocated[name], self.max[name], dict(shape.items)[name]
             return f"quota of queue {self.path}: {name} {used} used + {amount} asked is more than max {limit}"
+        name = self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate) if shape.gate else None
+        if name is not None:
+            used, promised, gang = self.allocated[name], self.promised[name], dict(shape.gate)[name]
+            return (
+                f"quota of queue {self.path}: {name} {used} used + {promised} promised to gangs + {gang} for the whole "
+                f"gang is more than max {self.max[name]}"
+            )
         if shape.starts and self.max_applications and self.running >= self.max_applications:
             return f"queue {self.path} runs {self.running} applications, its maxapplications is {self.max_applications}"
         return self.usages.refusal(self, shape) if shape.party is not None else None

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from schedulerd.core.model.party import Party
 from schedulerd.core.resources import Items, Resources
 
-_Identity: TypeAlias = tuple[Items, Party | None, bool]
+_Identity: TypeAlias = tuple[Items, Party | None, bool, Items]
 
 
 class Shape:
@@ -20,11 +20,14 @@ class Shape:
 
     Where limits on users, groups or running applications hold, it also matters on whose account it is asked for
     (`party`), and whether its application would start to run with it (`starts`); elsewhere that is None and False.
+    `gate` is what the quotas must have room for before the first of it is placed: the whole of a gang (SEMANTICS G2).
     """
 
-    __slots__ = ("items", "parked", "party", "resources", "starts", "uses")
+    __slots__ = ("gate", "identity", "items", "parked", "party", "resources", "starts", "uses")
 
-    def __init__(self, items: Items, party: Party | None = None, *, starts: bool = False) -> None:
+    def __init__(self, items: Items, party: Party | None = None, *, starts: bool = False, gate: Items = ()) -> None:
+        self.identity: _Identity = (items, party, starts, gate)
+        self.gate = gate
         self.items = items
         self.party = party
         self.starts = starts
@@ -47,25 +50,26 @@ class Shapes:
     def of(self, resources: Resources) -> Shape:
         """The one object for these resources if anybody asks for them, else a new one."""
         items = resources.canonical()
-        return self._known.get((items, None, False)) or Shape(items)
+        return self._known.get((items, None, False, ())) or Shape(items)
 
-    def gated(self, shape: Shape, party: Party | None, *, starts: bool) -> Shape:
-        """The same request on somebody's account."""
-        if party is None and not starts:
+    def gated(self, shape: Shape, party: Party | None, *, starts: bool, gate: Items = ()) -> Shape:
+        """The same request on somebody's account, or behind a gate."""
+        if party is None and not starts and not gate:
             return shape
-        return self._known.get((shape.items, party, starts)) or Shape(shape.items, party, starts=starts)
+        known = self._known.get((shape.items, party, starts, gate))
+        return known or Shape(shape.items, party, starts=starts, gate=gate)
 
     def use(self, shape: Shape) -> None:
         """One application more has asks of it; from now on it is the one for its resources."""
         if not shape.uses:
-            self._known[(shape.items, shape.party, shape.starts)] = shape
+            self._known[shape.identity] = shape
         shape.uses += 1
 
     def disuse(self, shape: Shape) -> None:
         """One application less has asks of it; a shape nobody asks for is forgotten."""
         shape.uses -= 1
         if not shape.uses:
-            del self._known[(shape.items, shape.party, shape.starts)]
+            del self._known[shape.identity]
             self.unpark(shape)
 
     def forget_all(self) -> None:

@@ -18,7 +18,7 @@ def make(number: int, priority: int) -> Ask:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=200))
 def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) -> None:
-    group, inside = AskGroup(SHAPE), dict[str, Ask]()
+    group, inside = AskGroup(SHAPE, "", placeholder=False), dict[str, Ask]()
     asks = [make(number, 0) for number in range(10)]
     for number, priority, leave in plan:
         ask = asks[number]
@@ -40,14 +40,14 @@ def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]])
 
 
 def test_another_ask_of_the_same_key_is_not_the_one_inside() -> None:
-    group, inside, other = AskGroup(SHAPE), make(1, 0), make(1, 5)
+    group, inside, other = AskGroup(SHAPE, "", placeholder=False), make(1, 0), make(1, 5)
     group.add(inside)
     assert inside in group
     assert other not in group
 
 
 def test_what_left_does_not_pile_up() -> None:
-    group, kept = AskGroup(SHAPE), make(0, priority=9)
+    group, kept = AskGroup(SHAPE, "", placeholder=False), make(0, priority=9)
     group.add(kept)
     for number in range(1, 5_000):
         ask = make(number, priority=0)
@@ -58,7 +58,7 @@ def test_what_left_does_not_pile_up() -> None:
 
 
 def test_updates_of_one_ask_do_not_pile_up() -> None:
-    group, kept, updated = AskGroup(SHAPE), make(0, priority=9), make(1, priority=0)
+    group, kept, updated = AskGroup(SHAPE, "", placeholder=False), make(0, priority=9), make(1, priority=0)
     group.add(kept)
     for _ in range(5_000):
         group.add(updated)

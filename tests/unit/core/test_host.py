@@ -286,7 +286,9 @@ def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_n
     talk = three_leaves(three_levels(), memory=20)
     talk.apps(an_app("gang", "root.mid.a", gang_style="Hard", execution_timeout_ms=1, placeholder_ask=Resources(gpu=1)))
     talk.asks(
-        an_ask("large", 30, app="gang", priority=1), a_placeholder("p", 10, app="gang"), an_ask("also", 30, app="c")
+        an_ask("large", 30, app="gang", priority=1, task_group="group", placeholder=True),
+        a_placeholder("p", 10, count=2, app="gang"),
+        an_ask("also", 30, app="c"),
     )
     talk.schedule()
     assert "gang" in closings(talk, 30)

@@ -47,10 +47,10 @@ def a_gang(style: str = "Soft", room: int = 20, **fields: Any) -> Conversation:
 
 
 def test_placeholders_change_no_state_and_are_counted_apart() -> None:
-    talk = a_gang(room=30)
+    talk = a_gang(room=20)
     gang = talk.app("gang")
     assert gang.state == S.ACCEPTED
-    assert (gang.allocated, gang.placeholder_allocated) == ({}, {"memory": 30})
+    assert (gang.allocated, gang.placeholder_allocated) == ({}, {"memory": 20})
     assert {one.placeholder for one in gang.allocations} == {True}
 
 
@@ -81,7 +81,8 @@ def test_the_time_starts_with_the_first_placeholder(fields: dict[str, Any], time
     talk.now_ns += 1
     talk.nodes(a_node("n3", {"memory": 20}))
     assert len(placed(talk.schedule())) == 1
-    assert talk.scheduler.next_deadline_ns() == talk.now_ns - 1 + timeout_ns
+    alarm = talk.model().applications["gang"].gang_alarm
+    assert alarm is not None and alarm.deadline_ns == talk.now_ns - 1 + timeout_ns
 
 
 @pytest.mark.parametrize("style", ["Hard", "hard ", "HARD"])
