@@ -105,7 +105,8 @@ def unpark(placeholder: Allocation) -> Ask | None:
 def promise(application: Application) -> None:
     """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
     gang, queue = application.gang, application.queue
-    assert gang is not None and queue is not None
+    assert gang is not None
+    assert queue is not None
     held = application.placeholder_allocated.plus(application.allocated)
     gang.promised = Resources(
         {name: amount - held[name] for name, amount in application.spec.placeholder_ask.items() if amount > held[name]}
@@ -118,7 +119,8 @@ def promise(application: Application) -> None:
 def keep_promise(application: Application, placeholder: Allocation) -> None:
     """One more placeholder is placed: that much less of the gang is still to come."""
     gang, queue = application.gang, application.queue
-    assert gang is not None and queue is not None
+    assert gang is not None
+    assert queue is not None
     kept = Resources(
         {name: min(amount, gang.promised[name]) for name, amount in placeholder.shape.items if gang.promised[name]}
     )

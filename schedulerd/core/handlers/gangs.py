@@ -1,8 +1,8 @@
 """Placeholders: replaced by the real asks they hold room for, or out of time (gang design; SEMANTICS G3 to G5).
 
-A replacement has two phases. First the real ask is parked and the RM asked to release the placeholder; nothing is freed.
-When the placeholder is gone, whatever the RM calls it, the ask takes its room on the same node, else on another one, else
-it waits like any other: application, queues, node and user change once.
+A replacement has two phases. First the real ask is parked and the RM asked to release the placeholder; nothing is
+freed. When the placeholder is gone, whatever the RM calls it, the ask takes its room on the same node, else on another
+one, else it waits like any other: application, queues, node and user change once.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def test_the_time_starts_with_the_first_placeholder(fields: dict[str, Any], time
     talk.nodes(a_node("n3", {"memory": 20}))
     assert len(placed(talk.schedule())) == 1
     alarm = talk.model().applications["gang"].gang_alarm
-    assert alarm is not None and alarm.deadline_ns == talk.now_ns - 1 + timeout_ns
+    assert alarm is not None
+    assert alarm.deadline_ns == talk.now_ns - 1 + timeout_ns
 
 
 @pytest.mark.parametrize("style", ["Hard", "hard ", "HARD"])
