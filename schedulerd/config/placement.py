@@ -49,11 +49,25 @@ def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
             yield from _check_fixed_value(part, (*here, "value"))
         elif part.name is RuleKind.RECOVERY and part is not rule:
             yield (*here, "name"), "the recovery queue is a leaf; use another rule to find a parent"
-        for key, names, form in (
-            ("users", part.filter.users, USER_NAME),
-            ("groups", part.filter.groups, GROUP_NAME),
-        ):
-            yield from _check_filter(names, form, (*here, "filter", key))
+        for names, form, filter_at in _lists(part, here):
+            if is_pattern(names, form) and (mistake := _pattern_mistake(names[0])):
+                yield (*filter_at, 0), f"neither a name ({NAME_RULE}) nor a regular expression ({mistake})"
+
+
+def warn_filters(rule: PlacementRule, at: Path) -> Iterator[Finding]:
+    """Entries of lists that nobody can be called; files may have them, and such an entry is for nobody."""
+    for names, form, here in _lists(rule, at):
+        if not is_pattern(names, form):
+            for index, name in enumerate(names):
+                if not form.fullmatch(name):
+                    message = f"without effect: not a name ({NAME_RULE}); a regular expression must be the only entry"
+                    yield (*here, index), message
+
+
+def _lists(rule: PlacementRule, at: Path) -> Iterator[tuple[tuple[str, ...], re.Pattern[str], Path]]:
+    """The two lists of its filter, with what a name in them looks like."""
+    yield rule.filter.users, USER_NAME, (*at, "filter", "users")
+    yield rule.filter.groups, GROUP_NAME, (*at, "filter", "groups")
 
 
 def _check_fixed_value(rule: PlacementRule, at: Path) -> Iterator[Finding]:
@@ -61,17 +75,6 @@ def _check_fixed_value(rule: PlacementRule, at: Path) -> Iterator[Finding]:
         yield at, "not the path of a queue; write names with dots between them, like root.parent.leaf"
     elif rule.parent is not None and _is_qualified(rule.value):
         yield at, "begins with root, so it cannot be put below what the parent rule finds"
-
-
-def _check_filter(names: tuple[str, ...], form: re.Pattern[str], at: Path) -> Iterator[Finding]:
-    """A list of names, or a single regular expression."""
-    if is_pattern(names, form):
-        if mistake := _pattern_mistake(names[0]):
-            yield (*at, 0), f"neither a name ({NAME_RULE}) nor a regular expression ({mistake})"
-        return
-    for index, name in enumerate(names):
-        if not form.fullmatch(name):
-            yield (*at, index), f"not a name ({NAME_RULE}), and a regular expression must be the only entry"
 
 
 def _pattern_mistake(pattern: str) -> str:

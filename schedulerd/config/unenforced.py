@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from schedulerd.config.hierarchy import walk
 from schedulerd.config.models import ChildTemplate, Limit, Partition, Preemption, Queue, ResolverType
-from schedulerd.config.placement import NEEDS_VALUE, chain
+from schedulerd.config.placement import NEEDS_VALUE, chain, warn_filters
 from schedulerd.config.problems import Finding, Path, did_you_mean, suggest
 from schedulerd.config.properties import PROPERTIES
 
@@ -34,6 +34,7 @@ def warn_partition(partition: Partition, at: Path) -> Iterator[Finding]:
         for part, here in chain(rule, (*at, "placementrules", index)):
             if part.value and part.name not in NEEDS_VALUE:
                 yield (*here, "value"), f"without effect: a {part.name} rule has no value; remove it"
+            yield from warn_filters(part, here)
     yield from _warn_limits(partition.limits, at)
 
 
