@@ -18,6 +18,8 @@ class AlarmKind(Enum):
 
     APPLICATION_STATE = auto()
     PLACEHOLDER_TIMEOUT = auto()
+    APPLICATION_EXECUTION = auto()
+    ALLOCATION_EXECUTION = auto()
     CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
@@ -28,7 +30,7 @@ class Alarm:
     deadline_ns: int
     kind: AlarmKind
     subject: object
-    """What it is about: the application, the resource manager, the early item."""
+    """What it is about: the application, the allocation, the resource manager, the early item."""
     live: bool = True
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from schedulerd.core import commit
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import Allocated, CycleRan
-from schedulerd.core.handlers import application_states, gangs
+from schedulerd.core.handlers import application_states, execution_times, gangs
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.host import ClosedFor, Closing, Host
@@ -79,6 +79,8 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
         if application.state is not ApplicationState.RUNNING or allocation.placeholder:
             application_states.on_placed(turn, application, allocation)
         spec = ask.spec
+        if spec.execution_timeout_ms > 0:
+            execution_times.begin(turn, allocation)
         say(
             Allocated(
                 partition.rm_id,

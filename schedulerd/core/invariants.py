@@ -274,6 +274,16 @@ def _ledgers(
             yield f"usage of {kind} {name} in {path} is not kept, counted {usage.nonzero()}"
 
 
+def _execution_times(app: Application) -> Iterator[str]:
+    """What may only run for so long has its alarm for as long as it runs (SEMANTICS E2, E3)."""
+    runs = app.state in (ApplicationState.STARTING, ApplicationState.RUNNING)
+    if runs and app.spec.execution_timeout_ms > 0 and app.spec.placeholder_ask.is_zero() and app.run_alarm is None:
+        yield f"application {app.application_id} runs without the alarm of its execution timeout"
+    for allocation in app.allocations.values():
+        if allocation.spec.execution_timeout_ms > 0 and allocation.alarm is None and allocation.releasing is None:
+            yield f"allocation {allocation.uuid} runs without the alarm of its execution timeout"
+
+
 def _alarms(scheduler: Scheduler) -> Iterator[str]:
     """Every alarm belongs to a state that has one, and every such state has its alarm."""
     owned: set[Alarm] = set()
@@ -286,7 +296,9 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
             if partition.cleanup_alarm is not None:
                 owned.add(partition.cleanup_alarm)
             for app in (*partition.applications.values(), *partition.terminated.values()):
-                owned.update(alarm for alarm in (app.alarm, app.gang_alarm) if alarm is not None)
+                alarms = (app.alarm, app.gang_alarm, app.run_alarm, *(one.alarm for one in app.allocations.values()))
+                owned.update(alarm for alarm in alarms if alarm is not None and alarm.live)
+                yield from _execution_times(app)
                 if app.gang_alarm is not None and not app.placeholders:
                     yield f"application {app.application_id} has a placeholder timeout, but no placeholder"
                 timed = app.state in TIMED_STATES

@@ -31,12 +31,14 @@ from schedulerd.core.handlers import (
     asks,
     configuration,
     early,
+    execution_times,
     gangs,
     nodes,
     queues,
     releases,
     resource_managers,
 )
+from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
 from schedulerd.core.model.early import EarlyItem
@@ -124,6 +126,10 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         application_states.on_state_timeout(turn, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
         gangs.on_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
+        execution_times.end_application(turn, subject)
+    elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):
+        execution_times.end_allocation(turn, subject)
     elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
         queues.clean(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):

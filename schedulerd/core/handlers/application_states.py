@@ -52,6 +52,7 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
     if new in TIMED_STATES:
         deadline_ns = turn.now_ns + _timeout_ns(turn.cluster.timeouts, application)
         application.alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+    _limit_run(turn, application)
     queue = application.queue
     turn.say(
         ApplicationChanged(
@@ -176,8 +177,9 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
 
 def forget(turn: Turn, application: Application) -> None:
     """Nothing is remembered of it any longer."""
-    turn.cluster.alarms.cancel(application.alarm)
-    application.alarm = None
+    for alarm in (application.alarm, application.run_alarm):
+        turn.cluster.alarms.cancel(alarm)
+    application.alarm = application.run_alarm = None
     application.partition.terminated.pop(application.serial, None)
     turn.say(
         ApplicationForgotten(
@@ -205,6 +207,18 @@ def _leave_queue(turn: Turn, application: Application) -> None:
     partition.terminated[application.serial] = application
     if len(partition.terminated) > REMEMBERED_MAX:
         forget(turn, next(iter(partition.terminated.values())))
+
+
+def _limit_run(turn: Turn, application: Application) -> None:
+    """Its execution time, if limited, runs from Starting until it ends, also while it is Completing in between."""
+    spec, state, alarms = application.spec, application.state, turn.cluster.alarms
+    is_limited = spec.execution_timeout_ms > 0 and spec.placeholder_ask.is_zero()
+    if state is ApplicationState.STARTING and is_limited and application.run_alarm is None:
+        deadline_ns = turn.now_ns + spec.execution_timeout_ms * MILLISECOND_NS
+        application.run_alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_EXECUTION, application)
+    elif state is ApplicationState.FAILING or state in TERMINAL_STATES:
+        alarms.cancel(application.run_alarm)
+        application.run_alarm = None
 
 
 def _timeout_ns(timeouts: Timeouts, application: Application) -> int:

@@ -166,7 +166,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
         application_states.forget(turn, application)
         return
     for allocation in list(application.allocations.values()):
-        commit.free(allocation)
+        departures.free(turn, allocation)
         turn.say(departures.released(allocation, stopped, confirm=True, message=message))
     application_states.end_gang_time(turn, application)
     commit.retire(application)

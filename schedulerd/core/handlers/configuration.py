@@ -84,7 +84,7 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
                 departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
                 commit.forget_if_done(application, ask)
         for allocation in list(application.allocations.values()):
-            commit.free(allocation)
+            departures.free(turn, allocation)
             turn.say(departures.released(allocation, stopped, confirm=True, message=message))
         application_states.on_less(turn, application)
         if not application.is_terminal:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import AskWithdrawn, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.facts import AskAdded, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.turn import Turn
@@ -47,6 +47,30 @@ def withdraw_ask(
     )
 
 
+def unpark_all(turn: Turn, application: Application) -> None:
+    """Parked asks are pending again: the application is failing, so they do not get what they were parked for."""
+    for allocation in application.allocations.values():
+        ask = commit.unpark(allocation)
+        if ask is not None:
+            commit.demand(application, ask, 1)
+            turn.say(asked_again(application, ask))
+
+
+def asked_again(application: Application, ask: Ask) -> AskAdded:
+    """The fact that an ask that was parked is pending."""
+    assert application.queue is not None
+    partition = application.partition
+    return AskAdded(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        ask.key,
+        ask.shape.resources,
+        1,
+    )
+
+
 def request_release(turn: Turn, allocation: Allocation, termination: TerminationType, message: str) -> None:
     """Asks the RM to end an allocation; it uses its resources until the RM confirms (SEMANTICS F).
 
@@ -74,6 +98,12 @@ def request_release(turn: Turn, allocation: Allocation, termination: Termination
             message=message,
         )
     )
+
+
+def free(turn: Turn, allocation: Allocation) -> None:
+    """The allocation is gone, and what it used is free; `released` is what to say of it, when its turn comes."""
+    turn.cluster.alarms.cancel(allocation.alarm)
+    commit.free(allocation)
 
 
 def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import Allocated, AskAdded, Fact, WithdrawCause
-from schedulerd.core.handlers import application_states, departures
+from schedulerd.core.facts import Allocated, Fact, WithdrawCause
+from schedulerd.core.handlers import application_states, departures, execution_times
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
@@ -76,12 +76,14 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
         other = None if anew else partition.node_order.first_fit(ask.shape)
         if other is None:
             commit.demand(application, ask, 1)
-            return asked_again(application, ask)
+            return departures.asked_again(application, ask)
         node = other
     allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).replaced += 1
     spec = ask.spec
+    if spec.execution_timeout_ms > 0:
+        execution_times.begin(turn, allocation)
     return Allocated(
         partition.rm_id,
         partition.name,
@@ -98,21 +100,6 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
         False,
         ask.asked_at_ns,
         replaces=placeholder.uuid,
-    )
-
-
-def asked_again(application: Application, ask: Ask) -> AskAdded:
-    """A parked ask is pending again."""
-    assert application.queue is not None
-    partition = application.partition
-    return AskAdded(
-        partition.rm_id,
-        partition.name,
-        application.queue.path,
-        application.application_id,
-        ask.key,
-        ask.shape.resources,
-        1,
     )
 
 
@@ -144,9 +131,5 @@ def on_timeout(turn: Turn, application: Application) -> None:
         if allocation.placeholder and allocation.releasing is None:
             departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
     if application.state is ApplicationState.FAILING:
-        for allocation in application.allocations.values():
-            parked = commit.unpark(allocation)
-            if parked is not None:
-                commit.demand(application, parked, 1)
-                turn.say(asked_again(application, parked))
+        departures.unpark_all(turn, application)
     application_states.on_less(turn, application)

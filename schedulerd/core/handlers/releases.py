@@ -78,7 +78,7 @@ def finish(
     swapped: list[Fact] = []
     for allocation in gone:
         ask = commit.unpark(allocation)
-        commit.free(allocation)
+        departures.free(turn, allocation)
         if ask is not None:
             swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))
     if any(isinstance(fact, Allocated) for fact in swapped):

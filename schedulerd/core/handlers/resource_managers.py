@@ -63,4 +63,7 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
             alarms.cancel(application.gang_alarm)
+            alarms.cancel(application.run_alarm)
+        for allocation in partition.allocations.values():
+            alarms.cancel(allocation.alarm)
     del turn.cluster.resource_managers[rm.rm_id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk, TerminationType
 from schedulerd.core.model.shape import Shape
 
@@ -61,7 +62,7 @@ class Ask:
 class Allocation:
     """An ask placed on a node. It keeps spec and shape it was placed with: an update of the ask changes neither."""
 
-    __slots__ = ("application", "ask", "node", "placeholder", "releasing", "shape", "spec", "swap", "uuid")
+    __slots__ = ("alarm", "application", "ask", "node", "placeholder", "releasing", "shape", "spec", "swap", "uuid")
 
     def __init__(self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, shape: Shape) -> None:
         self.uuid = uuid
@@ -72,6 +73,8 @@ class Allocation:
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
+        self.alarm: Alarm | None = None
+        """When its execution time is over, if that is limited."""
         self.placeholder = spec.placeholder and bool(spec.task_group)
         self.swap: Ask | None = None
         """The parked ask that takes its room when it is gone."""

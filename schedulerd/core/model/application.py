@@ -51,6 +51,7 @@ class Application(Host):
         "placeholder_allocated",
         "placeholders",
         "queue",
+        "run_alarm",
         "serial",
         "spec",
         "state",
@@ -78,6 +79,8 @@ class Application(Host):
         """The deadline of its present state, if that state has one."""
         self.gang_alarm: Alarm | None = None
         """The deadline of its gang, while there are placeholders."""
+        self.run_alarm: Alarm | None = None
+        """When its execution time is over, if that is limited (SEMANTICS E3); from Starting until it ends."""
         self.asks: dict[str, Ask] = {}
         self.groups: dict[tuple[Shape, str, bool], AskGroup] = {}
         """Its pending asks by what makes them interchangeable (`Ask.band`); no empty groups."""

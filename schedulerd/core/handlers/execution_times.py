@@ -1,0 +1,55 @@
+"""Applications and allocations that may only run for so long (SI `executionTimeoutMilliSeconds`; SEMANTICS E2, E3).
+
+The time of an allocation runs from its placement; that of an application from Starting, and `application_states` sets
+it with the state. One that was taken over from a resource manager's report has none: the report does not carry it.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core import commit
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import WithdrawCause
+from schedulerd.core.handlers import application_states, departures
+from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.application import Application
+from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.turn import Turn
+
+TIMED_OUT = "ExecutionTimeout"
+
+
+def begin(turn: Turn, allocation: Allocation) -> None:
+    """The allocation was placed, and its ask limits how long it may run."""
+    deadline_ns = turn.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
+    allocation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ALLOCATION_EXECUTION, allocation)
+
+
+def end_allocation(turn: Turn, allocation: Allocation) -> None:
+    """Its time is over: the RM is asked to end it."""
+    allocation.alarm = None
+    timeout_ms = allocation.spec.execution_timeout_ms
+    message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
+    departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+
+
+def end_application(turn: Turn, application: Application) -> None:
+    """Its time is over: it fails, and the RM is asked to end all it has. One that only waits for its end does not
+    wait any longer."""
+    application.run_alarm = None
+    if application.state is ApplicationState.COMPLETING:
+        turn.cluster.alarms.cancel(application.alarm)
+        application_states.on_state_timeout(turn, application)
+        return
+    application_states.fire(turn, application, ApplicationTrigger.FAIL, TIMED_OUT)
+    timeout_ms = application.spec.execution_timeout_ms
+    message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
+    departures.unpark_all(turn, application)
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        if ask.pending:
+            departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            commit.forget_if_done(application, ask)
+    for allocation in application.allocations.values():
+        departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+    application_states.on_less(turn, application)
