@@ -132,6 +132,14 @@ class Settings(BaseModel):
     starting_timeout_s: Seconds = Field(
         default=300, description="How long an application with one allocation stays Starting before it is Running."
     )
+    gang_patience_s: float = Field(
+        default=60,
+        ge=0,
+        le=1_000_000_000,
+        allow_inf_nan=False,
+        description="How long a gang that has begun finds no node for the rest of it before later gangs that are "
+        "incomplete too give their placeholders back for it; at most half of its own time, 0 for never.",
+    )
     queue_cleanup_timeout_s: Seconds = Field(
         default=10,
         description="How long an empty queue stays that nobody needs any longer: dynamic, or gone from the file.",
@@ -162,6 +170,7 @@ class Settings(BaseModel):
         return Timeouts(
             completing_ns=_nanoseconds(self.completing_timeout_s, SECOND_NS),
             starting_ns=_nanoseconds(self.starting_timeout_s, SECOND_NS),
+            gang_patience_ns=_nanoseconds(self.gang_patience_s, SECOND_NS),
             retention_ns=_nanoseconds(self.retention_days, DAY_NS),
             reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
             cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),

@@ -18,6 +18,7 @@ class AlarmKind(Enum):
 
     APPLICATION_STATE = auto()
     PLACEHOLDER_TIMEOUT = auto()
+    GANG_PATIENCE = auto()
     APPLICATION_EXECUTION = auto()
     ALLOCATION_EXECUTION = auto()
     CLEANUP = auto()

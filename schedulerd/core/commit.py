@@ -102,6 +102,19 @@ def unpark(placeholder: Allocation) -> Ask | None:
     return ask
 
 
+def ask_anew(placeholder: Allocation) -> bool:
+    """What the placeholder was asked for is pending again, as it goes for another gang's sake; False if the ask was
+    changed meanwhile and does not want that many."""
+    ask, application = placeholder.ask, placeholder.application
+    assert application.gang is not None
+    application.gang.task_group(placeholder.spec.task_group).wanted -= 1
+    ask.placed -= 1
+    if not ask.placeholder or ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
+        return False
+    demand(application, ask, 1)
+    return True
+
+
 def promise(application: Application) -> None:
     """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
     gang, queue = application.gang, application.queue

@@ -215,6 +215,20 @@ class ReleaseRequested:
 
 
 @dataclass(slots=True)
+class GangGaveWay:
+    """An incomplete gang gives its placeholders back, so that an earlier one can be complete; it starts anew later."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    placeholders: int
+    """How many it is asked to release."""
+    in_favour_of: str
+    """The application whose gang they make room for."""
+
+
+@dataclass(slots=True)
 class Released:
     """An allocation is gone and what it used is free."""
 
@@ -341,6 +355,7 @@ Fact: TypeAlias = (
     | AskRejected
     | Allocated
     | ReleaseRequested
+    | GangGaveWay
     | Released
     | ReleaseIgnored
     | ItemIgnored

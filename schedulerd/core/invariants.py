@@ -29,7 +29,17 @@ def violations(scheduler: Scheduler) -> list[str]:
     """One sentence per broken invariant; empty if all is well."""
     found: list[str] = []
     for partition in scheduler.cluster.partitions():
-        for check in (_nodes, _allocations, _node_order, _applications, _queues, _waiting, _shapes, _users):
+        for check in (
+            _nodes,
+            _allocations,
+            _node_order,
+            _applications,
+            _open_gangs,
+            _queues,
+            _waiting,
+            _shapes,
+            _users,
+        ):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
     found.extend(_alarms(scheduler))
     return found
@@ -112,6 +122,12 @@ def _applications(partition: Partition) -> Iterator[str]:
             yield f"{name} is not in its queue"
 
 
+def _open_gangs(partition: Partition) -> Iterator[str]:
+    known = partition.applications.values()
+    if any(app not in known for app in partition.open_gangs) or partition.favoured not in (None, *known):
+        yield "an application that is not there any longer counts as an open gang"
+
+
 def _gang(app: Application, name: str) -> Iterator[str]:
     """Placeholders and swaps, counted anew (SEMANTICS G)."""
     parked: dict[Ask, int] = {}
@@ -141,6 +157,12 @@ def _gang(app: Application, name: str) -> Iterator[str]:
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
         yield f"{name} has placeholders of task groups that its gang does not know"
+    if gang.patience is not None and app.gang_alarm is None:
+        yield f"{name} has the patience of a gang that has begun, and has not"
+    if (gang.pending > 0) != (app in app.partition.open_gangs):
+        yield f"{name} has {gang.pending} pending placeholders, the partition thinks otherwise"
+    if app.partition.favoured is app and not (gang.pending and app.gang_alarm):
+        yield f"{name} is favoured, though it needs nothing or has no time"
     if gang.promised and app.gang_alarm is None:
         yield f"{name} is promised {gang.promised} though its time is over"
     for resource, amount in gang.promised.items():
@@ -296,7 +318,9 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
             if partition.cleanup_alarm is not None:
                 owned.add(partition.cleanup_alarm)
             for app in (*partition.applications.values(), *partition.terminated.values()):
-                alarms = (app.alarm, app.gang_alarm, app.run_alarm, *(one.alarm for one in app.allocations.values()))
+                patience = app.gang.patience if app.gang is not None else None
+                execution = (one.alarm for one in app.allocations.values())
+                alarms = (app.alarm, app.gang_alarm, app.run_alarm, patience, *execution)
                 owned.update(alarm for alarm in alarms if alarm is not None and alarm.live)
                 yield from _execution_times(app)
                 if app.gang_alarm is not None and not app.placeholders:

@@ -126,6 +126,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         application_states.on_state_timeout(turn, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
         gangs.on_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.GANG_PATIENCE and isinstance(subject, Application):
+        gangs.on_patience_end(turn, subject)
     elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
         execution_times.end_application(turn, subject)
     elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):

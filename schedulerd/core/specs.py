@@ -202,6 +202,9 @@ class Timeouts:
     """How long an application with one allocation stays Starting before it counts as Running."""
     placeholder_ns: int = 15 * MINUTE_NS
     """How long a gang may take from its first placeholder placed, if the application does not say (SEMANTICS G5)."""
+    gang_patience_ns: int = MINUTE_NS
+    """How long a gang finds no node for its next placeholder before later gangs give theirs back for it; at most half
+    of the gang's own time. 0: they never do."""
     retention_ns: int = 3 * DAY_NS
     """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
     reconnect_ns: int = 5 * MINUTE_NS

@@ -150,7 +150,7 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         gang_started=app.gang_alarm is not None,
         parked=app.parked,
         task_groups=[
-            TaskGroupView(one.name, one.wanted, one.placed, one.idle, one.replaced, one.timed_out)
+            TaskGroupView(one.name, one.wanted, one.placed, one.idle, one.replaced, one.timed_out, one.gave_back)
             for one in (app.gang.task_groups.values() if app.gang is not None else ())
         ],
     )
@@ -219,7 +219,7 @@ class _Explanation:
         if self._paused:
             return self._paused
         if not app.may_stand(app.groups[ask.band]):
-            return "waits until the placeholders of its application are placed"
+            return self._hindrance(app)
         shape = app.groups[ask.band].kind
         if not app.passes_on:
             return f"application is {app.state}: its asks are not placed in this state"
@@ -232,6 +232,12 @@ class _Explanation:
         if shape not in self._no_node:
             self._no_node[shape] = self._count_refusals(shape)
         return self._no_node[shape]
+
+    def _hindrance(self, app: Application) -> str:
+        first = app.partition.favoured
+        if first is not None and app.is_held_back:
+            return f"waits until the gang of application {first.application_id} is complete, which came first"
+        return "waits until the placeholders of its application are placed"
 
     def _count_refusals(self, shape: Shape) -> str:
         refusals: dict[str, int] = {}

@@ -53,6 +53,8 @@ class TaskGroupView:
     """There, and waiting for their real asks."""
     replaced: int
     timed_out: int
+    gave_back: int
+    """Released for the sake of an earlier gang, to be placed again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,7 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
         deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
         application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
         commit.promise(application)
+        watch_gang(turn, application)
     elif application.gang_alarm is not None:
         commit.keep_promise(application, allocation)
     if application.state is ApplicationState.ACCEPTED and _has_whole_gang(application):
@@ -147,11 +148,26 @@ def on_less(turn: Turn, application: Application) -> None:
         fire(turn, application, ApplicationTrigger.COMPLETE)
 
 
+def watch_gang(turn: Turn, application: Application) -> None:
+    """The gang has its time from now on: it is looked at after a while whether it finds the room it needs."""
+    timeouts, gang = turn.cluster.timeouts, application.gang
+    assert gang is not None
+    if timeouts.gang_patience_ns:
+        patience_ns = min(timeouts.gang_patience_ns, _gang_timeout_ns(timeouts, application) // 2)
+        alarm = turn.cluster.alarms.set(turn.now_ns + patience_ns, AlarmKind.GANG_PATIENCE, application)
+        gang.patience = alarm
+
+
 def end_gang_time(turn: Turn, application: Application) -> None:
     """Its placeholders are gone, or their time is over; fine if there was none."""
     if application.gang_alarm is not None:
         turn.cluster.alarms.cancel(application.gang_alarm)
         application.gang_alarm = None
+        assert application.gang is not None
+        turn.cluster.alarms.cancel(application.gang.patience)
+        application.gang.patience = None
+        if application.partition.favoured is application:
+            application.partition.favour(None)
         commit.end_promise(application)
 
 

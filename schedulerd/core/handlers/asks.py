@@ -99,9 +99,12 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
     else:
         named = sorted(application.asks.values(), key=lambda ask: ask.serial)
-    named = [ask for ask in named if ask.pending or ask.parked]
+    named = [
+        ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
+    ]
     for ask in named:
         gangs.forget_swaps(application, ask)
+        gangs.stay_away(ask.allocations.values())
         departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
     application_states.on_fewer_asks(turn, application)

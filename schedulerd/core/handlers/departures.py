@@ -83,7 +83,10 @@ def request_release(turn: Turn, allocation: Allocation, termination: Termination
     if allocation.placeholder and application.gang is not None:
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
-        task_group.timed_out += termination is TerminationType.TIMEOUT
+        if allocation.gives_way:
+            task_group.gave_back += 1
+        else:
+            task_group.timed_out += termination is TerminationType.TIMEOUT
     assert application.queue is not None
     turn.say(
         ReleaseRequested(

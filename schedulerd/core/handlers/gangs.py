@@ -7,9 +7,12 @@ one, else it waits like any other: application, queues, node and user change onc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import Allocated, Fact, WithdrawCause
+from schedulerd.core.decide.give_way import idle_placeholders, who_gives_way
+from schedulerd.core.facts import Allocated, Fact, GangGaveWay, WithdrawCause
 from schedulerd.core.handlers import application_states, departures, execution_times
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -110,6 +113,43 @@ def forget_swaps(application: Application, ask: Ask) -> None:
             commit.unpark(allocation)
 
 
+def stay_away(allocations: Iterable[Allocation]) -> None:
+    """Placeholders that give way are not asked for again when they are gone."""
+    for allocation in allocations:
+        allocation.gives_way = False
+
+
+def on_patience_end(turn: Turn, application: Application) -> None:
+    """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
+    gang, partition = application.gang, application.partition
+    assert gang is not None
+    application_states.watch_gang(turn, application)
+    giving = who_gives_way(application)
+    if giving is None:
+        if partition.favoured is application:
+            partition.favour(None)
+        return
+    if partition.favoured is not application:
+        partition.favour(application)
+    for one in giving:
+        placeholders = list(idle_placeholders(one))
+        assert one.queue is not None
+        turn.say(
+            GangGaveWay(
+                rm_id=partition.rm_id,
+                partition=partition.name,
+                queue=one.queue.path,
+                application_id=one.application_id,
+                placeholders=len(placeholders),
+                in_favour_of=application.application_id,
+            )
+        )
+        message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
+        for placeholder in placeholders:
+            placeholder.gives_way = True
+            departures.request_release(turn, placeholder, TerminationType.TIMEOUT, message)
+
+
 def on_timeout(turn: Turn, application: Application) -> None:
     """The time for the gang is over.
 
@@ -117,6 +157,7 @@ def on_timeout(turn: Turn, application: Application) -> None:
     loses the placeholders it did not use. Nothing is freed before the RM confirms.
     """
     application_states.end_gang_time(turn, application)
+    stay_away(application.allocations.values())
     gave_up = application.state is ApplicationState.ACCEPTED
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE

@@ -14,7 +14,7 @@ from schedulerd.core.facts import Allocated, Fact, ReleaseIgnored
 from schedulerd.core.handlers import application_states, departures, early, gangs
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.turn import Turn
 
@@ -77,6 +77,9 @@ def finish(
         return
     swapped: list[Fact] = []
     for allocation in gone:
+        is_given_back = allocation.gives_way and termination is TerminationType.TIMEOUT
+        if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
+            swapped.append(departures.asked_again(application, allocation.ask))
         ask = commit.unpark(allocation)
         departures.free(turn, allocation)
         if ask is not None:

@@ -64,6 +64,8 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
             alarms.cancel(application.alarm)
             alarms.cancel(application.gang_alarm)
             alarms.cancel(application.run_alarm)
+            if application.gang is not None:
+                alarms.cancel(application.gang.patience)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
     del turn.cluster.resource_managers[rm.rm_id]

@@ -62,7 +62,19 @@ class Ask:
 class Allocation:
     """An ask placed on a node. It keeps spec and shape it was placed with: an update of the ask changes neither."""
 
-    __slots__ = ("alarm", "application", "ask", "node", "placeholder", "releasing", "shape", "spec", "swap", "uuid")
+    __slots__ = (
+        "alarm",
+        "application",
+        "ask",
+        "gives_way",
+        "node",
+        "placeholder",
+        "releasing",
+        "shape",
+        "spec",
+        "swap",
+        "uuid",
+    )
 
     def __init__(self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, shape: Shape) -> None:
         self.uuid = uuid
@@ -73,6 +85,8 @@ class Allocation:
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
+        self.gives_way = False
+        """It goes for the sake of an earlier gang; its ask is pending again when it is gone."""
         self.alarm: Alarm | None = None
         """When its execution time is over, if that is limited."""
         self.placeholder = spec.placeholder and bool(spec.task_group)

@@ -218,18 +218,37 @@ class Application(Host):
         waits = gang.pending > 0
         if waits == waited:
             return
-        for group in self.groups.values():
-            if not group.placeholder:
-                self._show_priority(group)
-                if waits:
-                    self.withdraw(group, group.kind)
-                else:
-                    self.offer(group, group.key(), group.kind)
+        if waits:
+            self.partition.open_gangs[self] = None
+        else:
+            del self.partition.open_gangs[self]
+            if self.partition.favoured is self:
+                self.partition.favour(None)
+        self.restand(placeholders=False)
         self.look_for_swaps()
 
     def may_stand(self, group: AskGroup) -> bool:
-        """Whether the group is looked at: real asks wait while placeholders are to be placed (SEMANTICS G3)."""
-        return group.placeholder or self.gang is None or not self.gang.pending
+        """Whether the group is looked at: real asks wait while placeholders are to be placed (SEMANTICS G3), and those
+        wait while they are held back."""
+        if group.placeholder:
+            return not self.is_held_back
+        return self.gang is None or not self.gang.pending
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it has to wait with its placeholders for an earlier gang, for which later ones gave way."""
+        first = self.partition.favoured
+        return first is not None and first.serial < self.serial
+
+    def restand(self, *, placeholders: bool) -> None:
+        """Whether these groups are looked at may have changed."""
+        for group in self.groups.values():
+            if group.placeholder is placeholders and bool(group.needs) is not self.may_stand(group):
+                self._show_priority(group)
+                if group.needs:
+                    self.withdraw(group, group.kind)
+                else:
+                    self.offer(group, group.key(), group.kind)
 
     def _stand(self, group: AskGroup) -> None:
         group.kind = self._kind(group)

@@ -6,6 +6,10 @@ swap is found without looking through the application's allocations or asks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.shape import Shape
@@ -15,7 +19,7 @@ from schedulerd.core.resources import Resources
 class TaskGroup:
     """The members of a gang that are interchangeable, and what has become of them so far."""
 
-    __slots__ = ("_idle", "name", "placed", "replaced", "timed_out", "waiting", "wanted")
+    __slots__ = ("_idle", "gave_back", "name", "placed", "replaced", "timed_out", "waiting", "wanted")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -25,6 +29,8 @@ class TaskGroup:
         """Placeholders placed so far, whether they are still there or not."""
         self.replaced = 0
         self.timed_out = 0
+        self.gave_back = 0
+        """Placeholders released for the sake of an earlier gang, to be placed again."""
         self.waiting: dict[AskGroup, None] = {}
         """The groups of its real asks that are pending."""
         self._idle: dict[Shape, dict[Allocation, None]] = {}
@@ -57,13 +63,16 @@ class TaskGroup:
 
     def oldest(self, count: int) -> list[Allocation]:
         """Up to `count` idle placeholders."""
-        return [one for of_shape in self._idle.values() for one in of_shape][:count]
+        return list(islice(self.all_idle(), count))
+
+    def all_idle(self) -> Iterator[Allocation]:
+        return chain.from_iterable(self._idle.values())
 
 
 class Gang:
     """The task groups of one application."""
 
-    __slots__ = ("first_asked_ns", "pending", "promised", "task_groups")
+    __slots__ = ("first_asked_ns", "patience", "pending", "promised", "task_groups")
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
@@ -72,6 +81,8 @@ class Gang:
         self.promised = Resources()
         """Of the whole `placeholderAsk`, what is still to be placed since the gang was let start (SEMANTICS G2)."""
         self.first_asked_ns = 0
+        self.patience: Alarm | None = None
+        """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
 
     def task_group(self, name: str) -> TaskGroup:
         """The task group of this name, from now on if not yet."""

@@ -23,11 +23,13 @@ class Partition:
         "allocations",
         "applications",
         "cleanup_alarm",
+        "favoured",
         "freed_nodes",
         "freed_queues",
         "name",
         "node_order",
         "nodes",
+        "open_gangs",
         "rm_id",
         "root",
         "scoring",
@@ -56,6 +58,10 @@ class Partition:
         """All that have a queue."""
         self.allocations: dict[str, Allocation] = {}
         """All of its nodes and applications, by UUID."""
+        self.open_gangs: dict[Application, None] = {}
+        """Those with placeholders still to be placed."""
+        self.favoured: Application | None = None
+        """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
         self.shapes = Shapes()
@@ -90,6 +96,15 @@ class Partition:
         touched = self.touched
         for one in queue.lineage:
             touched[one] = None
+
+    def favour(self, application: Application | None) -> None:
+        """Holds back all open gangs that are later than this one, and nobody else."""
+        self.favoured = application
+        for one in self.open_gangs:
+            one.restand(placeholders=True)
+            assert one.queue is not None
+            for queue in one.queue.lineage:
+                queue.rekey()
 
     def park(self, shape: Shape) -> None:
         """No node has room for the shape: it is not looked for anywhere until one might."""

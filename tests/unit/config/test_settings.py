@@ -68,6 +68,7 @@ def test_texts_of_every_type(file: Path) -> None:
 TIMEOUTS = {
     "completing_timeout_s": "completing_ns",
     "starting_timeout_s": "starting_ns",
+    "gang_patience_s": "gang_patience_ns",
     "retention_days": "retention_ns",
     "reconnect_timeout_s": "reconnect_ns",
     "queue_cleanup_timeout_s": "cleanup_ns",

@@ -77,7 +77,9 @@ def test_the_time_starts_with_the_first_placeholder(fields: dict[str, Any], time
     talk.now_ns += 77
     talk.nodes(a_node("n2", {"memory": 20}))
     talk.schedule()
-    assert talk.scheduler.next_deadline_ns() == talk.now_ns + timeout_ns
+    alarm = talk.model().applications["gang"].gang_alarm
+    assert alarm is not None
+    assert alarm.deadline_ns == talk.now_ns + timeout_ns
     talk.now_ns += 1
     talk.nodes(a_node("n3", {"memory": 20}))
     assert len(placed(talk.schedule())) == 1

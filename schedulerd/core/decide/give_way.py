@@ -1,0 +1,84 @@
+"""Which gangs give way to an earlier one that finds no room on the nodes, so that two halves do not block each other.
+
+Quotas cannot do that to gangs, as each passes the start gate whole (SEMANTICS G2); nodes can. Only later gangs that
+are incomplete themselves give way, the latest first, no more of them than needed, and none if the earlier gang would
+not be complete even then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.gang import Gang
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Items, Resources
+
+
+def who_gives_way(application: Application) -> list[Application] | None:
+    """The later gangs whose placeholders the rest of this one needs, none if their room is on its way already.
+
+    None if it would not help, or if it is not for want of room on a node that the gang is incomplete.
+    """
+    groups = [group for group in application.groups.values() if group.placeholder]
+    if application.is_held_back or not groups or not all(group.kind.parked for group in groups):
+        return None
+    wanted = [(group.shape.items, sum(ask.pending for ask in group)) for group in groups]
+    if not _is_within_quotas(application, wanted):
+        return None
+    later = sorted(
+        (one for one in application.partition.open_gangs if one.serial > application.serial),
+        key=lambda one: -one.serial,
+    )
+    leaving = [one for gang in later for one in gang.allocations.values() if one.gives_way]
+    holding = [one for one in later if any(idle_placeholders(one))]
+
+    def is_enough(count: int) -> bool:
+        given = [*leaving, *(placeholder for one in holding[:count] for placeholder in idle_placeholders(one))]
+        return _fit(wanted, given)
+
+    count = bisect_left(range(len(holding) + 1), True, key=is_enough)
+    return holding[:count] if count <= len(holding) else None
+
+
+def idle_placeholders(application: Application) -> Iterable[Allocation]:
+    """What the gang holds that is neither being replaced nor otherwise on its way out."""
+    gang: Gang | None = application.gang
+    groups = gang.task_groups.values() if gang is not None else ()
+    return (placeholder for group in groups for placeholder in group.all_idle())
+
+
+def _is_within_quotas(application: Application, wanted: list[tuple[Items, int]]) -> bool:
+    assert application.queue is not None
+    rest = Resources()
+    for items, count in wanted:
+        rest.add(items, count)
+    shape = Shape(rest.canonical(), application.party)
+    return all(queue.refusal(shape) is None for queue in application.queue.lineage)
+
+
+def _fit(wanted: list[tuple[Items, int]], given: Iterable[Allocation]) -> bool:
+    """Whether so many of each size fit where the given placeholders are, once these are gone.
+
+    On all other nodes there is no room for any of them, or they would have been placed. Sizes are filled in one after
+    the other, so a better packing may exist: then nobody gives way in vain, and the gang's own time decides.
+    """
+    room: dict[Node, Resources] = {}
+    for placeholder in given:
+        node = placeholder.node
+        if node.ordered:
+            if node not in room:
+                room[node] = Resources(node.available)
+            room[node].add(placeholder.shape.items)
+    for items, count in wanted:
+        for left in room.values():
+            taken = min(count, *(left[name] // amount for name, amount in items))
+            if taken > 0:
+                left.subtract(items, taken)
+                count -= taken
+        if count:
+            return False
+    return True
