@@ -44,7 +44,7 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
 def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tuple[int, int, bool]:
     """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound."""
     placements = parked = repeated = 0
-    node_order = partition.node_order
+    first_fit = partition.first_fit
     new_uuid = turn.cluster.new_uuid
     say = turn.say
     while placements < placements_max and parked + repeated < PARKED_MAX:
@@ -67,7 +67,7 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
             short.close(shape, ClosedFor.QUOTA)
             parked += 1
             continue
-        node = node_order.first_fit(shape)
+        node = first_fit(shape)
         if node is None:
             partition.park(shape)
             parked += 1

@@ -168,6 +168,10 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     for resource, amount in gang.promised.items():
         if amount > max(0, app.spec.placeholder_ask[resource] - app.placeholder_allocated[resource]):
             yield f"{name} is promised {resource} {amount} and has its placeholders already"
+    for task_group in gang.task_groups.values():
+        for group in task_group.waiting:
+            if group.denied != (app.partition.denied.get(group) is app):
+                yield f"{name} has asks that nobody tries again when nodes change"
     if gang.next_swap() is not None and app.state in SCHEDULABLE_STATES and app not in app.partition.swaps:
         yield f"{name} has a real ask and its placeholder, and nobody looks"
 
@@ -262,7 +266,7 @@ def _shapes(partition: Partition) -> Iterator[str]:
         yield "the parked shapes are not those marked parked"
     for shape in parked:
         for node in partition.node_order:
-            if node.available.lacks(shape.items) is None:
+            if partition.refusal(shape, node) is None:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
 
 

@@ -25,6 +25,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.cycle import run_cycle
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
+from schedulerd.core.feasibility import Feasibility
 from schedulerd.core.handlers import (
     application_states,
     applications,
@@ -50,9 +51,12 @@ from schedulerd.core.turn import Turn
 class Scheduler:
     """Owns all scheduling state. Not thread safe, and need not be: one owner calls `step`, one command at a time."""
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has."""
-        self.cluster = Cluster(timeouts, new_uuid)
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], feasibility: Feasibility | None = None) -> None:
+        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has.
+
+        `feasibility` has a say in where asks may run; None if free resources and the state of nodes decide alone.
+        """
+        self.cluster = Cluster(timeouts, new_uuid, feasibility)
         self._now_ns = 0
 
     def step(self, now_ns: int, command: Command) -> list[Fact]:

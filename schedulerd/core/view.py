@@ -207,6 +207,7 @@ class _Explanation:
     """Why asks wait, worked out once per shape."""
 
     def __init__(self, partition: Partition, state: ResourceManagerState, look: Look) -> None:
+        self._partition = partition
         self._nodes = partition.nodes
         self._look = look
         running = state is ResourceManagerState.RUNNING
@@ -243,10 +244,7 @@ class _Explanation:
         refusals: dict[str, int] = {}
         asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
         for node in asked:
-            if not node.ordered:
-                reason = node.state.value.replace("_", " ")
-            else:
-                reason = f"not enough {node.available.lacks(shape.items)}"
+            reason = self._partition.refusal(shape, node) or "has room now"
             refusals[reason] = refusals.get(reason, 0) + 1
         counted = ", ".join(f"{count} {reason}" for reason, count in sorted(refusals.items()))
         of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""

@@ -33,9 +33,8 @@ START_NS = 1_700_000_000_000_000_000
 def play(scenario: Json) -> Json:
     """Raises `Unsupported` if the scenario needs what this version cannot do."""
     result: Json = {"name": scenario["name"], "unstable": [], "registerError": "", "checks": []}
-    for feature in ("predicates", "preemptionPredicates"):
-        if scenario.get(feature):
-            raise Unsupported(feature)
+    if scenario.get("preemptionPredicates"):
+        raise Unsupported("preemptionPredicates")
     try:
         partitions = load_queue_file(scenario["config"], source=scenario["name"]).partitions
     except QueueFileInvalid as error:
@@ -55,7 +54,7 @@ class Player:
 
     def __init__(self, scenario: Json) -> None:
         uuids = count(1)
-        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}")
+        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}", steps.predicates(scenario))
         self.time = VirtualTime(scheduler, START_NS)
         self.checks: list[Json] = []
         self._aliases = [(re.compile(item["pattern"]), item["replace"]) for item in scenario.get("aliases", [])]

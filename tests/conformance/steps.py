@@ -6,6 +6,7 @@ the runner reports it instead of playing something else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -44,6 +45,23 @@ TIMEOUT_FIELDS = {
 
 class Unsupported(Exception):
     """The scenario needs something that this version does not have."""
+
+
+class Predicates:
+    """What the resource manager of a scenario refuses: `deny` rules of a pattern for keys and one for nodes each."""
+
+    def __init__(self, deny: Iterable[Mapping[str, str]]) -> None:
+        self._deny = [(re.compile(rule["key"]), re.compile(rule["node"])) for rule in deny]
+
+    def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
+        denied = any(key.fullmatch(allocation_key) and node.fullmatch(node_id) for key, node in self._deny)
+        return "denied by predicate" if denied else None
+
+
+def predicates(scenario: Json) -> Predicates | None:
+    """None if the resource manager has no say in where asks run."""
+    given = scenario.get("predicates")
+    return Predicates(given["deny"]) if given else None
 
 
 def timeouts(scenario: Json) -> Timeouts:

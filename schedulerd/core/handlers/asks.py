@@ -33,13 +33,13 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         return
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
-        shape = partition.shapes.of(spec.resources)
+        shape = partition.shape_of(spec)
         ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     else:
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
-        shape = partition.shapes.of(spec.resources)
+        shape = partition.shape_of(spec)
         if (shape.items, spec.task_group, spec.placeholder) != (ask.shape.items, ask.spec.task_group, ask.placeholder):
             gangs.forget_swaps(application, ask)
             ask.task_group = spec.task_group

@@ -47,7 +47,7 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
-            rm.partitions[spec.name] = Partition(rm.rm_id, spec)
+            rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.feasibility)
         elif partition.spec != spec:
             _apply(partition.root, spec.root)
             partition.reconfigure(spec)

@@ -17,6 +17,7 @@ from schedulerd.core.handlers import application_states, departures, execution_t
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import TaskGroup
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
@@ -34,22 +35,43 @@ def swap_next(turn: Turn, partition: Partition) -> bool:
             del partition.swaps[application]
             continue
         task_group, group = found
-        _begin(turn, application, task_group, group.first())
-        return True
+        if _begin(turn, application, task_group, group):
+            return True
     return False
 
 
-def _begin(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+    """False if no node would take the ask, so that its placeholder stays."""
+    ask = group.first()
     placeholder = task_group.fitting(ask.shape)
     if placeholder is None:
         _refuse(turn, application, task_group, ask)
-        return
+        return True
+    if application.partition.feasibility is not None:
+        placeholder = _choose(application, task_group, ask)
+        if placeholder is None:
+            application.partition.deny(application, group)
+            return False
     departures.withdraw_ask(
         turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
     )
     commit.park(application, ask, placeholder)
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
     departures.request_release(turn, placeholder, TerminationType.PLACEHOLDER_REPLACED, message)
+    return True
+
+
+def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Allocation | None:
+    """The placeholder to replace where others have a say: one on a node that takes the ask; else any, if there is
+    another node that takes it; else none."""
+    partition = application.partition
+    feasibility = partition.feasibility
+    assert feasibility is not None
+    fitting = list(task_group.all_fitting(ask.shape))
+    for placeholder in fitting:
+        if feasibility.refusal(application.application_id, ask.key, placeholder.node.node_id) is None:
+            return placeholder
+    return fitting[0] if partition.first_fit(ask.shape) is not None else None
 
 
 def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
@@ -75,8 +97,8 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     application, partition = placeholder.application, placeholder.application.partition
     assert application.queue is not None
     node = placeholder.node
-    if anew or not node.ordered or node.available.lacks(ask.shape.items) is not None:
-        other = None if anew else partition.node_order.first_fit(ask.shape)
+    if anew or partition.refusal(ask.shape, node) is not None:
+        other = None if anew else partition.first_fit(ask.shape)
         if other is None:
             commit.demand(application, ask, 1)
             return departures.asked_again(application, ask)

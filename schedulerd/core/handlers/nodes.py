@@ -239,7 +239,7 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
         task_group=existing.task_group,
         placeholder=existing.placeholder,
     )
-    shape = partition.shapes.of(existing.resources)
+    shape = partition.shape_of(spec)
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
         ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)

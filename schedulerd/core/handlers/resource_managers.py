@@ -18,7 +18,7 @@ def register(turn: Turn, command: RegisterResourceManager) -> None:
     known = turn.cluster.resource_managers.get(command.rm_id)
     if known is not None:
         _drop(turn, known)
-    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command, turn.now_ns)
+    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command, turn.now_ns, turn.cluster.feasibility)
     _await_contact(turn, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
     turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))

@@ -178,6 +178,7 @@ class Application(Host):
         self.partition.shapes.disuse(group.shape)
         if self.gang is not None and group.task_group and not group.placeholder:
             del self.gang.task_group(group.task_group).waiting[group]
+            self.partition.denied.pop(group, None)
 
     def expect_placeholders(self, task_group: str, change: int, now_ns: int) -> None:
         """`change` more placeholders are asked for and not placed; while there are any, real asks wait."""

@@ -13,7 +13,7 @@ from schedulerd.core.model.shape import Shape
 class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
-    __slots__ = ("_entries", "_heap", "kind", "placeholder", "shape", "task_group")
+    __slots__ = ("_entries", "_heap", "denied", "kind", "placeholder", "shape", "task_group")
 
     def __init__(self, shape: Shape, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
@@ -22,6 +22,8 @@ class AskGroup(Contender):
         self.placeholder = placeholder
         self.kind = shape
         """The shape it stands in line for: that of its asks, on its application's account where that matters."""
+        self.denied = False
+        """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from schedulerd.core.alarms import Alarm, Alarms
 from schedulerd.core.commands import RegisterResourceManager
+from schedulerd.core.feasibility import Feasibility
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.early import EarlyItems
 from schedulerd.core.model.partition import Partition
@@ -19,6 +20,7 @@ class ResourceManager:
         "configuration",
         "configured_at_ns",
         "early",
+        "feasibility",
         "partitions",
         "policy_group",
         "rm_id",
@@ -26,7 +28,7 @@ class ResourceManager:
         "version",
     )
 
-    def __init__(self, command: RegisterResourceManager, now_ns: int) -> None:
+    def __init__(self, command: RegisterResourceManager, now_ns: int, feasibility: Feasibility | None = None) -> None:
         self.rm_id = command.rm_id
         self.version = command.version
         self.policy_group = command.policy_group
@@ -38,7 +40,8 @@ class ResourceManager:
         """The text its partitions come from."""
         self.configured_at_ns = now_ns
         """Since when it lives by that text."""
-        self.partitions = {spec.name: Partition(command.rm_id, spec) for spec in command.partitions}
+        self.feasibility = feasibility
+        self.partitions = {spec.name: Partition(command.rm_id, spec, feasibility) for spec in command.partitions}
         self.early = EarlyItems()
 
     def known_partition_name(self, name: str) -> str:
@@ -53,10 +56,11 @@ class ResourceManager:
 
 
 class Cluster:
-    __slots__ = ("alarms", "cycle_turn", "new_uuid", "resource_managers", "timeouts")
+    __slots__ = ("alarms", "cycle_turn", "feasibility", "new_uuid", "resource_managers", "timeouts")
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], feasibility: Feasibility | None = None) -> None:
         self.timeouts = timeouts
+        self.feasibility = feasibility
         self.new_uuid = new_uuid
         self.alarms = Alarms()
         self.resource_managers: dict[str, ResourceManager] = {}

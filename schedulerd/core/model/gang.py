@@ -56,10 +56,13 @@ class TaskGroup:
 
     def fitting(self, shape: Shape) -> Allocation | None:
         """The oldest idle placeholder of the first size that has room for the shape, or None."""
+        return next(self.all_fitting(shape), None)
+
+    def all_fitting(self, shape: Shape) -> Iterator[Allocation]:
+        """The idle placeholders with room for the shape, size by size, the oldest of each first."""
         for size, placeholders in self._idle.items():
             if size is shape or size.resources.lacks(shape.items) is None:
-                return next(iter(placeholders))
-        return None
+                yield from placeholders
 
     def oldest(self, count: int) -> list[Allocation]:
         """Up to `count` idle placeholders."""
@@ -99,6 +102,8 @@ class Gang:
         for task_group in self.task_groups.values():
             if task_group.has_idle:
                 for group in task_group.waiting:
+                    if group.denied:
+                        continue
                     if best is None or group.key() < best[1].key():
                         best = task_group, group
         return best

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.commands import NewAsk
+from schedulerd.core.feasibility import Feasibility
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import ClosedFor
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
@@ -23,7 +26,9 @@ class Partition:
         "allocations",
         "applications",
         "cleanup_alarm",
+        "denied",
         "favoured",
+        "feasibility",
         "freed_nodes",
         "freed_queues",
         "name",
@@ -42,8 +47,10 @@ class Partition:
         "usages",
     )
 
-    def __init__(self, rm_id: str, spec: PartitionSpec) -> None:
+    def __init__(self, rm_id: str, spec: PartitionSpec, feasibility: Feasibility | None = None) -> None:
         self.rm_id = rm_id
+        self.feasibility = feasibility
+        """Who else has a say in where an ask may run; None if free resources alone decide."""
         self.name = spec.name
         self.spec = spec
         self.root = Queue.from_spec(spec.root)
@@ -62,6 +69,8 @@ class Partition:
         """Those with placeholders still to be placed."""
         self.favoured: Application | None = None
         """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
+        self.denied: dict[AskGroup, Application] = {}
+        """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
         self.shapes = Shapes()
@@ -97,6 +106,39 @@ class Partition:
         for one in queue.lineage:
             touched[one] = None
 
+    def shape_of(self, spec: NewAsk) -> Shape:
+        """What makes the ask interchangeable with others here."""
+        asker = None if self.feasibility is None else (spec.application_id, spec.allocation_key)
+        return self.shapes.of(spec.resources, asker)
+
+    def refusal(self, shape: Shape, node: Node) -> str | None:
+        """Why no ask of this shape may be placed on the node now, as a phrase; None if one may."""
+        if not node.ordered:
+            return node.state.value.replace("_", " ")
+        name = node.available.lacks(shape.items)
+        if name is not None:
+            return f"not enough {name}"
+        if self.feasibility is None or shape.asker is None:
+            return None
+        return self.feasibility.refusal(*shape.asker, node.node_id)
+
+    def first_fit(self, shape: Shape) -> Node | None:
+        """The first node in order on which an ask of this shape may be placed, or None."""
+        if self.feasibility is None:
+            return self.node_order.first_fit(shape)
+        return next((node for node in self.node_order if self.refusal(shape, node) is None), None)
+
+    def deny(self, application: Application, group: AskGroup) -> None:
+        """No node would take the real asks of this group: they leave their placeholders alone until one might."""
+        group.denied = True
+        self.denied[group] = application
+
+    def _try_denied_again(self) -> None:
+        denied, self.denied = self.denied, {}
+        for group, application in denied.items():
+            group.denied = False
+            application.look_for_swaps()
+
     def favour(self, application: Application | None) -> None:
         """Holds back all open gangs that are later than this one, and nobody else."""
         self.favoured = application
@@ -115,6 +157,8 @@ class Partition:
         """The node has more room than before: who waits for room is looked at when the step is done."""
         if self.shapes.any_parked():
             self.freed_nodes[node] = None
+        if self.denied:
+            self._try_denied_again()
 
     def note_free_quota(self, queue: Queue) -> None:
         """Less is used in the queue and above, or more is allowed: likewise."""

@@ -12,7 +12,10 @@ from typing import TypeAlias
 from schedulerd.core.model.party import Party
 from schedulerd.core.resources import Items, Resources
 
-_Identity: TypeAlias = tuple[Items, Party | None, bool, Items]
+Asker: TypeAlias = tuple[str, str]
+"""An ask: the id of its application, and its key."""
+
+_Identity: TypeAlias = tuple[Items, Party | None, bool, Items, Asker | None]
 
 
 class Shape:
@@ -21,12 +24,22 @@ class Shape:
     Where limits on users, groups or running applications hold, it also matters on whose account it is asked for
     (`party`), and whether its application would start to run with it (`starts`); elsewhere that is None and False.
     `gate` is what the quotas must have room for before the first of it is placed: the whole of a gang (SEMANTICS G2).
+    `asker` is set where more than resources decides on which node an ask may run: then each has a shape of its own.
     """
 
-    __slots__ = ("gate", "identity", "items", "parked", "party", "resources", "starts", "uses")
+    __slots__ = ("asker", "gate", "identity", "items", "parked", "party", "resources", "starts", "uses")
 
-    def __init__(self, items: Items, party: Party | None = None, *, starts: bool = False, gate: Items = ()) -> None:
-        self.identity: _Identity = (items, party, starts, gate)
+    def __init__(
+        self,
+        items: Items,
+        party: Party | None = None,
+        *,
+        starts: bool = False,
+        gate: Items = (),
+        asker: Asker | None = None,
+    ) -> None:
+        self.identity: _Identity = (items, party, starts, gate, asker)
+        self.asker = asker
         self.gate = gate
         self.items = items
         self.party = party
@@ -47,17 +60,17 @@ class Shapes:
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
-    def of(self, resources: Resources) -> Shape:
+    def of(self, resources: Resources, asker: Asker | None = None) -> Shape:
         """The one object for these resources if anybody asks for them, else a new one."""
         items = resources.canonical()
-        return self._known.get((items, None, False, ())) or Shape(items)
+        return self._known.get((items, None, False, (), asker)) or Shape(items, asker=asker)
 
     def gated(self, shape: Shape, party: Party | None, *, starts: bool, gate: Items = ()) -> Shape:
         """The same request on somebody's account, or behind a gate."""
         if party is None and not starts and not gate:
             return shape
-        known = self._known.get((shape.items, party, starts, gate))
-        return known or Shape(shape.items, party, starts=starts, gate=gate)
+        known = self._known.get((shape.items, party, starts, gate, shape.asker))
+        return known or Shape(shape.items, party, starts=starts, gate=gate, asker=shape.asker)
 
     def use(self, shape: Shape) -> None:
         """One application more has asks of it; from now on it is the one for its resources."""

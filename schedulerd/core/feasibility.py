@@ -1,0 +1,16 @@
+"""The port through which somebody else has a say in where an ask may run (SI `Predicates`).
+
+Decisions ask it after their own filters, and only where it is there: without it the core decides from what it knows,
+which is free resources and the state of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Feasibility(Protocol):
+    """Must be a pure function of its arguments between two steps; what it says may change from step to step."""
+
+    def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
+        """Why the ask may not run on the node, as a short phrase that is the same for equal causes; None if it may."""
