@@ -42,6 +42,12 @@ def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]
     return queue
 
 
+def take_back(placement: Placement) -> None:
+    """Nobody comes to the leaf of this placement: what was created for it goes."""
+    for name in placement.create[:1]:
+        del placement.queue.children[name]
+
+
 def leave(turn: Turn, application: Application) -> None:
     """The application is in its queue no longer; queues that nobody needs now have a while left."""
     queue = application.queue

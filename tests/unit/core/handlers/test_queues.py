@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 from schedulerd.core.commands import CleanQueues, UpdateConfiguration
-from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, Released
+from schedulerd.core.facts import ApplicationRejected, ConfigurationRejected, ConfigurationUpdated, Released
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Limits
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     SECOND_NS,
     ApplicationOrder,
@@ -70,6 +70,15 @@ def test_a_created_queue_that_is_in_use_stays() -> None:
     talk.apps(an_app(queue="root.new"))
     talk.step(CleanQueues(RM))
     assert paths(talk) == ["root", "root.new"]
+
+
+def test_a_gang_that_is_refused_leaves_no_queue_behind() -> None:
+    talk = talk_to(a_partition(QueueSpec("p", parent=True, max=Limits(memory=5))))
+    facts = talk.apps(an_app("gang", "root.p.x.y", placeholder_ask=Resources(memory=10)))
+    assert only(ApplicationRejected, facts).application_id == "gang"
+    assert paths(talk) == ["root", "root.p"]
+    talk.apps(an_app("gang", "root.p.x.y", placeholder_ask=Resources(memory=5)))
+    assert paths(talk) == ["root", "root.p", "root.p.x", "root.p.x.y"]
 
 
 def test_a_created_leaf_starts_with_the_template_and_what_is_handed_down() -> None:
