@@ -132,6 +132,10 @@ class Settings(BaseModel):
     starting_timeout_s: Seconds = Field(
         default=300, description="How long an application with one allocation stays Starting before it is Running."
     )
+    placeholder_timeout_s: Seconds = Field(
+        default=900,
+        description="How long a gang may take from its first placeholder placed, if its application does not say.",
+    )
     gang_patience_s: float = Field(
         default=60,
         ge=0,
@@ -170,6 +174,7 @@ class Settings(BaseModel):
         return Timeouts(
             completing_ns=_nanoseconds(self.completing_timeout_s, SECOND_NS),
             starting_ns=_nanoseconds(self.starting_timeout_s, SECOND_NS),
+            placeholder_ns=_nanoseconds(self.placeholder_timeout_s, SECOND_NS),
             gang_patience_ns=_nanoseconds(self.gang_patience_s, SECOND_NS),
             retention_ns=_nanoseconds(self.retention_days, DAY_NS),
             reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
