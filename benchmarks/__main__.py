@@ -25,7 +25,7 @@ from schedulerd.simulate.demo import DemoFailed
 def main(names: tuple[str, ...], over_grpc: bool, growth: bool, times: int, file: Path | None) -> None:
     """Measure WORKLOADs, or all that there are; each checks its own result, and exit code 1 says one was wrong.
 
-    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, e, e2, and idle (with
+    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, and idle (with
     --grpc only); u, a and m stand for all sizes. benchmarks/README.md says what they are.
     """
     if growth and (names or over_grpc):

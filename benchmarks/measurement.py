@@ -13,7 +13,7 @@ from benchmarks.workloads import Size, Workload
 @dataclass(frozen=True, slots=True)
 class Measurement:
     placements: int
-    """Allocations that the asks sent back to back became."""
+    """Allocations that the asks sent back to back became, placeholders and what replaced them alike."""
     seconds: float
     """From just before the first request with asks to the last of these allocations."""
     cpu_seconds: float
@@ -43,14 +43,15 @@ class WrongResult(Exception):
     """The scheduler did not do what the workload is meant to make it do, so its speed means nothing."""
 
 
-def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str]) -> None:
+def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str], replaced: int) -> None:
     """Every ask that fits a node was placed as often as asked, once each, at its size; no node holds more than it has.
 
-    Raises `WrongResult` with everything that is not so.
+    Placeholders are not there any longer, as they were `replaced`. Raises `WrongResult` with everything that is not so.
     """
     placed = list(placed)
     problems = list(violations)
-    asks = [ask for ask in (*workload.asks, *workload.single_asks) if ask.size.fits(workload.node_size)]
+    lasting = [ask for ask in (*workload.asks, *workload.replacements, *workload.single_asks) if not ask.placeholder]
+    asks = [ask for ask in lasting if ask.size.fits(workload.node_size)]
     wanted = Counter({(ask.application_id, ask.key, ask.size): ask.count for ask in asks})
     found = Counter((one.application_id, one.key, one.size) for one in placed)
     for what, differing in (("missing", wanted - found), ("too many", found - wanted)):
@@ -58,6 +59,8 @@ def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str
             problems.append(f"{differing.total()} allocations {what}, such as {next(iter(differing))}")
     if len({one.uuid for one in placed}) != len(placed):
         problems.append("a UUID was given to more than one allocation")
+    if replaced != len(workload.replacements):
+        problems.append(f"{replaced} placeholders were replaced by {len(workload.replacements)} asks")
     problems += _over_capacity(workload, placed)
     if problems:
         raise WrongResult("\n  ".join([f"{workload.name}: the result is wrong", *problems]))

@@ -18,7 +18,7 @@ import psutil
 import uvloop
 
 from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
-from benchmarks.workloads import GROUP, RM_ID, USER, Ask, Size, Workload
+from benchmarks.workloads import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.simulate.client import SchedulerClient, SchedulerError
 from schedulerd.simulate.demo import Daemon, free_port
@@ -46,7 +46,7 @@ async def _run(workload: Workload, daemon: Daemon) -> Measurement:
         async with asyncio.timeout(RUN_TIMEOUT_S):
             await client.prepare(workload)
             measurement = await _measure(workload, daemon, client)
-            check(workload, client.placed(), await _violations(daemon))
+            check(workload, client.placed(), await _violations(daemon), client.replaced)
         return measurement
     except TimeoutError:
         raise WrongResult(f"{workload.name}: {client.received} allocations came in {RUN_TIMEOUT_S:g} s") from None
@@ -55,19 +55,21 @@ async def _run(workload: Workload, daemon: Daemon) -> Measurement:
 
 
 async def _measure(workload: Workload, daemon: Daemon, client: _Client) -> Measurement:
-    requests = [_allocation_request(asks) for asks in workload.requests]
+    requests = [_allocation_request(asks) for asks in workload.requests(workload.asks)]
+    replacing = [_allocation_request(asks) for asks in workload.requests(workload.replacements)]
     singles = [_allocation_request([ask]) for ask in workload.single_asks]
-    placements = workload.placements(workload.asks)
     gc.collect()
     gc.freeze()
     gc.disable()
     cpu_before_s = _cpu_seconds(daemon)
-    seconds = await client.place(requests, placements)
+    seconds = await client.place(requests, workload.placements(workload.asks))
+    if replacing:
+        seconds += await client.place(replacing, workload.placements(workload.replacements))
     cpu_seconds = _cpu_seconds(daemon) - cpu_before_s
     latencies_s = [await client.place([single], 1) for single in singles]
     gc.enable()
     return Measurement(
-        placements,
+        workload.placements((*workload.asks, *workload.replacements)),
         seconds,
         cpu_seconds,
         tuple(latencies_s),
@@ -85,6 +87,13 @@ class _Client:
         self._changed = asyncio.Event()
         self._responses: list[si_pb2.AllocationResponse] = []
         self._lost: asyncio.Task[None] | None = None
+        self._to_confirm: list[si_pb2.AllocationRelease] = []
+        self._replaced: set[str] = set()
+
+    @property
+    def replaced(self) -> int:
+        """Placeholders that have gone to make room for real asks."""
+        return len(self._replaced)
 
     @property
     def received(self) -> int:
@@ -103,18 +112,22 @@ class _Client:
         await self._until(lambda: self._traffic.applications_accepted == len(workload.applications))
 
     async def place(self, requests: Iterable[si_pb2.AllocationRequest], placements: int) -> float:
-        """Seconds from just before the first request until this many allocations more have come."""
+        """Seconds from just before the first request until this many allocations more have come.
+
+        What is to be replaced meanwhile is confirmed as it comes.
+        """
         goal = self.received + placements
         started_s = time.perf_counter()
         for request in requests:
             await self._client.send_allocations(request)
+            await self._confirm()
         await self._until(lambda: self.received >= goal)
         return time.perf_counter() - started_s
 
     def placed(self) -> Iterator[Placed]:
-        """These allocations, as they came."""
-        for response in self._responses:
-            for one in response.new:
+        """Those of them that are still there, as they came."""
+        for one in (one for response in self._responses for one in response.new):
+            if one.UUID not in self._replaced:
                 amounts = one.resourcePerAlloc.resources
                 size = Size(amounts["memory"].value, amounts["vcore"].value)
                 yield Placed(one.UUID, one.applicationID, one.allocationKey, one.nodeID, size)
@@ -131,7 +144,15 @@ class _Client:
             if rejected := self._traffic.nodes_rejected + self._traffic.applications_rejected:
                 raise WrongResult(f"{rejected} nodes or applications were rejected")
             self._changed.clear()
+            await self._confirm()
             await self._changed.wait()
+
+    async def _confirm(self) -> None:
+        if self._to_confirm:
+            request = si_pb2.AllocationRequest()
+            request.releases.allocationsToRelease.extend(self._to_confirm)
+            self._to_confirm.clear()
+            await self._client.send_allocations(request)
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         self._changed.set()
@@ -142,6 +163,11 @@ class _Client:
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
         if response.rejected:
             raise WrongResult(f"{len(response.rejected)} asks were rejected, first {response.rejected[0]}")
+        for release in response.released:
+            if release.terminationType != si_pb2.PLACEHOLDER_REPLACED:
+                raise WrongResult(f"allocation {release.UUID} was released: {release.message}")
+            self._replaced.add(release.UUID)
+            self._to_confirm.append(release)
         self._responses.append(response)
         self._changed.set()
 
@@ -163,6 +189,9 @@ def _application_request(workload: Workload) -> si_pb2.ApplicationRequest:
         application = request.new.add(applicationID=application_id, queueName=queue, partitionName=PARTITION)
         application.ugi.user = USER
         application.ugi.groups.append(GROUP)
+        if workload.gang_size is not None:
+            application.placeholderAsk.CopyFrom(_resource(workload.gang_size))
+            application.gangSchedulingStyle = GANG_STYLE
     return request
 
 
@@ -175,6 +204,8 @@ def _allocation_request(asks: Iterable[Ask]) -> si_pb2.AllocationRequest:
             allocationKey=ask.key,
             partitionName=PARTITION,
             maxAllocations=ask.count,
+            taskGroupName=ask.task_group,
+            placeholder=ask.placeholder,
         )
         item.resourceAsk.CopyFrom(resources.get(ask.size) or resources.setdefault(ask.size, _resource(ask.size)))
     return request

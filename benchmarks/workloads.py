@@ -6,12 +6,13 @@ The numbers are those in which schedulerd's goals are stated, so results can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 RM_ID = "benchmark"
 USER, GROUP = "testuser", "testgroup"
+GANG_STYLE = "Soft"
 ASKS_PER_REQUEST = 1_000
 
 QUEUES_AB = """\
@@ -25,6 +26,17 @@ partitions:
             resources: {guaranteed: {memory: 100000, vcore: 10000}}
           - name: b
             resources: {guaranteed: {memory: 1000000, vcore: 10000}}
+"""
+
+QUEUE_GANG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: gang
+            properties: {application.sort.policy: fifo}
 """
 
 
@@ -46,6 +58,8 @@ class Ask:
     size: Size
     count: int = 1
     """maxAllocations."""
+    task_group: str = ""
+    placeholder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,10 @@ class Workload:
     asks: tuple[Ask, ...]
     """Sent in this order, back to back, `asks_per_request` at a time. Those larger than a node stay pending."""
     asks_per_request: int = ASKS_PER_REQUEST
+    gang_size: Size | None = None
+    """Of the placeholders of each application together; None if the applications are no gangs."""
+    replacements: tuple[Ask, ...] = ()
+    """Sent when all `asks` are placed, in the same way: each of them takes the place of a placeholder among these."""
     single_asks: tuple[Ask, ...] = ()
     """Sent afterwards one by one, each when the one before has its allocation: their latency is the result."""
     idle_s: float = 0.0
@@ -69,10 +87,10 @@ class Workload:
     def node_ids(self) -> Iterable[str]:
         return (f"node-{index:05d}" for index in range(self.nodes))
 
-    @property
-    def requests(self) -> list[tuple[Ask, ...]]:
+    def requests(self, asks: Sequence[Ask]) -> list[Sequence[Ask]]:
+        """These asks in portions of a request each."""
         step = self.asks_per_request
-        return [self.asks[first : first + step] for first in range(0, len(self.asks), step)]
+        return [asks[first : first + step] for first in range(0, len(asks), step)]
 
     def placements(self, asks: Iterable[Ask]) -> int:
         """How many allocations these asks become: all but those that are larger than any node."""
@@ -146,6 +164,24 @@ def c(nodes: int = 5_000, asks: int = 4_000) -> Workload:
     return Workload("c", QUEUES_AB, nodes, SLOTS_10, TWO_APPLICATIONS, requested, asks_per_request=asks)
 
 
+def d(nodes: int = 1_000, asks: int = 10_000, members: int = 50) -> Workload:
+    """Gangs of that many members, one after the other: all their placeholders, then a real ask for each of them."""
+    gangs = [f"gang-{index:03d}" for index in range(asks // members)]
+    owners = [gang for gang in gangs for _ in range(members)]
+    held = tuple(replace(one, task_group="tg", placeholder=True) for one in _numbered(owners, prefix="held"))
+    real = tuple(replace(one, task_group="tg") for one in _numbered(owners, prefix="real"))
+    return Workload(
+        "d",
+        QUEUE_GANG,
+        nodes,
+        _node_for(len(held), nodes),
+        dict.fromkeys(gangs, "root.gang"),
+        held,
+        gang_size=Size(memory=POD.memory * members, vcore=POD.vcore * members),
+        replacements=real,
+    )
+
+
 def e(applications: int = 2, nodes: int = 5_000, singles: int = 500) -> Workload:
     """One ask at a time on a cluster that is 80 % full."""
     names = TWO_APPLICATIONS if applications == 2 else _many_applications(applications)
@@ -177,6 +213,7 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "m2000": partial(m, 2_000),
     "b": b,
     "c": c,
+    "d": d,
     "e": partial(e, 2),
     "e2": partial(e, 400),
     "idle": idle,
@@ -198,7 +235,7 @@ GROWTH: Mapping[str, Callable[[], Workload]] = {
     f"{build.__name__}: {nodes * times[0]:,} nodes, {asks * times[1]:,} asks": partial(
         _all_pending, build, nodes * times[0], asks * times[1]
     )
-    for build, nodes, asks in ((u, 1_000, 10_000), (a, 2_000, 50_000), (c, 5_000, 4_000))
+    for build, nodes, asks in ((u, 1_000, 10_000), (a, 2_000, 50_000), (c, 5_000, 4_000), (d, 1_000, 10_000))
     for times in ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1))
 }
 """Workloads at several sizes, every ask of them pending before the first one is placed."""

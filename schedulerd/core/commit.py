@@ -26,6 +26,7 @@ def demand(application: Application, ask: Ask, count: int) -> None:
         for one in queue.lineage:
             one.pending[name] += amount
     if not ask.pending:
+        ask.shape = partition.shapes.current(ask.shape)
         application.wait_for(ask)
     ask.pending += count
     if ask.placeholder:
@@ -87,18 +88,22 @@ def take_over(application: Application, allocation: Allocation) -> Allocation:
 
 def park(application: Application, ask: Ask, placeholder: Allocation) -> None:
     """One allocation of the ask, pending no longer, waits for the placeholder to be gone to take its room."""
+    assert application.gang is not None
     ask.parked += 1
     application.parked += 1
+    application.gang.task_group(placeholder.spec.task_group).parked += 1
     placeholder.swap = ask
 
 
 def unpark(placeholder: Allocation) -> Ask | None:
     """Nothing waits for this placeholder any longer; gives the ask that did, if one did."""
-    ask = placeholder.swap
+    ask, application = placeholder.swap, placeholder.application
     if ask is not None:
+        assert application.gang is not None
         placeholder.swap = None
         ask.parked -= 1
-        placeholder.application.parked -= 1
+        application.parked -= 1
+        application.gang.task_group(placeholder.spec.task_group).parked -= 1
     return ask
 
 

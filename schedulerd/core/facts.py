@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText
@@ -50,6 +51,21 @@ class WithdrawCause(StrEnum):
     TIMEOUT = "timeout"
     PARKED = "parked"
     """It waits for its placeholder to go and takes its room then (gang design); or it is asked for again."""
+
+
+class ReleaseCause(StrEnum):
+    """Why the core wants an allocation gone."""
+
+    REPLACED = "replaced"
+    """A placeholder: a real ask takes its room."""
+    TIMED_OUT = "timed_out"
+    """Its time is over, or that of its application or gang."""
+    TOO_SMALL = "too_small"
+    """A placeholder: the real ask that came for it does not fit."""
+    UNUSED = "unused"
+    """A placeholder: its application completes without it."""
+    GAVE_WAY = "gave_way"
+    """A placeholder: it makes room for an earlier gang, and is asked for again."""
 
 
 @dataclass(slots=True)
@@ -146,6 +162,9 @@ class AskAdded:
     allocation_key: str
     resources: Resources
     count: int
+    placeholder: bool
+    was_parked: bool = False
+    """True: it is no new demand, it waited for its placeholder to go (`WithdrawCause.PARKED`) and does so no longer."""
 
 
 @dataclass(slots=True)
@@ -159,6 +178,7 @@ class AskWithdrawn:
     allocation_key: str
     resources: Resources
     count: int
+    placeholder: bool
     cause: WithdrawCause
     termination: TerminationType | None
     """Set if the RM is to be told (SI `releasedAsks`), and the type to tell it."""
@@ -210,22 +230,10 @@ class ReleaseRequested:
     allocation_key: str
     uuid: str
     node_id: str
+    placeholder: bool
     termination: TerminationType
+    cause: ReleaseCause
     message: str
-
-
-@dataclass(slots=True)
-class GangGaveWay:
-    """An incomplete gang gives its placeholders back, so that an earlier one can be complete; it starts anew later."""
-
-    rm_id: str
-    partition: str
-    queue: str
-    application_id: str
-    placeholders: int
-    """How many it is asked to release."""
-    in_favour_of: str
-    """The application whose gang they make room for."""
 
 
 @dataclass(slots=True)
@@ -355,6 +363,9 @@ Fact: TypeAlias = (
     | AskRejected
     | Allocated
     | ReleaseRequested
+    | GangCompleted
+    | GangTimedOut
+    | SwapRefused
     | GangGaveWay
     | Released
     | ReleaseIgnored

@@ -13,7 +13,7 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import ClosedFor, Host
 from schedulerd.core.model.line import Contender, Key
@@ -23,6 +23,7 @@ from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import ApplicationOrder
 
 
 def violations(scheduler: Scheduler) -> list[str]:
@@ -131,10 +132,13 @@ def _open_gangs(partition: Partition) -> Iterator[str]:
 def _gang(app: Application, name: str) -> Iterator[str]:
     """Placeholders and swaps, counted anew (SEMANTICS G)."""
     parked: dict[Ask, int] = {}
+    parked_behind: dict[str, int] = {}
     idle: dict[str, int] = {}
     for uuid, allocation in app.allocations.items():
         if allocation.swap is not None:
             parked[allocation.swap] = parked.get(allocation.swap, 0) + 1
+            behind = allocation.spec.task_group
+            parked_behind[behind] = parked_behind.get(behind, 0) + 1
             if not allocation.placeholder or allocation.releasing is not TerminationType.PLACEHOLDER_REPLACED:
                 yield f"{name} has an ask parked behind {uuid}, which is not being replaced"
         if allocation.placeholder and allocation.releasing is None:
@@ -153,6 +157,8 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     if gang.pending != pending:
         yield f"{name} counts {gang.pending} pending placeholders, there are {pending}"
     for task_group in gang.task_groups.values():
+        if task_group.parked != parked_behind.pop(task_group.name, 0):
+            yield f"{name} counts {task_group.parked} parked behind placeholders of {task_group.name}"
         if task_group.idle != idle.pop(task_group.name, 0):
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
@@ -172,7 +178,7 @@ def _gang(app: Application, name: str) -> Iterator[str]:
         for group in task_group.waiting:
             if group.denied != (app.partition.denied.get(group) is app):
                 yield f"{name} has asks that nobody tries again when nodes change"
-    if gang.next_swap() is not None and app.state in SCHEDULABLE_STATES and app not in app.partition.swaps:
+    if gang.next_swap() is not None and app.passes_on and app not in app.partition.swaps:
         yield f"{name} has a real ask and its placeholder, and nobody looks"
 
 
@@ -202,6 +208,11 @@ def _queues(partition: Partition) -> Iterator[str]:
             yield f"{queue.path} counts {queue.running} running applications, there are {running}"
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
+        if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
+            turn = queue.whose_turn()
+            for app in queue.applications.values():
+                if app.waits_its_turn != (app.state is ApplicationState.ACCEPTED and app is not turn):
+                    yield f"it is {'not ' if app is not turn else ''}the turn of {app.application_id} in {queue.path}"
 
 
 def _waiting(partition: Partition) -> Iterator[str]:
@@ -325,7 +336,7 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
                 patience = app.gang.patience if app.gang is not None else None
                 execution = (one.alarm for one in app.allocations.values())
                 alarms = (app.alarm, app.gang_alarm, app.run_alarm, patience, *execution)
-                owned.update(alarm for alarm in alarms if alarm is not None and alarm.live)
+                owned.update(alarm for alarm in alarms if alarm is not None)
                 yield from _execution_times(app)
                 if app.gang_alarm is not None and not app.placeholders:
                     yield f"application {app.application_id} has a placeholder timeout, but no placeholder"

@@ -149,11 +149,28 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
         parked=app.parked,
-        task_groups=[
-            TaskGroupView(one.name, one.wanted, one.placed, one.idle, one.replaced, one.timed_out, one.gave_back)
-            for one in (app.gang.task_groups.values() if app.gang is not None else ())
-        ],
+        gang_first_asked_ns=app.gang.first_asked_ns if app.gang is not None else None,
+        gang_full_ns=app.gang.full_ns if app.gang is not None else None,
+        task_groups=_task_groups(app, look),
     )
+
+
+def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
+    known = app.gang.task_groups if app.gang is not None else {}
+    return [
+        TaskGroupView(
+            name=name,
+            wanted=one.wanted,
+            placed=one.placed,
+            idle=one.idle,
+            parked=one.parked,
+            replaced=one.replaced,
+            timed_out=one.timed_out,
+            unused=one.unused,
+            gave_back=one.gave_back,
+        )
+        for name, one in look.take_named("task groups", known, "")
+    ]
 
 
 def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:

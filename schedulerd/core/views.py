@@ -51,8 +51,13 @@ class TaskGroupView:
     """So far, whether they are still there or not."""
     idle: int
     """There, and waiting for their real asks."""
+    parked: int
+    """On their way out, and a real ask waits for their room."""
     replaced: int
     timed_out: int
+    """Released, or never placed, because the time for the gang was over."""
+    unused: int
+    """Released because they were too small for the ask that came for them, or their application completed."""
     gave_back: int
     """Released for the sake of an earlier gang, to be placed again."""
 
@@ -82,6 +87,10 @@ class ApplicationView:
     """True from its first placeholder placed until there are none, or their time is over (SEMANTICS G2, G5)."""
     parked: int
     """Allocations that wait for a placeholder to go and take its room then."""
+    gang_first_asked_ns: int | None
+    """When it asked for its first placeholder; None without a gang, or if placeholders of it came with their node."""
+    gang_full_ns: int | None
+    """When the last placeholder that it lacked was placed (`GangCompleted`); None if that did not happen."""
     task_groups: list[TaskGroupView]
 
 

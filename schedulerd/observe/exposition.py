@@ -25,6 +25,7 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
     for family, counts in tally.counters.items():
         yield counters(family, counts.items())
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
+    yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
     yield from _queue_families(tally)
     yield from _node_families(tally)
     reloads = tally.last_reloads.items()
@@ -37,6 +38,10 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
 def _queue_families(tally: Tally) -> Iterator[Metric]:
     queues = _with_parents(tally)
     yield gauges(families.PENDING_ASKS, [(key, queue.pending_asks) for key, queue in queues.items() if queue.pending])
+    gangs = [(key, queue) for key, queue in queues.items() if queue.has_gangs]
+    yield gauges(families.PARKED_ASKS, [(key, queue.parked_asks) for key, queue in gangs])
+    yield gauges(families.PENDING_PLACEHOLDERS, [(key, queue.pending_placeholders) for key, queue in gangs])
+    yield gauges(families.ALLOCATED_PLACEHOLDERS, [(key, queue.allocated_placeholders) for key, queue in gangs])
     pending = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.pending.items())
     yield gauges(families.PENDING, [((*key, name), amount) for key, name, amount in pending])
     allocated = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.allocated.items())

@@ -59,6 +59,12 @@ _WAIT_BOUNDS_SECONDS = (
 )
 """For what an ask waits: milliseconds in an empty cluster, hours in a full one."""
 
+_GANG_BOUNDS_SECONDS = (
+    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    *(120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0),
+)
+"""For what a gang waits: up to its timeout, 15 minutes if it does not say, and before that at the gate of its queue."""
+
 _PARTITION = ("rm", "partition")
 _QUEUE = (*_PARTITION, "queue")
 
@@ -66,7 +72,7 @@ PLACEMENTS = _counter("placements", _PARTITION, "Allocations made for asks.")
 RECOVERED = _counter("allocations_recovered", _PARTITION, "Existing allocations taken over with the node they run on.")
 ASKS_ADDED = _counter("asks_added", _PARTITION, "Allocations asked for (an ask with maxAllocations n counts n).")
 ASKS_WITHDRAWN = _counter(
-    "asks_withdrawn", (*_PARTITION, "cause"), "Allocations asked for that ceased to be pending without a placement."
+    "asks_withdrawn", (*_PARTITION, "cause"), "Allocations asked for that went without having been placed."
 )
 REJECTIONS = _counter("rejections", ("rm", "object", "code"), "Nodes, applications and asks rejected, by the mistake.")
 RELEASES = _counter("releases", (*_PARTITION, "termination"), "Allocations that are gone.")
@@ -81,10 +87,17 @@ RELOADS = _counter(
     "reloads", ("rm", "result"), "Queue files read anew or sent for a resource manager: applied, refused or unchanged."
 )
 APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
+PLACEHOLDERS = _counter("placeholders", (*_PARTITION, "event"), "What became of placeholders, one by one.")
+GANGS = _counter("gangs", (*_PARTITION, "event"), "What became of gangs as a whole.")
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
 
 PENDING_ASKS = _gauge("pending_asks", _QUEUE, "Allocations asked for and not placed yet.")
+PARKED_ASKS = _gauge("parked_asks", _QUEUE, "Allocations asked for that wait for their placeholder to go.")
+PENDING_PLACEHOLDERS = _gauge(
+    "pending_placeholders", _QUEUE, "Placeholders among what is asked for and not placed yet."
+)
+ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders among the queue's allocations.")
 PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
 ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the queue's allocations.")
 APPLICATIONS = _gauge("applications", (*_QUEUE, "state"), "Applications known, by state; no queue if never placed.")
@@ -104,6 +117,12 @@ BUILD_INFO = _gauge("build_info", ("version",), "Always 1; the labels say which 
 PLACEMENT_LATENCY = _histogram(
     "placement_latency", (), _WAIT_BOUNDS_SECONDS, "From an ask being taken to its allocation being sent on its way."
 )
+GANG_COMPLETE = _histogram(
+    "gang_complete",
+    (),
+    _GANG_BOUNDS_SECONDS,
+    "From the first placeholder of a gang being asked for to all being placed.",
+)
 CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
 STEP_DURATION = _histogram(
     "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "How long a command held the loop, by kind of command."
@@ -112,13 +131,14 @@ LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event 
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
-    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, SHAPES_PARKED, CYCLES_CUT),
+    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS, SHAPES_PARKED, CYCLES_CUT),
 )
 """The counters that facts drive. The first label, if there is one, is the resource manager."""
 
 FAMILIES = (
     *FACT_COUNTERS,
+    *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
-    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, PLACEMENT_LATENCY, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
+    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, PLACEMENT_LATENCY, GANG_COMPLETE, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

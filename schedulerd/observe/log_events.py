@@ -15,7 +15,8 @@ from enum import IntEnum
 import structlog
 
 from schedulerd.core import facts as f
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core import gang_facts as g
+from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
 
 IMPACT_LINES_MAX = 50
@@ -37,12 +38,16 @@ class _Line:
 _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
 _CONFIGURATION = "core.scheduler.configuration"
+_GANG = "core.scheduler.gang"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {
     f.ResourceManagerChanged: _Line(_RM, "resource manager changed", logging.INFO),
     f.NodeChanged: _Line(_NODE, "node changed", logging.INFO),
     f.ApplicationChanged: _Line(_APPLICATION, "application changed", logging.INFO),
+    g.GangCompleted: _Line(_GANG, "gang complete", logging.INFO),
+    g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
+    g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
     f.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
     f.ConfigurationUpdated: _Line(_CONFIGURATION, "queue file reloaded", logging.INFO),
     f.ConfigurationRejected: _Line(_CONFIGURATION, "queue file not reloaded: nothing changed", logging.ERROR),
@@ -51,6 +56,7 @@ _COMPLAINTS = {
     f.NodeRejected: _Line(_NODE, "node rejected", logging.WARNING),
     f.ApplicationRejected: _Line(_APPLICATION, "application rejected", logging.WARNING),
     f.AskRejected: _Line(_ASK, "ask rejected", logging.WARNING),
+    g.SwapRefused: _Line(_GANG, "placeholder too small", logging.WARNING),
     f.ItemIgnored: _Line(_LOGGER, "item ignored", logging.WARNING),
     f.ReleaseIgnored: _Line(_ALLOCATION, "release ignored", logging.INFO),
 }
@@ -143,9 +149,11 @@ class FactLog:
 
 
 def _level(fact: f.Fact, line: _Line) -> int:
-    """The level of the table, but for the two kinds of fact that can be more or less than usual news."""
+    """The level of the table, but for the kinds of fact that can be more or less than usual news."""
     match fact:
         case f.ResourceManagerChanged(state=ResourceManagerState.PAUSED | ResourceManagerState.STOPPED):
+            return logging.WARNING
+        case g.GangTimedOut(state=ApplicationState.FAILING | ApplicationState.RESUMING):
             return logging.WARNING
         case f.NodeChanged(old_state=old_state, state=state) if old_state == state:
             return logging.DEBUG

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from schedulerd.core import facts as f
+from schedulerd.core import gang_facts as g
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
 from schedulerd.observe import families
@@ -47,6 +48,24 @@ class ReloadResult(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class PlaceholderEvent(StrEnum):
+    """What can become of a placeholder; those that the core wants gone are counted by `ReleaseCause` besides."""
+
+    ASKED = "asked"
+    WITHDRAWN = "withdrawn"
+    """Never placed; `timed_out` too if that is why."""
+    PLACED = "placed"
+    RECOVERED = "recovered"
+    RELEASED = "released"
+    """Gone, for whatever reason."""
+
+
+class GangEvent(StrEnum):
+    COMPLETE = "complete"
+    TIMED_OUT = "timed_out"
+    GAVE_WAY = "gave_way"
+
+
 @dataclass(frozen=True, slots=True)
 class LastReload:
     at_ns: int
@@ -56,16 +75,28 @@ class LastReload:
 class QueueTally:
     """What is in one queue itself, without its children."""
 
-    __slots__ = ("allocated", "applications", "pending", "pending_asks")
+    __slots__ = (
+        *("allocated", "allocated_placeholders", "applications", "has_gangs"),
+        *("parked_asks", "pending", "pending_asks", "pending_placeholders"),
+    )
 
     def __init__(self) -> None:
         self.pending_asks = 0
+        self.has_gangs = False
+        """Whether there were placeholders in it."""
+        self.pending_placeholders = 0
+        self.allocated_placeholders = 0
+        self.parked_asks = 0
         self.pending: defaultdict[str, int] = defaultdict(int)
         self.allocated: defaultdict[str, int] = defaultdict(int)
         self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
 
     def add(self, other: QueueTally) -> None:
         self.pending_asks += other.pending_asks
+        self.has_gangs |= other.has_gangs
+        self.pending_placeholders += other.pending_placeholders
+        self.allocated_placeholders += other.allocated_placeholders
+        self.parked_asks += other.parked_asks
         for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
             for name, amount in theirs.items():
                 mine[name] += amount
@@ -76,7 +107,7 @@ class QueueTally:
         return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
 
     def is_idle(self) -> bool:
-        return not (self.pending_asks or any(self.pending.values()) or any(self.allocated.values()))
+        return not (self.pending_asks or self.parked_asks or any(self.pending.values()) or any(self.allocated.values()))
 
 
 class NodesTally:
@@ -119,10 +150,13 @@ class Tally:
         self.last_reloads: dict[str, LastReload] = {}
         """By resource manager; a registration counts as one."""
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
+        self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
         self._now_ns = 0
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
         self._releases = self.counters[families.RELEASES]
+        self._placeholders = self.counters[families.PLACEHOLDERS]
+        self._gangs = self.counters[families.GANGS]
         self._handlers: dict[type, Callable[[Any], None]] = {
             f.ResourceManagerChanged: self._resource_manager_changed,
             f.NodeAccepted: _nothing_to_count,
@@ -137,6 +171,10 @@ class Tally:
             f.AskRejected: self._ask_rejected,
             f.Allocated: self._allocated,
             f.ReleaseRequested: self._release_requested,
+            g.GangCompleted: self._gang_completed,
+            g.GangTimedOut: self._gang_timed_out,
+            g.GangGaveWay: self._gang_gave_way,
+            g.SwapRefused: _nothing_to_count,
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
             f.ItemIgnored: self._item_ignored,
@@ -217,13 +255,21 @@ class Tally:
             return
         queue.pending.clear()
         queue.allocated.clear()
+        queue.has_gangs = False
         if not any(queue.applications.values()):
             del self.queues[key]
 
     def _ask_added(self, fact: f.AskAdded) -> None:
         count = fact.count
-        self._asks_added[fact.rm_id, fact.partition] += count
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
+        if fact.was_parked:
+            queue.parked_asks -= count
+        else:
+            self._asks_added[fact.rm_id, fact.partition] += count
+        if fact.placeholder:
+            self._expect_gangs(fact.rm_id, fact.partition, queue)
+            self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.ASKED] += count
+            queue.pending_placeholders += count
         queue.pending_asks += count
         pending = queue.pending
         for name, amount in fact.resources.items():
@@ -231,9 +277,17 @@ class Tally:
 
     def _ask_withdrawn(self, fact: f.AskWithdrawn) -> None:
         count = fact.count
-        self.counters[families.ASKS_WITHDRAWN][fact.rm_id, fact.partition, fact.cause] += count
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
+        if fact.cause is f.WithdrawCause.PARKED:
+            queue.parked_asks += count
+        else:
+            self.counters[families.ASKS_WITHDRAWN][fact.rm_id, fact.partition, fact.cause] += count
+        if fact.placeholder:
+            self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.WITHDRAWN] += count
+            if fact.cause is f.WithdrawCause.TIMEOUT:
+                self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.TIMED_OUT] += count
+            queue.pending_placeholders -= count
         queue.pending_asks -= count
         pending = queue.pending
         for name, amount in fact.resources.items():
@@ -244,6 +298,8 @@ class Tally:
     def _allocated(self, fact: f.Allocated) -> None:
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
         allocated = queue.allocated
+        if fact.placeholder:
+            self._placeholder_allocated(fact, queue)
         if fact.recovered:
             self.counters[families.RECOVERED][fact.rm_id, fact.partition] += 1
             for name, amount in fact.resources.items():
@@ -252,21 +308,56 @@ class Tally:
         self._placements[fact.rm_id, fact.partition] += 1
         for name, amount in fact.resources.items():
             allocated[name] += amount
-        if not fact.replaces:  # then it was parked, and is pending no longer since
+        if fact.replaces:  # then it was parked, and is pending no longer since
+            self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.REPLACED] += 1
+            queue.parked_asks -= 1
+        else:
             queue.pending_asks -= 1
             pending = queue.pending
             for name, amount in fact.resources.items():
                 pending[name] -= amount
         self.placement_latency.observe((self._now_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
 
+    def _placeholder_allocated(self, fact: f.Allocated, queue: QueueTally) -> None:
+        self._expect_gangs(fact.rm_id, fact.partition, queue)
+        event = PlaceholderEvent.RECOVERED if fact.recovered else PlaceholderEvent.PLACED
+        self._placeholders[fact.rm_id, fact.partition, event] += 1
+        queue.allocated_placeholders += 1
+        if not fact.recovered:
+            queue.pending_placeholders -= 1
+
+    def _expect_gangs(self, rm_id: str, partition: str, queue: QueueTally) -> None:
+        """Starts its counters at 0, so that a rate sees their first event too."""
+        if not queue.has_gangs:
+            queue.has_gangs = True
+            for placeholder_event in (*PlaceholderEvent, *f.ReleaseCause):
+                self._placeholders.setdefault((rm_id, partition, placeholder_event), 0)
+            for gang_event in GangEvent:
+                self._gangs.setdefault((rm_id, partition, gang_event), 0)
+
     def _release_requested(self, fact: f.ReleaseRequested) -> None:
         labels = (fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination])
         self.counters[families.RELEASE_REQUESTS][labels] += 1
+        if fact.placeholder and fact.cause is not f.ReleaseCause.REPLACED:  # that counts when it is done
+            self._placeholders[fact.rm_id, fact.partition, fact.cause] += 1
+
+    def _gang_completed(self, fact: g.GangCompleted) -> None:
+        self._gangs[fact.rm_id, fact.partition, GangEvent.COMPLETE] += 1
+        self.gang_complete.observe(fact.waited_ns * _SECONDS_PER_NS)
+
+    def _gang_timed_out(self, fact: g.GangTimedOut) -> None:
+        self._gangs[fact.rm_id, fact.partition, GangEvent.TIMED_OUT] += 1
+
+    def _gang_gave_way(self, fact: g.GangGaveWay) -> None:
+        self._gangs[fact.rm_id, fact.partition, GangEvent.GAVE_WAY] += 1
 
     def _released(self, fact: f.Released) -> None:
         self._releases[fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination]] += 1
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
+        if fact.placeholder:
+            self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.RELEASED] += 1
+            queue.allocated_placeholders -= 1
         allocated = queue.allocated
         for name, amount in fact.resources.items():
             allocated[name] -= amount

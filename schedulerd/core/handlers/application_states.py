@@ -12,8 +12,9 @@ from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.placement import tag
-from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, WithdrawCause
+from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
+from schedulerd.core.gang_facts import GangCompleted
 from schedulerd.core.handlers import departures, queues
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
@@ -105,8 +106,46 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
         watch_gang(turn, application)
     elif application.gang_alarm is not None:
         commit.keep_promise(application, allocation)
+    _say_if_full(turn, application)
     if application.state is ApplicationState.ACCEPTED and _has_whole_gang(application):
         fire(turn, application, ApplicationTrigger.RUN)
+    elif not application.groups and application.queue is not None:
+        application.queue.give_turn()
+
+
+def on_taken_over(turn: Turn, allocation: Allocation) -> None:
+    """A node came with the allocation. Where the others of its application were asked to go already, so is this one:
+    nobody would ask for it later, and the application would wait for it for ever."""
+    application = allocation.application
+    state = application.state
+    message = f"application {application.application_id} is {state}: what is reported of it goes with the rest"
+    if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
+        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+    elif state is ApplicationState.COMPLETING and application.alarm is None:
+        departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
+
+
+def _say_if_full(turn: Turn, application: Application) -> None:
+    """A placeholder was placed: it may have been the last that was missing."""
+    gang, partition, queue = application.gang, application.partition, application.queue
+    assert gang is not None
+    if gang.pending or not gang.awaits_full:
+        return
+    if not application.spec.placeholder_ask.is_zero() and not _has_whole_gang(application):
+        return
+    assert gang.first_asked_ns is not None
+    assert queue is not None
+    gang.full_ns, gang.awaits_full = turn.now_ns, False
+    turn.say(
+        GangCompleted(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            placeholders=application.placeholders,
+            waited_ns=turn.now_ns - gang.first_asked_ns,
+        )
+    )
 
 
 def on_swapped(turn: Turn, application: Application) -> None:
@@ -186,7 +225,7 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
     if application.state is ApplicationState.COMPLETING and application.allocations:
         message = f"application {application.application_id} is completing: its unused placeholders go"
         for allocation in application.allocations.values():
-            departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+            departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
         return
     fire(turn, application, TIMED_STATES[application.state][1])
 
@@ -226,10 +265,14 @@ def _leave_queue(turn: Turn, application: Application) -> None:
 
 
 def _limit_run(turn: Turn, application: Application) -> None:
-    """Its execution time, if limited, runs from Starting until it ends, also while it is Completing in between."""
+    """Its execution time, if limited, runs from Starting until it ends, also while it is Completing in between.
+
+    One that had only asks before it was Completing has never been Starting when it runs: then it runs from there.
+    """
     spec, state, alarms = application.spec, application.state, turn.cluster.alarms
     is_limited = spec.execution_timeout_ms > 0 and spec.placeholder_ask.is_zero()
-    if state is ApplicationState.STARTING and is_limited and application.run_alarm is None:
+    runs = state in (ApplicationState.STARTING, ApplicationState.RUNNING)
+    if runs and is_limited and application.run_alarm is None:
         deadline_ns = turn.now_ns + spec.execution_timeout_ms * MILLISECOND_NS
         application.run_alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_EXECUTION, application)
     elif state is ApplicationState.FAILING or state in TERMINAL_STATES:

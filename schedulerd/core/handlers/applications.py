@@ -67,6 +67,7 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
     leaf = queues.leaf_for(partition, placement, spec.tags)
     refused = _gang_mistake(leaf, spec)
     if refused is not None:
+        queues.take_back(placement)
         _remember_rejected(turn, partition, spec, refused)
         _reject(turn, rm, spec, refused)
         for held in early.take(turn, rm, partition, spec.application_id):
@@ -153,8 +154,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
-    for allocation in application.allocations.values():
-        commit.unpark(allocation)
+    departures.unpark_all(turn, application)
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
             departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, None, message)

@@ -36,12 +36,15 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         shape = partition.shape_of(spec)
         ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     else:
+        wanted = spec.resources.canonical(), spec.task_group, spec.placeholder
+        is_other = wanted != (ask.shape.items, ask.spec.task_group, ask.placeholder)
+        if is_other:
+            gangs.forget_swaps(turn, application, ask)
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
         shape = partition.shape_of(spec)
-        if (shape.items, spec.task_group, spec.placeholder) != (ask.shape.items, ask.spec.task_group, ask.placeholder):
-            gangs.forget_swaps(application, ask)
+        if is_other:
             ask.task_group = spec.task_group
         ask.spec = spec
         ask.shape = shape
@@ -103,7 +106,7 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
         ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
     ]
     for ask in named:
-        gangs.forget_swaps(application, ask)
+        gangs.forget_swaps(turn, application, ask)
         gangs.stay_away(ask.allocations.values())
         departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
@@ -131,6 +134,7 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
             ask.key,
             ask.shape.resources,
             count,
+            ask.placeholder,
         )
     )
 

@@ -78,6 +78,7 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
     for application in list(partition.applications.values()):
         if is_legal(APPLICATION, application.state, ApplicationTrigger.FAIL):
             application_states.fire(turn, application, ApplicationTrigger.FAIL, message)
+        departures.unpark_all(turn, application)
         for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
             if ask.pending:
                 cause = WithdrawCause.APPLICATION_ENDED

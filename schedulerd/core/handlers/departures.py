@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import AskAdded, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.facts import AskAdded, AskWithdrawn, ReleaseCause, Released, ReleaseRequested, WithdrawCause
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.turn import Turn
@@ -28,6 +28,9 @@ def withdraw_ask(
     With a `termination` the RM is told that the ask is gone, even if nothing of it was pending.
     """
     count = commit.withdraw(application, ask, count)
+    if ask.placeholder and cause is WithdrawCause.TIMEOUT:
+        assert application.gang is not None
+        application.gang.task_group(ask.spec.task_group).miss(count)
     if not count and termination is None:
         return
     assert application.queue is not None
@@ -40,6 +43,7 @@ def withdraw_ask(
             allocation_key=ask.key,
             resources=ask.shape.resources,
             count=count,
+            placeholder=ask.placeholder,
             cause=cause,
             termination=termination,
             message=message,
@@ -48,16 +52,22 @@ def withdraw_ask(
 
 
 def unpark_all(turn: Turn, application: Application) -> None:
-    """Parked asks are pending again: the application is failing, so they do not get what they were parked for."""
+    """Parked asks are pending again: the application is ending, so they do not get what they were parked for."""
     for allocation in application.allocations.values():
-        ask = commit.unpark(allocation)
-        if ask is not None:
-            commit.demand(application, ask, 1)
-            turn.say(asked_again(application, ask))
+        unpark(turn, allocation)
 
 
-def asked_again(application: Application, ask: Ask) -> AskAdded:
-    """The fact that an ask that was parked is pending."""
+def unpark(turn: Turn, placeholder: Allocation) -> None:
+    """The ask that waits for this placeholder to go, if any, is pending again."""
+    application = placeholder.application
+    ask = commit.unpark(placeholder)
+    if ask is not None:
+        commit.demand(application, ask, 1)
+        turn.say(asked_again(application, ask, was_parked=True))
+
+
+def asked_again(application: Application, ask: Ask, *, was_parked: bool) -> AskAdded:
+    """The fact that one allocation of an ask, which was parked or given back, is pending."""
     assert application.queue is not None
     partition = application.partition
     return AskAdded(
@@ -68,25 +78,26 @@ def asked_again(application: Application, ask: Ask) -> AskAdded:
         ask.key,
         ask.shape.resources,
         1,
+        ask.placeholder,
+        was_parked,
     )
 
 
-def request_release(turn: Turn, allocation: Allocation, termination: TerminationType, message: str) -> None:
+def request_release(turn: Turn, allocation: Allocation, cause: ReleaseCause, message: str) -> None:
     """Asks the RM to end an allocation; it uses its resources until the RM confirms (SEMANTICS F).
 
     One that is on its way out already is not asked for again.
     """
     if allocation.releasing is not None:
         return
+    replaced = cause is ReleaseCause.REPLACED
+    termination = TerminationType.PLACEHOLDER_REPLACED if replaced else TerminationType.TIMEOUT
     allocation.releasing = termination
     application = allocation.application
     if allocation.placeholder and application.gang is not None:
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
-        if allocation.gives_way:
-            task_group.gave_back += 1
-        else:
-            task_group.timed_out += termination is TerminationType.TIMEOUT
+        task_group.count_release(cause)
     assert application.queue is not None
     turn.say(
         ReleaseRequested(
@@ -97,7 +108,9 @@ def request_release(turn: Turn, allocation: Allocation, termination: Termination
             allocation_key=allocation.key,
             uuid=allocation.uuid,
             node_id=allocation.node.node_id,
+            placeholder=allocation.placeholder,
             termination=termination,
+            cause=cause,
             message=message,
         )
     )

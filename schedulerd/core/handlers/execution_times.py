@@ -9,7 +9,7 @@ from __future__ import annotations
 from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import WithdrawCause
+from schedulerd.core.facts import ReleaseCause, WithdrawCause
 from schedulerd.core.handlers import application_states, departures
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
@@ -31,7 +31,7 @@ def end_allocation(turn: Turn, allocation: Allocation) -> None:
     allocation.alarm = None
     timeout_ms = allocation.spec.execution_timeout_ms
     message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
-    departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+    departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
 
 
 def end_application(turn: Turn, application: Application) -> None:
@@ -51,5 +51,5 @@ def end_application(turn: Turn, application: Application) -> None:
             departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
-        departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     application_states.on_less(turn, application)

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.give_way import idle_placeholders, who_gives_way
-from schedulerd.core.facts import Allocated, Fact, GangGaveWay, WithdrawCause
+from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.handlers import application_states, departures, execution_times
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.gang import TaskGroup
+from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
@@ -31,7 +32,7 @@ def swap_next(turn: Turn, partition: Partition) -> bool:
     while partition.swaps:
         application = next(iter(partition.swaps))
         found = application.gang.next_swap() if application.gang is not None else None
-        if found is None or application.state not in SCHEDULABLE_STATES:
+        if found is None or not application.passes_on:
             del partition.swaps[application]
             continue
         task_group, group = found
@@ -57,7 +58,7 @@ def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: A
     )
     commit.park(application, ask, placeholder)
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
-    departures.request_release(turn, placeholder, TerminationType.PLACEHOLDER_REPLACED, message)
+    departures.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
     return True
 
 
@@ -76,17 +77,36 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
 
 def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
     """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
-    for placeholder in task_group.oldest(ask.pending):
-        name = placeholder.shape.resources.lacks(ask.shape.items)
-        assert name is not None
-        message = (
-            f"ask {ask.key} does not fit: it wants {name} {ask.shape.resources[name]}, "
-            f"placeholder {placeholder.key} has {placeholder.shape.resources[name]}"
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    useless = task_group.oldest(ask.pending)
+    reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
+    turn.say(
+        SwapRefused(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            task_group=task_group.name,
+            placeholders=len(useless),
+            reason=reasons[0],
         )
-        departures.request_release(turn, placeholder, TerminationType.TIMEOUT, message)
+    )
+    for placeholder, reason in zip(useless, reasons, strict=True):
+        departures.request_release(turn, placeholder, ReleaseCause.TOO_SMALL, reason)
     application.stop_waiting_for(ask)
     ask.task_group = ""
     application.wait_for(ask)
+
+
+def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
+    name = placeholder.shape.resources.lacks(ask.shape.items)
+    assert name is not None
+    return (
+        f"ask {ask.key} does not fit: it wants {name} {ask.shape.resources[name]}, "
+        f"placeholder {placeholder.key} has {placeholder.shape.resources[name]}"
+    )
 
 
 def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
@@ -101,7 +121,7 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
         other = None if anew else partition.first_fit(ask.shape)
         if other is None:
             commit.demand(application, ask, 1)
-            return departures.asked_again(application, ask)
+            return departures.asked_again(application, ask, was_parked=True)
         node = other
     allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
     assert application.gang is not None
@@ -128,11 +148,11 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     )
 
 
-def forget_swaps(application: Application, ask: Ask) -> None:
-    """The ask is not wanted any longer: the placeholders it would have replaced just go."""
+def forget_swaps(turn: Turn, application: Application, ask: Ask) -> None:
+    """The ask is about to be withdrawn, all of it: the placeholders it would have replaced just go."""
     for allocation in application.allocations.values():
         if allocation.swap is ask:
-            commit.unpark(allocation)
+            departures.unpark(turn, allocation)
 
 
 def stay_away(allocations: Iterable[Allocation]) -> None:
@@ -169,7 +189,7 @@ def on_patience_end(turn: Turn, application: Application) -> None:
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
             placeholder.gives_way = True
-            departures.request_release(turn, placeholder, TerminationType.TIMEOUT, message)
+            departures.request_release(turn, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
 def on_timeout(turn: Turn, application: Application) -> None:
@@ -192,7 +212,27 @@ def on_timeout(turn: Turn, application: Application) -> None:
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
-            departures.request_release(turn, allocation, TerminationType.TIMEOUT, message)
+            departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+    assert application.gang is not None
+    application.gang.awaits_full = False
+    turn.say(_timed_out(application, application.gang))
     if application.state is ApplicationState.FAILING:
         departures.unpark_all(turn, application)
     application_states.on_less(turn, application)
+
+
+def _timed_out(application: Application, gang: Gang) -> GangTimedOut:
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    groups = gang.task_groups.values()
+    return GangTimedOut(
+        rm_id=partition.rm_id,
+        partition=partition.name,
+        queue=queue.path,
+        application_id=application.application_id,
+        state=application.state,
+        wanted=sum(group.wanted for group in groups),
+        placed=sum(group.placed for group in groups),
+        replaced=sum(group.replaced for group in groups),
+        timed_out=sum(group.timed_out for group in groups),
+    )

@@ -269,6 +269,7 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
             asked_at_ns=turn.now_ns,
         )
     )
+    application_states.on_taken_over(turn, allocation)
 
 
 def _reopen_or_shut(partition: Partition, node: Node) -> None:

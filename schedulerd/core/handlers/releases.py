@@ -79,7 +79,7 @@ def finish(
     for allocation in gone:
         is_given_back = allocation.gives_way and termination is TerminationType.TIMEOUT
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
-            swapped.append(departures.asked_again(application, allocation.ask))
+            swapped.append(departures.asked_again(application, allocation.ask, was_parked=False))
         ask = commit.unpark(allocation)
         departures.free(turn, allocation)
         if ask is not None:

@@ -189,6 +189,8 @@ class Application(Host):
     def has_placeholder(self, placeholder: Allocation, *, was_pending: bool) -> None:
         """A placeholder was placed, or recovered."""
         gang = self.open_gang(placeholder.ask.asked_at_ns)
+        if not was_pending:
+            gang.first_asked_ns, gang.awaits_full = None, False
         task_group = gang.task_group(placeholder.spec.task_group)
         task_group.placed += 1
         task_group.add_idle(placeholder)
@@ -210,7 +212,7 @@ class Application(Host):
 
     def look_for_swaps(self) -> None:
         """Something may have come together: a real ask, a placeholder for it, and nothing they have to wait for."""
-        if self.gang is not None and self.state in SCHEDULABLE_STATES and self.gang.next_swap() is not None:
+        if self.gang is not None and self.passes_on and self.gang.next_swap() is not None:
             self.partition.swaps[self] = None
 
     def _count_pending_placeholders(self, gang: Gang, change: int) -> None:

@@ -10,16 +10,28 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.shape import Shape
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 
 
 class TaskGroup:
     """The members of a gang that are interchangeable, and what has become of them so far."""
 
-    __slots__ = ("_idle", "gave_back", "name", "placed", "replaced", "timed_out", "waiting", "wanted")
+    __slots__ = (
+        "_idle",
+        "gave_back",
+        "name",
+        "parked",
+        "placed",
+        "replaced",
+        "timed_out",
+        "unused",
+        "waiting",
+        "wanted",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,14 +39,19 @@ class TaskGroup:
         """Placeholders asked for and not taken back."""
         self.placed = 0
         """Placeholders placed so far, whether they are still there or not."""
+        self.parked = 0
+        """Placeholders on their way out for whose room a real ask waits."""
         self.replaced = 0
         self.timed_out = 0
+        """Placeholders released or never placed because the time for the gang was over."""
+        self.unused = 0
+        """Placeholders released because they were too small for their ask, or their application completed."""
         self.gave_back = 0
         """Placeholders released for the sake of an earlier gang, to be placed again."""
         self.waiting: dict[AskGroup, None] = {}
         """The groups of its real asks that are pending."""
-        self._idle: dict[Shape, dict[Allocation, None]] = {}
-        """Placeholders that are placed and not on their way out, by shape, oldest first; no empty ones."""
+        self._idle: dict[Items, dict[Allocation, None]] = {}
+        """Placeholders that are placed and not on their way out, by size, oldest first; no empty ones."""
 
     @property
     def idle(self) -> int:
@@ -45,23 +62,43 @@ class TaskGroup:
     def has_idle(self) -> bool:
         return bool(self._idle)
 
+    def count_release(self, cause: ReleaseCause) -> None:
+        """The RM is asked to release a placeholder; a replaced one counts when its ask has the room."""
+        match cause:
+            case ReleaseCause.TIMED_OUT:
+                self.timed_out += 1
+            case ReleaseCause.TOO_SMALL | ReleaseCause.UNUSED:
+                self.unused += 1
+            case ReleaseCause.GAVE_WAY:
+                self.gave_back += 1
+
+    def miss(self, count: int) -> None:
+        """So many were withdrawn because their time was over: they were wanted all the same."""
+        self.wanted += count
+        self.timed_out += count
+
     def add_idle(self, placeholder: Allocation) -> None:
-        self._idle.setdefault(placeholder.shape, {})[placeholder] = None
+        self._idle.setdefault(placeholder.shape.items, {})[placeholder] = None
 
     def drop_idle(self, placeholder: Allocation) -> None:
         """It is on its way out, or gone; fine if that was known."""
-        of_shape = self._idle.get(placeholder.shape)
-        if of_shape is not None and of_shape.pop(placeholder, self) is None and not of_shape:
-            del self._idle[placeholder.shape]
+        of_size = self._idle.get(placeholder.shape.items)
+        if of_size is not None and of_size.pop(placeholder, self) is None and not of_size:
+            del self._idle[placeholder.shape.items]
 
     def fitting(self, shape: Shape) -> Allocation | None:
-        """The oldest idle placeholder of the first size that has room for the shape, or None."""
+        """The oldest idle placeholder of the shape's own size, else of the first size that has room, or None."""
         return next(self.all_fitting(shape), None)
 
     def all_fitting(self, shape: Shape) -> Iterator[Allocation]:
-        """The idle placeholders with room for the shape, size by size, the oldest of each first."""
-        for size, placeholders in self._idle.items():
-            if size is shape or size.resources.lacks(shape.items) is None:
+        """The idle placeholders with room for the shape: those of its own size, then size by size, oldest first.
+
+        One of another size would leave its own to nobody, and take room that a larger ask was promised.
+        """
+        own = self._idle.get(shape.items, {})
+        yield from own
+        for placeholders in self._idle.values():
+            if placeholders is not own and next(iter(placeholders)).shape.resources.lacks(shape.items) is None:
                 yield from placeholders
 
     def oldest(self, count: int) -> list[Allocation]:
@@ -75,7 +112,7 @@ class TaskGroup:
 class Gang:
     """The task groups of one application."""
 
-    __slots__ = ("first_asked_ns", "patience", "pending", "promised", "task_groups")
+    __slots__ = ("awaits_full", "first_asked_ns", "full_ns", "patience", "pending", "promised", "task_groups")
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
@@ -83,7 +120,12 @@ class Gang:
         """Placeholders asked for and not placed; while there are any, real asks wait (SEMANTICS G3)."""
         self.promised = Resources()
         """Of the whole `placeholderAsk`, what is still to be placed since the gang was let start (SEMANTICS G2)."""
-        self.first_asked_ns = 0
+        self.first_asked_ns: int | None = None
+        """When its first placeholder was asked for; None if one came with its node, as that is not known then."""
+        self.full_ns: int | None = None
+        """When the last placeholder that it lacked was placed, as `GangCompleted` says; None if that was not said."""
+        self.awaits_full = True
+        """Whether that may still be said."""
         self.patience: Alarm | None = None
         """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
 

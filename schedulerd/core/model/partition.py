@@ -174,10 +174,11 @@ class Partition:
     def settle(self) -> None:
         """What is to be done once at the end of a step, however often things changed in it.
 
-        Every touched queue gets its place; what was closed for want of quota, or of room on a node, opens again where
-        there may be some now.
+        Every touched queue gets its place, and lets start whose turn it is; what was closed for want of quota, or of
+        room on a node, opens again where there may be some now.
         """
         for queue in self.touched:
+            queue.give_turn()
             queue.rekey()
         self.touched.clear()
         for queue in self.freed_queues:

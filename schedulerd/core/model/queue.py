@@ -203,14 +203,21 @@ class Queue(Host):
         """
         if self.properties.application_order is not ApplicationOrder.STATE_AWARE:
             return
-        waiting = [one for one in self.applications.values() if one.state is ApplicationState.ACCEPTED and one.groups]
-        is_starting = any(one.state is ApplicationState.STARTING for one in self.applications.values())
-        turn = None if is_starting or not waiting else min(waiting, key=lambda one: one.serial)
+        turn = self.whose_turn()
         for one in list(self.applications.values()):
             waits = one.state is ApplicationState.ACCEPTED and one is not turn
             if waits != one.waits_its_turn:
                 one.waits_its_turn = waits
                 one.reconsider()
+
+    def whose_turn(self) -> Application | None:
+        """Who may start here, if one at a time may; a swap in flight is a start that has begun."""
+        applications = self.applications.values()
+        if any(one.state is ApplicationState.STARTING for one in applications):
+            return None
+        accepted = [one for one in applications if one.state is ApplicationState.ACCEPTED]
+        waiting = [one for one in accepted if one.groups or one.parked]
+        return min(waiting, key=lambda one: one.serial, default=None)
 
     def reopen_where_quota_allows(self) -> None:
         """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""

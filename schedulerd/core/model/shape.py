@@ -72,6 +72,11 @@ class Shapes:
         known = self._known.get((shape.items, party, starts, gate, shape.asker))
         return known or Shape(shape.items, party, starts=starts, gate=gate, asker=shape.asker)
 
+    def current(self, shape: Shape) -> Shape:
+        """The one object for the same request: this one may have been forgotten while nobody asked for it, and another
+        have taken its place since."""
+        return shape if shape.uses else self._known.get(shape.identity, shape)
+
     def use(self, shape: Shape) -> None:
         """One application more has asks of it; from now on it is the one for its resources."""
         if not shape.uses:

@@ -136,8 +136,9 @@ def an_ask(key: str = "k", memory: int = 10, count: int = 1, app: str = "app", *
     return NewAsk(application_id=app, allocation_key=key, max_allocations=count, **fields)
 
 
-def a_placeholder(key: str = "p", memory: int = 10, count: int = 1, app: str = "app") -> NewAsk:
-    return an_ask(key, memory, count, app, task_group="group", placeholder=True)
+def a_placeholder(key: str = "p", memory: int = 10, count: int = 1, app: str = "app", **fields: Any) -> NewAsk:
+    fields.setdefault("task_group", "group")
+    return an_ask(key, memory, count, app, placeholder=True, **fields)
 
 
 def an_existing(

@@ -8,16 +8,15 @@ import pytest
 
 from schedulerd.core.fsm import IllegalMove, is_legal, move
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
+from tests.unit.core.application_table import TABLE
 
-CELLS = list(product(ApplicationState, ApplicationTrigger))
-LEGAL = [(state, trigger) for state, trigger in CELLS if trigger in APPLICATION[state]]
-ILLEGAL = [cell for cell in CELLS if cell not in LEGAL]
+ILLEGAL = [cell for cell in product(ApplicationState, ApplicationTrigger) if cell not in TABLE]
 
 
-@pytest.mark.parametrize(("state", "trigger"), LEGAL)
+@pytest.mark.parametrize(("state", "trigger"), TABLE)
 def test_legal_move(state: ApplicationState, trigger: ApplicationTrigger) -> None:
     assert is_legal(APPLICATION, state, trigger)
-    assert move(APPLICATION, state, trigger) is APPLICATION[state][trigger]
+    assert move(APPLICATION, state, trigger) is TABLE[state, trigger]
 
 
 @pytest.mark.parametrize(("state", "trigger"), ILLEGAL)
@@ -26,7 +25,7 @@ def test_illegal_move(state: ApplicationState, trigger: ApplicationTrigger) -> N
     with pytest.raises(IllegalMove) as caught:
         move(APPLICATION, state, trigger)
     assert f"{trigger} in state {state}" in str(caught.value)
-    assert all(legal in str(caught.value) for legal in APPLICATION[state])
+    assert all(legal in str(caught.value) for at, legal in TABLE if at is state)
 
 
 def test_the_error_says_so_where_nothing_is_legal() -> None:

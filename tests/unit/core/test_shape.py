@@ -37,6 +37,16 @@ def test_a_shape_nobody_asks_for_is_forgotten() -> None:
     assert shapes.of(Resources(memory=1)) is not shape
 
 
+def test_a_shape_that_was_forgotten_gives_way_to_the_one_that_is_known_now() -> None:
+    shapes = Shapes()
+    forgotten = shapes.of(Resources(memory=1))
+    assert shapes.current(forgotten) is forgotten, "nobody else asks for as much"
+    known = shapes.of(Resources(memory=1))
+    shapes.use(known)
+    assert shapes.current(forgotten) is known
+    assert shapes.current(known) is known
+
+
 def test_a_shape_is_parked_once_and_woken_once() -> None:
     shapes = Shapes()
     shape, other = shapes.of(Resources(memory=1)), shapes.of(Resources(memory=2))

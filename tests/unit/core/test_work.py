@@ -14,7 +14,7 @@ from types import FrameType
 import pytest
 
 from benchmarks import workloads
-from benchmarks.in_process import PARTITION, new_asks, node_visits, placed, prepare
+from benchmarks.in_process import PARTITION, new_asks, node_visits, placed, prepare, releases
 from benchmarks.workloads import POD, RM_ID, Ask, Size, Workload
 from schedulerd.core.commands import (
     AllocationRelease,
@@ -25,7 +25,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated
+from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 
@@ -146,6 +146,46 @@ def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_parked() -> 
         return calls_during(lambda: scheduler.step(0, RunCycle(PLACEMENTS_MAX)))
 
     assert calls(400) == calls(100)
+
+
+def gang_work(gangs: int, members: int) -> list[tuple[int, int, int]]:
+    """Node visits, facts and function calls for a hundred placeholders, for as many real asks to be parked, and for as
+    many placeholders to be exchanged for them; all gangs are in the middle of the same."""
+    workload = workloads.d(nodes=300, asks=gangs * members, members=members)
+    scheduler = start(workload)
+    work = []
+
+    def note(command: Command) -> list[Fact]:
+        facts: list[Fact] = []
+        visits = node_visits(scheduler)
+        calls = calls_during(lambda: facts.extend(scheduler.step(0, command)))
+        work.append((node_visits(scheduler) - visits, len(facts), calls))
+        return facts
+
+    ask(scheduler, workload.asks)
+    assert step(scheduler, RunCycle(workload.nodes)) == workload.nodes
+    placeholders = note(RunCycle(PLACEMENTS_MAX))
+    assert sum(isinstance(fact, Allocated) for fact in placeholders) == PLACEMENTS_MAX
+    place(scheduler)
+    ask(scheduler, workload.replacements)
+    scheduler.step(0, RunCycle(PLACEMENTS_MAX))
+    wanted = releases(note(RunCycle(PLACEMENTS_MAX)))
+    assert len(wanted) == PLACEMENTS_MAX
+    swapped = note(UpdateAllocations(RM_ID, releases=wanted))
+    assert sum(isinstance(fact, Allocated) for fact in swapped) == PLACEMENTS_MAX
+    return work
+
+
+def test_the_members_of_gangs_cost_the_same_however_many_gangs_there_are() -> None:
+    once = gang_work(gangs=20, members=50)
+    assert gang_work(gangs=40, members=50) == gang_work(gangs=80, members=50) == once
+    assert [visits for visits, _, _ in once] == [BLOCK_AND_NODE * PLACEMENTS_MAX, 0, 0]
+
+
+def test_the_members_of_a_gang_cost_no_more_if_it_is_large() -> None:
+    # Even the smallest of them is larger than what is placed and exchanged until the counting ends.
+    once = gang_work(gangs=1, members=500)
+    assert gang_work(gangs=1, members=1_000) == gang_work(gangs=1, members=2_000) == once
 
 
 def test_asks_that_fit_no_node_cost_one_search_however_many_there_are() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.invariants import extent
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.debug_state import StateQuery, debug_state
-from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
+from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask
 
 
 def a_scheduler() -> Scheduler:
@@ -45,3 +45,20 @@ def test_what_is_asked_for_is_shown_and_the_rest_counted() -> None:
     bounded = look_at(StateQuery(limit=1))
     assert bounded.left_out["nodes"] == 1
     assert look_at(StateQuery()).left_out == {}
+
+
+def test_a_gang_is_shown_with_its_task_groups_and_no_more_of_them_than_asked_for() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}))
+    talk.asks(*(a_placeholder(f"p-{name}", task_group=name) for name in ("workers", "driver")))
+    talk.asks(an_ask("real", task_group="workers"))
+    talk.now_ns += 5
+    talk.schedule()
+    look_at = debug_state(talk.scheduler, recount_items_max=100)
+    (app,) = look_at(StateQuery()).resource_managers[0].partitions[0].applications
+    assert app.gang_first_asked_ns is not None
+    assert app.gang_full_ns == app.gang_first_asked_ns + 5
+    assert [(one.name, one.wanted, one.placed, one.idle, one.parked) for one in app.task_groups] == [
+        ("driver", 1, 1, 1, 0),
+        ("workers", 1, 1, 0, 1),
+    ]
+    assert look_at(StateQuery(limit=1)).left_out["task groups"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core import facts
+from schedulerd.core import facts, gang_facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.resources import Resources
@@ -39,16 +39,35 @@ def forgotten(
     return facts.ApplicationForgotten(RM, PARTITION, queue, application_id, state)
 
 
-def ask(count: int = 1, queue: str = QUEUE, rm_id: str = RM, **resources: int) -> facts.AskAdded:
-    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", Resources(resources), count)
+def ask(
+    count: int = 1,
+    queue: str = QUEUE,
+    rm_id: str = RM,
+    *,
+    placeholder: bool = False,
+    was_parked: bool = False,
+    **resources: int,
+) -> facts.AskAdded:
+    size = Resources(resources)
+    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", size, count, placeholder, was_parked)
 
 
-def withdrawn(cause: facts.WithdrawCause, count: int = 1, **resources: int) -> facts.AskWithdrawn:
-    return facts.AskWithdrawn(RM, PARTITION, QUEUE, APPLICATION, "key-1", Resources(resources), count, cause, None, "")
+def withdrawn(
+    cause: facts.WithdrawCause, count: int = 1, *, placeholder: bool = False, **resources: int
+) -> facts.AskWithdrawn:
+    size = Resources(resources)
+    return facts.AskWithdrawn(RM, PARTITION, QUEUE, APPLICATION, "key-1", size, count, placeholder, cause, None, "")
 
 
 def allocated(
-    uuid: str = "uuid-1", *, recovered: bool = False, asked_at_ns: int = 0, queue: str = QUEUE, **resources: int
+    uuid: str = "uuid-1",
+    *,
+    recovered: bool = False,
+    asked_at_ns: int = 0,
+    queue: str = QUEUE,
+    placeholder: bool = False,
+    replaces: str = "",
+    **resources: int,
 ) -> facts.Allocated:
     return facts.Allocated(
         rm_id=RM,
@@ -62,20 +81,27 @@ def allocated(
         priority=0,
         tags={},
         task_group="",
-        placeholder=False,
+        placeholder=placeholder,
         recovered=recovered,
         asked_at_ns=asked_at_ns,
+        replaces=replaces,
     )
 
 
-def release_requested(termination: TerminationType) -> facts.ReleaseRequested:
+def release_requested(
+    termination: TerminationType, cause: facts.ReleaseCause = facts.ReleaseCause.TIMED_OUT, *, placeholder: bool = False
+) -> facts.ReleaseRequested:
     return facts.ReleaseRequested(
-        RM, PARTITION, QUEUE, APPLICATION, "key-1", "uuid-1", "node-1", termination, "message"
+        RM, PARTITION, QUEUE, APPLICATION, "key-1", "uuid-1", "node-1", placeholder, termination, cause, "message"
     )
 
 
 def released(
-    termination: TerminationType = TerminationType.STOPPED_BY_RM, queue: str = QUEUE, **resources: int
+    termination: TerminationType = TerminationType.STOPPED_BY_RM,
+    queue: str = QUEUE,
+    *,
+    placeholder: bool = False,
+    **resources: int,
 ) -> facts.Released:
     return facts.Released(
         rm_id=RM,
@@ -86,11 +112,30 @@ def released(
         uuid="uuid-1",
         node_id="node-1",
         resources=Resources(resources),
-        placeholder=False,
+        placeholder=placeholder,
         termination=termination,
         confirm=True,
         message="",
     )
+
+
+def gang_completed(waited_ns: int = 0) -> gang_facts.GangCompleted:
+    return gang_facts.GangCompleted(RM, PARTITION, QUEUE, APPLICATION, placeholders=3, waited_ns=waited_ns)
+
+
+def gang_timed_out(state: ApplicationState = ApplicationState.RESUMING) -> gang_facts.GangTimedOut:
+    return gang_facts.GangTimedOut(
+        RM, PARTITION, QUEUE, APPLICATION, state, wanted=3, placed=2, replaced=0, timed_out=3
+    )
+
+
+def gang_gave_way() -> gang_facts.GangGaveWay:
+    return gang_facts.GangGaveWay(RM, PARTITION, QUEUE, APPLICATION, placeholders=2, in_favour_of="app-0")
+
+
+def swap_refused() -> gang_facts.SwapRefused:
+    reason = "ask key-1 does not fit: it wants vcore 20, placeholder key-2 has vcore 10"
+    return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 
 def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:

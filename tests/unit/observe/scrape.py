@@ -8,9 +8,17 @@ from typing import TypeAlias
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from schedulerd.core.facts import Fact
 from schedulerd.observe.metrics import Metrics
 
 Samples: TypeAlias = dict[tuple[str, ...], float]
+
+
+def after(*happened: Fact, now_ns: int = 0) -> Metrics:
+    """Metrics that know of these facts and of nothing else."""
+    metrics = Metrics()
+    metrics.observe(happened, now_ns)
+    return metrics
 
 
 def text(metrics: Metrics) -> str:

@@ -24,9 +24,13 @@ from tests.unit.observe.build import (
     application,
     ask,
     ask_rejected,
+    gang_completed,
+    gang_gave_way,
+    gang_timed_out,
     node,
     release_requested,
     resource_manager,
+    swap_refused,
 )
 
 SECOND_NS = 10**9
@@ -84,6 +88,14 @@ def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
         (ask_rejected(RejectCode.INVALID_RESOURCES), "warning"),
         (facts.ReleaseIgnored("rm-1", "default", "app-1", "", "", "no such allocation"), "info"),
         (node("n1", NodeState.SCHEDULABLE, NodeState.SCHEDULABLE, {"vcore": 11}), "debug"),
+        (gang_completed(), "info"),
+        (gang_gave_way(), "warning"),
+        (gang_timed_out(ApplicationState.RUNNING), "info"),
+        (gang_timed_out(ApplicationState.RESUMING), "warning"),
+        (gang_timed_out(ApplicationState.FAILING), "warning"),
+        (swap_refused(), "warning"),
+        (allocated(placeholder=True, vcore=10), "debug"),
+        (release_requested(TerminationType.TIMEOUT, placeholder=True), "debug"),
         (allocated(vcore=10), "debug"),
         (ask(vcore=10), "debug"),
         (facts.CycleRan(1, 0, False), "debug"),
@@ -110,6 +122,22 @@ def test_a_rejection_carries_its_reason(written: Written) -> None:
     written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], 0)
     (line,) = written.lines()
     assert (line["code"], line["reason"]) == ("empty_id", "because of a test")
+
+
+def test_a_gang_that_times_out_says_how_far_it_came(written: Written) -> None:
+    written.log.observe([gang_timed_out()], 0)
+    (line,) = written.lines()
+    assert (line["logger"], line["event"], line["application_id"], line["state"]) == (
+        *("core.scheduler.gang", "gang timed out", "app-1", "Resuming"),
+    )
+    assert [line[name] for name in ("wanted", "placed", "replaced", "timed_out")] == [3, 2, 0, 3]
+
+
+def test_a_placeholder_that_is_too_small_names_both_numbers_and_floods_nobody(written: Written) -> None:
+    written.log.observe([swap_refused()] * 1000, SECOND_NS)
+    lines = written.lines()
+    assert len(lines) == log_events.COMPLAINTS_MAX
+    assert "wants vcore 20, placeholder key-2 has vcore 10" in lines[0]["reason"]
 
 
 def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Written) -> None:

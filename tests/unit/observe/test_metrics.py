@@ -29,15 +29,9 @@ from tests.unit.observe.build import (
     resource_manager,
     withdrawn,
 )
-from tests.unit.observe.scrape import samples
+from tests.unit.observe.scrape import after, samples
 
 SECOND_NS = 10**9
-
-
-def after(*happened: facts.Fact, now_ns: int = 0) -> Metrics:
-    metrics = Metrics()
-    metrics.observe(happened, now_ns)
-    return metrics
 
 
 def test_every_kind_of_fact_is_known() -> None:

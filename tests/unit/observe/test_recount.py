@@ -64,12 +64,20 @@ class World:
         self.applications = count()
         self.keys = count()
         self.reached: Counter[str] = Counter()
-        self.dropped: Counter[str] = Counter()
-        """Per resource manager, the pending allocations that went when its state was dropped."""
+        self.dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """Per resource manager, what it held (see `held`) and lost when its state was dropped."""
 
     def step(self, command: c.Command) -> None:
-        self.now_ns += self.random.randrange(SECOND_NS)
-        pending = self.pending() if isinstance(command, DROPPING) else {}
+        """Time goes by, and every alarm rings at its own deadline; then the command is carried out."""
+        end_ns = self.now_ns + self.random.randrange(SECOND_NS)
+        while (deadline_ns := self.scheduler.next_deadline_ns()) is not None and deadline_ns <= end_ns:
+            self.now_ns = max(self.now_ns, deadline_ns)
+            self.carry_out(c.RingAlarms())
+        self.now_ns = end_ns
+        self.carry_out(command)
+
+    def carry_out(self, command: c.Command) -> None:
+        held = self.held() if isinstance(command, DROPPING) else {}
         facts = self.scheduler.step(self.now_ns, command)
         self.metrics.observe(facts, self.now_ns)
         for fact in facts:
@@ -77,16 +85,20 @@ class World:
             if isinstance(fact, ResourceManagerChanged):
                 self.reached[fact.state] += 1
                 if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
-                    self.dropped[fact.rm_id] += pending.get(fact.rm_id, 0)
+                    self.dropped[fact.rm_id] += held.get(fact.rm_id, Counter())
 
     def partitions(self) -> Iterator[views.PartitionView]:
         for rm in view.resource_managers(self.scheduler):
             yield from rm.partitions
 
-    def pending(self) -> dict[str, int]:
-        """Per resource manager, how many allocations are asked for and not placed."""
+    def held(self) -> dict[str, Counter[str]]:
+        """Per resource manager, how many allocations are asked for and not placed, and how many placeholders."""
         return {
-            partition.rm_id: sum(ask.pending for app in partition.applications for ask in app.asks)
+            partition.rm_id: Counter(
+                wanted=sum(app.parked + sum(ask.pending for ask in app.asks) for app in partition.applications),
+                pending_placeholders=sum(pending_placeholders(app) for app in partition.applications),
+                placeholders=sum(allocated_placeholders(app) for app in partition.applications),
+            )
             for partition in self.partitions()
         }
 
@@ -99,10 +111,12 @@ class World:
             return
         moves: dict[Callable[[str, views.PartitionView], None], float] = {
             self.submit: 12,
-            self.ask: 25,
+            self.ask: 20,
+            self.ask_for_gang: 10,
             self.cycle: 20,
             self.update_node: 10,
-            self.release: 20,
+            self.release: 10,
+            self.confirm: 20,
             self.withdraw: 5,
             self.remove: 4,
             self.wait: 5,
@@ -115,7 +129,14 @@ class World:
         move(rm_id, partition)
 
     def submit(self, rm_id: str, _partition: views.PartitionView) -> None:
-        new = c.NewApplication(f"app-{next(self.applications)}", self.random.choice(QUEUES), user="u")
+        new = c.NewApplication(
+            f"app-{next(self.applications)}",
+            self.random.choice(QUEUES),
+            user="u",
+            placeholder_ask=Resources(vcore=self.random.choice([0, 0, 1000, 2000])),
+            gang_style=self.random.choice(["Soft", "Hard"]),
+            execution_timeout_ms=self.random.choice([0, 5_000, 20_000]),
+        )
         self.step(c.UpdateApplications(rm_id, new=[new]))
 
     def ask(self, rm_id: str, partition: views.PartitionView) -> None:
@@ -127,8 +148,27 @@ class World:
             self.random.choice([new_key, new_key, *keys[:1]]),
             Resources(vcore=self.random.choice([0, 500, 1000]), memory=self.random.choice([0, 100]), gpu=0),
             max_allocations=self.random.choice([1, 1, 3]),
+            task_group=self.random.choice(["", "workers", "workers"]),
+            placeholder=self.random.random() < 0.5,
         )
         self.step(c.UpdateAllocations(rm_id, asks=[ask]))
+
+    def ask_for_gang(self, rm_id: str, partition: views.PartitionView) -> None:
+        """Placeholders, and real asks of which most fit."""
+        if partition.applications:
+            owner = self.random.choice(partition.applications).application_id
+            asks = [
+                c.NewAsk(
+                    owner,
+                    f"key-{next(self.keys)}",
+                    Resources(vcore=vcore),
+                    max_allocations=self.random.choice([1, 2]),
+                    task_group="workers",
+                    placeholder=placeholder,
+                )
+                for vcore, placeholder in ((300, True), (self.random.choice([200, 300, 300, 400]), False))
+            ]
+            self.step(c.UpdateAllocations(rm_id, asks=asks))
 
     def cycle(self, _rm_id: str, _partition: views.PartitionView) -> None:
         self.step(c.RunCycle(self.random.choice([1, 5, 100])))
@@ -147,7 +187,10 @@ class World:
         if not known and applications and self.random.random() < 0.5:
             owner = self.random.choice(applications).application_id
             uuid = f"existing-{next(self.keys)}"
-            node.existing.append(c.ExistingAllocation(owner, f"key-{uuid}", uuid, Resources(vcore=300), node_id))
+            existing = c.ExistingAllocation(owner, f"key-{uuid}", uuid, Resources(vcore=300), node_id)
+            if self.random.random() < 0.3:
+                existing.task_group, existing.placeholder = "workers", True
+            node.existing.append(existing)
         self.step(c.UpdateNodes(rm_id, [node]))
 
     def release(self, rm_id: str, partition: views.PartitionView) -> None:
@@ -158,6 +201,14 @@ class World:
         else:
             release = c.AllocationRelease("app-unknown", uuid="uuid-unknown")
         self.step(c.UpdateAllocations(rm_id, releases=[release]))
+
+    def confirm(self, rm_id: str, partition: views.PartitionView) -> None:
+        releasing = [one for app in partition.applications for one in app.allocations if one.releasing]
+        if releasing:
+            one = self.random.choice(releasing)
+            termination = c.TerminationType[one.releasing]
+            release = c.AllocationRelease(one.application_id, uuid=one.uuid, termination=termination)
+            self.step(c.UpdateAllocations(rm_id, releases=[release]))
 
     def withdraw(self, rm_id: str, partition: views.PartitionView) -> None:
         asks = [ask for app in partition.applications for ask in app.asks]
@@ -190,6 +241,14 @@ class World:
         self.step(c.StopResourceManager(rm_id, c.StopCause.UNREGISTERED))
 
 
+def pending_placeholders(app: views.ApplicationView) -> int:
+    return sum(ask.pending for ask in app.asks if ask.placeholder)
+
+
+def allocated_placeholders(app: views.ApplicationView) -> int:
+    return sum(allocation.placeholder for allocation in app.allocations)
+
+
 def lineage(path: str) -> Iterator[str]:
     """The queue and all above it; '' for an application without a queue stays alone."""
     while path:
@@ -216,6 +275,9 @@ def recount(world: World) -> Gauges:
             for path in tuple(lineage(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
                 gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
+                gauges["schedulerd_parked_asks"][name, path, rm_id] += app.parked
+                gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
+                gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
             for resource, amount in node.occupied.items():
@@ -225,6 +287,10 @@ def recount(world: World) -> Gauges:
     return gauges
 
 
+INTERESTING = (
+    *("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored"),
+    *("GangCompleted", "GangTimedOut", "SwapRefused"),
+)
 STATES = tuple(ResourceManagerState)
 READ_AT_SCRAPE = (families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO)
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
@@ -242,14 +308,27 @@ def nonzero(gauges: Gauges) -> dict[str, dict[tuple[str, ...], int]]:
     return {name: counts for name, counts in found.items() if counts}
 
 
-def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Mapping[str, int]) -> None:
+def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Mapping[str, Counter[str]]) -> None:
+    """The sums that `docs/metrics.md` promises."""
     added, placed = found["schedulerd_asks_added_total"], found["schedulerd_placements_total"]
-    withdrawn, pending = found["schedulerd_asks_withdrawn_total"], found["schedulerd_pending_asks"]
+    withdrawn, placeholders = found["schedulerd_asks_withdrawn_total"], found["schedulerd_placeholders_total"]
     for rm_id in RMS:
+
+        def root(name: str, rm_id: str = rm_id) -> float:
+            return found[name].get(("default", "root", rm_id), 0)
+
+        def event(name: str, rm_id: str = rm_id) -> float:
+            return placeholders.get((name, "default", rm_id), 0)
+
+        lost = dropped.get(rm_id, Counter())
         gone = sum(value for (_, _, rm), value in withdrawn.items() if rm == rm_id)
-        waiting = pending.get(("default", "root", rm_id), 0)
+        waiting = root("schedulerd_pending_asks") + root("schedulerd_parked_asks")
         key = ("default", rm_id)
-        assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + dropped[rm_id]
+        assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + lost["wanted"]
+        waiting = root("schedulerd_pending_placeholders")
+        assert event("asked") == event("placed") + event("withdrawn") + waiting + lost["pending_placeholders"]
+        there = root("schedulerd_allocated_placeholders")
+        assert event("placed") + event("recovered") == event("released") + there + lost["placeholders"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -265,5 +344,5 @@ def test_gauges_equal_a_recount_of_the_state(seed: int) -> None:
             assert_every_ask_is_accounted_for(found, world.dropped)
             most |= Counter({name: len(counts) for name, counts in counted.items()})
     assert set(most) == GAUGES, "every gauge is counted anew here, and had something to count"
-    for interesting in ("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored", *STATES):
+    for interesting in (*INTERESTING, *STATES):
         assert world.reached[interesting], f"the workload never reached {interesting}"

@@ -42,6 +42,8 @@ def busy() -> Metrics:
             build.withdrawn(WithdrawCause.TIMEOUT, vcore=1),
             build.ask_rejected(RejectCode.EMPTY_ID),
             build.release_requested(TerminationType.TIMEOUT),
+            build.ask(placeholder=True, vcore=1),
+            build.gang_completed(),
             build.released(vcore=1),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
             facts.ConfigurationUpdated(build.RM),

@@ -178,6 +178,17 @@ def test_idle_time_counts_for_one_that_runs_again() -> None:
     assert states(talk.sleep(700 * MILLISECOND_NS), "job") == [S.FAILING]
 
 
+def test_one_that_runs_without_having_been_starting_has_its_time_too() -> None:
+    talk = a_talk()
+    talk.asks(an_ask("k", 500, app="job"))
+    talk.release_asks(application_id="job")
+    talk.sleep(300 * MILLISECOND_NS)
+    assert states(talk.asks(an_ask("l", app="job")), "job") == [S.RUNNING]
+    talk.schedule()
+    assert states(talk.sleep(LIMIT_NS - 1), "job") == []
+    assert states(talk.sleep(1), "job") == [S.FAILING]
+
+
 def test_with_a_placeholder_ask_the_timeout_is_not_for_the_run() -> None:
     talk = a_talk(placeholder_ask=Resources(memory=10))
     talk.asks(an_ask("k", app="job"))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import Allocated, AskAdded, GangGaveWay, ReleaseRequested
+from schedulerd.core.facts import Allocated, AskAdded, ReleaseRequested
+from schedulerd.core.gang_facts import GangGaveWay
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts

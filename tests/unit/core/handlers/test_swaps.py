@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from schedulerd.core.commands import NewAsk, NodeAction, TerminationType
+from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.facts import (
     Allocated,
     ApplicationAccepted,
@@ -34,6 +32,7 @@ from tests.unit.core.builders import (
     placed,
     states,
 )
+from tests.unit.core.gangs import a_full_gang, a_gang, confirm, real
 
 S = ApplicationState
 T = TerminationType
@@ -46,27 +45,6 @@ def a_talk(*, memory: int = 100, root: QueueSpec | None = None) -> Conversation:
 def with_max(leaf: int | None = None, root: int | None = None) -> QueueSpec:
     leaves = [a_queue_spec(name, max=None if leaf is None else {"memory": leaf}) for name in ("a", "b")]
     return a_root(*leaves, max=None if root is None else {"memory": root})
-
-
-def a_gang(app: str = "gang", memory: int = 20, queue: str = "root.a", **fields: Any) -> Any:
-    return an_app(app, queue, placeholder_ask=Resources(memory=memory), **fields)
-
-
-def real(key: str, memory: int = 10, count: int = 1, app: str = "gang", **fields: Any) -> NewAsk:
-    return an_ask(key, memory, count, app, task_group="group", **fields)
-
-
-def a_full_gang(count: int = 2, memory: int = 100) -> Conversation:
-    """An application `gang` whose placeholders are all placed on n1."""
-    talk = a_talk(memory=memory)
-    talk.apps(a_gang(memory=10 * count))
-    talk.asks(a_placeholder("p", count=count, app="gang"))
-    assert len(placed(talk.schedule())) == count
-    return talk
-
-
-def confirm(talk: Conversation, request: ReleaseRequested, **fields: Any) -> Any:
-    return talk.release(application_id="gang", uuid=request.uuid, **{"termination": request.termination, **fields})
 
 
 # submission

@@ -1,0 +1,90 @@
+"""The truth behind a socket: one resource manager at a time lists what there is, and writes what it does.
+
+Messages are JSON, one to a line. What a resource manager had sent whole when it died has happened, the rest has not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any, Self
+
+from tests.contract.gangs.truth import Pod, Truth
+
+HOST = "127.0.0.1"
+LINE_BYTES_MAX = 64 << 20
+
+
+class ApiServer:
+    """Serves a `Truth` on a free port; a context."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.lists = 0
+        """How often a resource manager began anew."""
+        self.settled = asyncio.Event()
+        """Set while a resource manager has said that it has nothing left to do."""
+        self.failed = asyncio.Event()
+        """Set when there are problems: going on makes no sense."""
+        self._truth = truth
+        self._turn = asyncio.Lock()
+        self._writer: asyncio.StreamWriter | None = None
+        """Of the resource manager that is served."""
+
+    @property
+    def port(self) -> int:
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, HOST, 0, limit=LINE_BYTES_MAX)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the connection, which the resource manager takes for the end of it all."""
+        self._server.close()
+        if self._writer is not None:
+            self._writer.close()
+        async with self._turn:
+            self._writer = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A successor is not served before all that the one before it had sent is taken.
+        async with self._turn:
+            self._writer = writer
+            try:
+                while (line := await reader.readline()).endswith(b"\n"):
+                    answer = self._take(json.loads(line))
+                    writer.write(json.dumps(answer).encode() + b"\n")
+                    await writer.drain()
+            except ConnectionError:
+                return
+            finally:
+                writer.close()
+
+    def _take(self, request: dict[str, Any]) -> dict[str, Any]:
+        created: list[Pod] = []
+        if "list" in request:
+            self.lists += 1
+            self.settled.clear()
+            created += self._truth.pods.values()
+        for name, node in request.get("bind", ()):
+            created += self._truth.bind(name, node)
+        gone = request.get("delete", [])
+        for name in gone:
+            self._truth.delete(name)
+        if "problem" in request:
+            self._truth.problems.append(request["problem"])
+        if self._truth.problems:
+            self.failed.set()
+        if "settled" in request:
+            self.settled.set()
+        return {"pods": _plain(created), "gone": gone, "done": self._truth.is_done()}
+
+
+def _plain(pods: Iterable[Pod]) -> list[dict[str, object]]:
+    return [asdict(pod) for pod in pods]

@@ -1,0 +1,82 @@
+"""The connection between a resource manager and the daemon, which ends at an exact byte.
+
+Time would do for killing at a random moment, but not for doing it again: so many bytes into the conversation, in the
+middle of a message if it happens to be there, is the same place in every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+HOST = "127.0.0.1"
+CHUNK_BYTES_MAX = 1 << 16
+
+
+class Cable:
+    """Relays connections to `port` of this machine, both ways; a context."""
+
+    def __init__(self) -> None:
+        self.port: int | None = None
+        """Of the daemon; None while there is none: connections are closed at once."""
+        self.bytes_passed = 0
+        """Both ways, since the last `cut_after`."""
+        self._bytes_max: int | None = None
+        self._cut: Callable[[], None] = lambda: None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def target(self) -> str:
+        return f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut_after(self, bytes_max: int | None, cut: Callable[[], None] = lambda: None) -> None:
+        """From now on passes `bytes_max` bytes (None: all), then calls `cut` and closes all connections."""
+        self.bytes_passed = 0
+        self._bytes_max = bytes_max
+        self._cut = cut
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        self._close_all()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if self.port is None:
+                return
+            far_reader, far_writer = await asyncio.open_connection(HOST, self.port)
+            self._writers |= {writer, far_writer}
+            try:
+                await asyncio.gather(self._relay(reader, far_writer), self._relay(far_reader, writer))
+            finally:
+                self._writers -= {writer, far_writer}
+        except ConnectionError:
+            return
+        finally:
+            writer.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await reader.read(CHUNK_BYTES_MAX):
+                room = len(chunk) if self._bytes_max is None else self._bytes_max - self.bytes_passed
+                writer.write(chunk[:room])
+                self.bytes_passed += min(room, len(chunk))
+                if self.bytes_passed == self._bytes_max:
+                    self._bytes_max = None
+                    self._cut()
+                    self._close_all()
+                    return
+                await writer.drain()
+        finally:
+            writer.close()
+
+    def _close_all(self) -> None:
+        for writer in self._writers:
+            writer.close()

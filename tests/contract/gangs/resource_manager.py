@@ -1,0 +1,189 @@
+"""The resource manager that gets killed: it knows nothing but what it hears, so a successor needs nothing from it.
+
+It lists what there is, registers, reports, asks for what is not bound, and then does what the scheduler says: binds
+pods, ends placeholders that are to be replaced, and confirms that once they are gone. If the scheduler is lost, it
+begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import uvloop
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.simulate.client import ResyncRequired, SchedulerClient, SchedulerUnreachable
+from tests.contract.gangs import requests
+from tests.contract.gangs.api_server import HOST, LINE_BYTES_MAX
+from tests.contract.gangs.truth import Plan, Pod
+
+RM_ID = "gangs"
+APPLICATIONS_FIRST, NODES_FIRST, TOGETHER = ORDERS = ("applications-first", "nodes-first", "together")
+"""Of the reports after a registration. SI promises no order between streams, so all of them have to do."""
+REGISTER_TIMEOUT_S = 20.0
+
+
+class ApiClient:
+    """The connection to the API server. Raises `ConnectionError` when that is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def call(self, **request: object) -> tuple[list[Pod], list[str], bool]:
+        """Returns the pods that were created, or that there are; those that are gone; and whether all is done."""
+        self._writer.write(json.dumps(request).encode() + b"\n")
+        await self._writer.drain()
+        line = await self._reader.readline()
+        if not line:
+            raise ConnectionResetError("the API server has gone")
+        answer: dict[str, Any] = json.loads(line)
+        return [Pod(**pod) for pod in answer["pods"]], answer["gone"], answer["done"]
+
+    async def until_closed(self) -> None:
+        await self._reader.read()
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+class Session:
+    """From one registration until the scheduler is lost; the listener of its own client."""
+
+    def __init__(self, api: ApiClient, plan: Plan, target: str) -> None:
+        self._api = api
+        self._plan = plan
+        self._client = SchedulerClient(target, RM_ID, self, reconnect_timeout_s=0)
+        self._traffic = self._client.traffic
+        self._heard = asyncio.Event()
+        self._bindings: list[tuple[str, str]] = []
+        self._to_end: dict[str, si_pb2.AllocationRelease] = {}
+        """By pod: the releases to confirm when it is gone."""
+        self._pods: dict[str, str] = {}
+        """By UUID of an allocation."""
+        self._problem = ""
+
+    async def run(self, order: str) -> None:
+        """Returns when all is done and the API server goes; raises `SchedulerError` when the scheduler is lost."""
+        try:
+            pods, _, done = await self._api.call(list=True)
+            await self._client.register(config=requests.queue_file(self._plan), timeout_s=REGISTER_TIMEOUT_S)
+            await self._client.open()
+            lost = asyncio.create_task(self._client.wait_lost())
+            lost.add_done_callback(lambda _: self._heard.set())
+            try:
+                await self._report([pod for pod in pods if pod.node], order)
+                await self._ask([pod for pod in pods if not pod.node])
+                while not done:
+                    done = await self._go_on()
+                await self._api.call(settled=True)
+                await self._api.until_closed()
+            finally:
+                lost.cancel()
+        finally:
+            await self._client.close()
+
+    async def _report(self, bound: list[Pod], order: str) -> None:
+        self._pods.update((pod.uid, pod.name) for pod in bound)
+        if order == APPLICATIONS_FIRST:
+            await self._report_applications()
+            await self._until_accepted(nodes=0)
+            await self._report_nodes(bound)
+        elif order == NODES_FIRST:
+            await self._report_nodes(bound)
+            await self._report_applications()
+        else:
+            await asyncio.gather(self._report_applications(), self._report_nodes(bound))
+        await self._until_accepted(nodes=self._plan.nodes)
+
+    async def _report_applications(self) -> None:
+        await self._client.send_applications(requests.applications(self._plan))
+
+    async def _report_nodes(self, bound: list[Pod]) -> None:
+        for request in requests.nodes(self._plan, bound):
+            await self._client.send_nodes(request)
+
+    async def _until_accepted(self, *, nodes: int) -> None:
+        while self._traffic.nodes_accepted < nodes or self._traffic.applications_accepted < self._plan.gangs:
+            await self._hear()
+
+    async def _ask(self, pods: list[Pod]) -> None:
+        for request in requests.asks(pods):
+            await self._client.send_allocations(request)
+
+    async def _go_on(self) -> bool:
+        """Does what the scheduler has said since, or waits until it says something. Returns whether all is done."""
+        if not self._bindings and not self._to_end:
+            await self._hear()
+        bindings, self._bindings = self._bindings, []
+        ending, self._to_end = self._to_end, {}
+        created, gone, done = await self._api.call(bind=bindings, delete=list(ending))
+        await self._ask(created)
+        for request in requests.confirmations([ending[name] for name in gone]):
+            await self._client.send_allocations(request)
+        return done
+
+    async def _hear(self) -> None:
+        await self._heard.wait()
+        self._heard.clear()
+        self._client.check()
+        if self._problem:
+            await self._api.call(problem=self._problem)
+            await self._api.until_closed()
+
+    # Listener of the client.
+
+    def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        for rejected in response.rejected:
+            self._problem = f"node {rejected.nodeID} is rejected: {rejected.reason}"
+        self._heard.set()
+
+    def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        for rejected in response.rejected:
+            self._problem = f"application {rejected.applicationID} is rejected: {rejected.reason}"
+        for updated in response.updated:
+            if updated.state not in ("Accepted", "Starting", "Running"):
+                self._problem = f"application {updated.applicationID} is {updated.state}: {updated.message}"
+        self._heard.set()
+
+    def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
+        for new in response.new:
+            self._pods[new.UUID] = new.allocationKey
+            self._bindings.append((new.allocationKey, new.nodeID))
+        for release in response.released:
+            name = self._pods.pop(release.UUID, "")
+            if name and release.terminationType == si_pb2.PLACEHOLDER_REPLACED:
+                self._to_end[name] = release
+            else:
+                kind = si_pb2.TerminationType.Name(release.terminationType)
+                self._problem = f"allocation {release.UUID} ({name or 'unknown'}) is released as {kind}"
+        for withdrawn in response.releasedAsks:
+            self._problem = f"ask {withdrawn.allocationKey} is withdrawn: {withdrawn.message}"
+        for refused in response.rejected:
+            self._problem = f"ask {refused.allocationKey} is rejected: {refused.reason}"
+        self._heard.set()
+
+    def reconnected(self) -> None:
+        raise AssertionError("a lost connection is not opened again; a new session begins")
+
+
+async def main(target: str, api_port: int, plan: Plan, order: str) -> None:
+    """Runs until the API server goes."""
+    api = ApiClient(*await asyncio.open_connection(HOST, api_port, limit=LINE_BYTES_MAX))
+    while True:
+        try:
+            await Session(api, plan, target).run(order)
+        except (ResyncRequired, SchedulerUnreachable) as error:
+            sys.stderr.write(f"begins anew: {error}\n")
+        else:
+            await api.close()
+            return
+
+
+if __name__ == "__main__":
+    _target, _api_port, _plan, _order = sys.argv[1:]
+    uvloop.run(main(_target, int(_api_port), Plan(**json.loads(_plan)), _order))
