@@ -149,6 +149,7 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
         parked=app.parked,
+        held_back_for=app.partition.favoured.application_id if app.is_held_back and app.partition.favoured else "",
         gang_first_asked_ns=app.gang.first_asked_ns if app.gang is not None else None,
         gang_full_ns=app.gang.full_ns if app.gang is not None else None,
         task_groups=_task_groups(app, look),

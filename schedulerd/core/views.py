@@ -92,6 +92,8 @@ class ApplicationView:
     gang_full_ns: int | None
     """When the last placeholder that it lacked was placed (`GangCompleted`); None if that did not happen."""
     task_groups: list[TaskGroupView]
+    held_back_for: str
+    """The application whose gang is first, if its own placeholders have to wait for that; else ''."""
 
 
 @dataclass(frozen=True, slots=True)

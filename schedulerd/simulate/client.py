@@ -39,6 +39,9 @@ CHANNEL_OPTIONS = (
 )
 
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN})
+_WRITE_FAILED = (grpc.StatusCode.INTERNAL, "Internal error from Core")
+"""What `grpc.aio` says when a stream ended while a message was written to it, in place of how it ended
+(grpc/grpc#36066). Whoever ended it for a reason says so again to the next one."""
 
 
 class SchedulerError(Exception):
@@ -295,7 +298,7 @@ class SchedulerClient:
                 raise ResyncRequired(
                     f"{self.target} does not know {self.rm_id!r} any longer and wants a full report: {_status(error)}"
                 ) from error
-            if error.code() not in _LOST:
+            if error.code() not in _LOST and (error.code(), error.details()) != _WRITE_FAILED:
                 raise StreamRefused(f"{self.target} ended the {name} stream: {_status(error)}") from error
             return SchedulerUnreachable(f"lost the scheduler at {self.target}: {_status(error)}")
         return SchedulerUnreachable(f"{self.target} closed the {name} stream")

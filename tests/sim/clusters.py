@@ -40,6 +40,7 @@ TIMEOUTS = Timeouts(
     retention_ns=60 * MINUTE_NS,
     reconnect_ns=5 * MINUTE_NS,
     placeholder_ns=20 * SECOND_NS,
+    gang_patience_ns=5 * SECOND_NS,
     early_message_ns=2 * SECOND_NS,
 )
 

@@ -39,7 +39,7 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
 def _overlooked(partition: PartitionView) -> list[str]:
     queues = {queue.path: queue for queue in partition.queues}
     accounts = _Accounts(partition)
-    found = []
+    found = _held_back_for_nothing(partition)
     for item in partition.applications:
         if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item):
             continue
@@ -50,6 +50,8 @@ def _overlooked(partition: PartitionView) -> list[str]:
                 continue
             if ask.placeholder and accounts.gated(item):
                 continue
+            if ask.placeholder and item.held_back_for:
+                continue
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
@@ -58,6 +60,20 @@ def _overlooked(partition: PartitionView) -> list[str]:
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break
     return found
+
+
+def _held_back_for_nothing(partition: PartitionView) -> list[str]:
+    """Gangs wait for an earlier one only as long as that has its time, and needs something."""
+    first = {
+        item.application_id: item.submitted_at_ns
+        for item in partition.applications
+        if item.gang_started and any(ask.placeholder for ask in item.asks)
+    }
+    return [
+        f"{item.application_id} is held back for {item.held_back_for}, which is not a gang that needs it"
+        for item in partition.applications
+        if item.held_back_for and first.get(item.held_back_for, item.submitted_at_ns + 1) > item.submitted_at_ns
+    ]
 
 
 class _Accounts:
@@ -156,6 +172,8 @@ def _misplaced(partition: PartitionView, fact: Allocated) -> list[str]:
     for item in partition.applications:
         if item.application_id == fact.application_id:
             found += [f"{fact.uuid} is over a limit in {path}" for path in accounts.limited(item, nothing_more)]
+            if not fact.placeholder and any(ask.placeholder for ask in item.asks):
+                found.append(f"{fact.uuid} is placed while placeholders of {item.application_id} are pending")
     return found
 
 

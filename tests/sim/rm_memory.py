@@ -23,6 +23,7 @@ from schedulerd.core.facts import (
     ApplicationChanged,
     ApplicationForgotten,
     Fact,
+    NodeAccepted,
     NodeChanged,
     NodeRejected,
     Released,
@@ -53,6 +54,10 @@ class ResourceManagerMemory:
     """Those that are in a queue."""
     reported: dict[Place, ExistingAllocation] = field(default_factory=dict)
     """Existing allocations it sent with a node."""
+    node_reports: dict[Place, list[list[ExistingAllocation]]] = field(default_factory=dict)
+    """What each node was said to have, whenever it was said; one of these holds when the node is accepted."""
+    swaps: dict[Place, ReleaseRequested] = field(default_factory=dict)
+    """Placeholders it was asked to release so that a real ask can take their room."""
     early_releases: deque[AllocationRelease] = field(default_factory=lambda: deque(maxlen=100))
     """What it released before it held it: that may wait behind a node registration, and be done later."""
 
@@ -63,6 +68,7 @@ class ResourceManagerMemory:
             for node in command.nodes:
                 partition = plain_name(node.partition)
                 self.reported.update(((partition, item.uuid), item) for item in node.existing)
+                self.node_reports.setdefault((partition, node.node_id), []).append(node.existing)
         sent = command.releases if isinstance(command, UpdateAllocations) and command.rm_id == self.rm_id else []
         held_uuids = {uuid for _, uuid in self.held}
         self.early_releases.extend(release for release in sent if release.uuid not in held_uuids)
@@ -77,6 +83,8 @@ class ResourceManagerMemory:
                     found += self._allocated(fact)
                 case ReleaseRequested():
                     found += self._release_requested(fact)
+                case NodeAccepted():
+                    found += self._node_accepted(fact)
                 case NodeChanged():
                     _keep(self.nodes, (fact.partition, fact.node_id), fact.state is not NodeState.REMOVED)
                 case ApplicationChanged() if fact.queue:
@@ -110,6 +118,8 @@ class ResourceManagerMemory:
             self.nodes.clear()
             self.applications.clear()
             self.reported.clear()
+            self.node_reports.clear()
+            self.swaps.clear()
 
     def _allocated(self, fact: Allocated) -> list[str]:
         found = []
@@ -118,11 +128,23 @@ class ResourceManagerMemory:
             found.append(f"{fact.uuid} is given out a second time")
         if not fact.recovered and self.state is not ResourceManagerState.RUNNING:
             found.append(f"{fact.uuid} is placed while {self.rm_id} is {self.state}")
-        if fact.recovered and self.reported[place].resources != fact.resources:
-            found.append(f"{fact.uuid} is taken over as {fact.resources}, not as it was reported")
+        if fact.recovered and not _is_as_reported(self.reported[place], fact):
+            found.append(f"{fact.uuid} is taken over as {fact}, not as it was reported")
+        if fact.replaces:
+            replaced = fact.partition, fact.replaces
+            request = self.swaps.pop(replaced, None)
+            if request is None or replaced in self.held or request.application_id != fact.application_id:
+                found.append(f"{fact.uuid} takes the room of {fact.replaces}, which was not given up for it")
         self.ended.discard(place)
         self.held[place] = fact
         return found
+
+    def _node_accepted(self, fact: NodeAccepted) -> list[str]:
+        held = {place for place, one in self.held.items() if one.node_id == fact.node_id}
+        reports = self.node_reports.get((fact.partition, fact.node_id), [[]])
+        if any({(fact.partition, item.uuid) for item in report} <= held for report in reports):
+            return []
+        return [f"{fact.node_id} is accepted without the allocations it was reported with"]
 
     def _release_requested(self, fact: ReleaseRequested) -> list[str]:
         place = fact.partition, fact.uuid
@@ -130,11 +152,15 @@ class ResourceManagerMemory:
         if place in self.to_confirm:
             found.append(f"asked twice to release {fact.uuid}")
         self.to_confirm[place] = fact
+        if fact.termination is TerminationType.PLACEHOLDER_REPLACED:
+            self.swaps[place] = fact
         return found
 
     def _released(self, fact: Released, sent: list[AllocationRelease], facts: Sequence[Fact]) -> list[str]:
         found = []
         place = fact.partition, fact.uuid
+        if place in self.held and self.held[place].placeholder is not fact.placeholder:
+            found.append(f"{fact.uuid} was placed as one kind and ends as the other")
         if place in self.ended:
             found.append(f"{fact.uuid} ends twice")
         elif place not in self.held:
@@ -151,6 +177,11 @@ class ResourceManagerMemory:
 def plain_name(partition: str) -> str:
     """The partition as in the queue file, for any spelling a message may use."""
     return partition.rpartition("]")[2] or "default"
+
+
+def _is_as_reported(item: ExistingAllocation, fact: Allocated) -> bool:
+    placeholder = item.placeholder and bool(item.task_group)
+    return (item.resources, item.task_group, placeholder) == (fact.resources, fact.task_group, fact.placeholder)
 
 
 def _rolled_back(fact: Released, facts: Sequence[Fact]) -> bool:

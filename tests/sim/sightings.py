@@ -27,12 +27,15 @@ from schedulerd.core.facts import (
     NodeChanged,
     NodeRejected,
     RejectCode,
+    ReleaseCause,
     Released,
     ReleaseIgnored,
     ReleaseRequested,
     ResourceManagerChanged,
     WithdrawCause,
 )
+from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.handlers.execution_times import TIMED_OUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.views import PartitionView, ResourceManagerView
 
@@ -58,7 +61,22 @@ EXPECTED = (
     "early ask rejected after its wait",
     "early ask taken when its application came",
     "early node taken when its application came",
+    "allocation out of time",
+    "application out of time",
     "existing allocation taken over",
+    "existing placeholder taken over",
+    "gang complete",
+    "gang gave way",
+    "gang out of time",
+    "gang held back",
+    "message at the instant of an alarm",
+    "node lost under a swap",
+    "placeholder too small",
+    "release confirmed as another type",
+    "swap begun",
+    "swap done",
+    "swap done on another node",
+    "swap without room at its end",
     "item ignored",
     "node removed under its allocations",
     "not-ready node with allocations",
@@ -93,6 +111,7 @@ class Sightings(Counter[str]):
         for rm in state:
             for partition in rm.partitions:
                 self._look_at(rm.state, partition)
+        self._hear_of_swaps(command, facts)
         for fact in facts:
             self._hear(command, fact, facts)
         held = {(fact.application_id, fact.allocation_key) for fact in facts if isinstance(fact, AskAdded)}
@@ -115,11 +134,27 @@ class Sightings(Counter[str]):
             self["queue over its quota"] += over
         for item in partition.applications:
             headroom = headrooms[item.queue]
+            self["gang held back"] += bool(item.held_back_for)
             for ask in item.asks:
                 within = all(amount <= headroom.get(name, amount) for name, amount in ask.resources.items())
                 self["ask over a quota"] += not within
                 self["paused with asks pending"] += rm_state == ResourceManagerState.PAUSED
         self["ask that no node fits"] += len(partition.outstanding)
+
+    def _hear_of_swaps(self, command: Command, facts: Sequence[Fact]) -> None:
+        gone = {fact.uuid: fact for fact in facts if isinstance(fact, Released)}
+        for fact in facts:
+            match fact:
+                case Allocated(replaces=uuid) if uuid:
+                    self["swap done"] += 1
+                    self["swap done on another node"] += fact.node_id != gone[uuid].node_id
+                    self["release confirmed as another type"] += (
+                        gone[uuid].termination is not TerminationType.PLACEHOLDER_REPLACED
+                    )
+                case AskAdded(was_parked=True):
+                    lost = any(isinstance(one, NodeChanged) and one.state is NodeState.REMOVED for one in facts)
+                    self["node lost under a swap"] += lost
+                    self["swap without room at its end"] += not lost and bool(gone)
 
     def _hear(self, command: Command, fact: Fact, facts: Sequence[Fact]) -> None:
         match fact:
@@ -127,13 +162,14 @@ class Sightings(Counter[str]):
                 self[f"application {fact.state.value}"] += 1
                 left = fact.old_state is ApplicationState.COMPLETING and fact.state is ApplicationState.RUNNING
                 self["application back from Completing"] += left
+                self["application out of time"] += fact.cause == TIMED_OUT
             case ApplicationForgotten():
                 self["application forgotten"] += 1
             case AskRejected() | ApplicationRejected() | NodeRejected():
                 self[f"rejected {fact.code.value}"] += 1
                 late = isinstance(command, RingAlarms) and fact.code is RejectCode.UNKNOWN_APPLICATION
                 self["early ask rejected after its wait"] += late and isinstance(fact, AskRejected)
-            case AskAdded():
+            case AskAdded(was_parked=False):
                 self["early ask taken when its application came"] += isinstance(command, UpdateApplications)
             case NodeAccepted():
                 self["early node taken when its application came"] += isinstance(command, UpdateApplications)
@@ -144,8 +180,19 @@ class Sightings(Counter[str]):
                 self["node removed under its allocations"] += gone
             case Allocated():
                 self["existing allocation taken over"] += fact.recovered
+                self["existing placeholder taken over"] += fact.recovered and fact.placeholder
             case ReleaseRequested():
                 self["release asked for by the core"] += 1
+                self["swap begun"] += fact.cause is ReleaseCause.REPLACED
+                self["allocation out of time"] += fact.message.startswith("allocation ")
+            case GangCompleted():
+                self["gang complete"] += 1
+            case GangGaveWay():
+                self["gang gave way"] += 1
+            case GangTimedOut():
+                self["gang out of time"] += 1
+            case SwapRefused():
+                self["placeholder too small"] += 1
             case Released(placeholder=True, termination=TerminationType.TIMEOUT):
                 self["release of a placeholder confirmed"] += 1
             case ReleaseIgnored():

@@ -15,7 +15,9 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.auditor import Auditor
+from tests.sim.calm import calm, leftovers
 from tests.sim.clusters import PARTITIONS, TIMEOUTS
+from tests.sim.gang_world import GangWorld
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.sightings import Sightings
@@ -48,7 +50,7 @@ class Judge:
     def __init__(self, scheduler: Scheduler, memories: dict[str, ResourceManagerMemory], sightings: Sightings) -> None:
         self._scheduler = scheduler
         self._auditor = Auditor()
-        self._memories = memories
+        self.memories = memories
         self._sightings = sightings
 
     def after(self, command: Command, facts: Sequence[Fact]) -> list[str]:
@@ -59,7 +61,7 @@ class Judge:
         self._auditor.take(facts)
         problems += self._auditor.problems(state)
         shown = {rm.rm_id: rm for rm in state}
-        for memory in self._memories.values():
+        for memory in self.memories.values():
             problems += memory.hear(command, facts)
             problems += memory.disagreements(shown.get(memory.rm_id))
         problems += misplaced(state, facts)
@@ -71,22 +73,27 @@ class Judge:
     def _note_dropped(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.INIT:
-                dropped = bool(self._memories[fact.rm_id].held)
+                dropped = bool(self.memories[fact.rm_id].held)
                 self._sightings["re-registration that drops allocations"] += dropped
 
 
 def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Failure | None]:
-    """`steps` moves of the world; stops at the first step that is wrong."""
-    world = World(seed)
+    """`steps` moves of the seed's world and then a calm one; stops at the first step that is wrong.
+
+    Every other seed is about gangs. The history is that of the first world.
+    """
+    world = (World, GangWorld)[seed % 2](seed)
     scheduler = new_scheduler()
     judge = Judge(scheduler, world.memories, sightings)
     history: History = []
     for now_ns, command in _commands(world, scheduler, steps):
         history.append((now_ns, command))
+        is_due = not isinstance(command, RingAlarms) and scheduler.next_deadline_ns() == now_ns
+        sightings["message at the instant of an alarm"] += is_due
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
             return history, Failure(len(history) - 1, problems, history)
-    return history, None
+    return history, _calm(scheduler, judge, history)
 
 
 def replay(history: History) -> Failure | None:
@@ -97,7 +104,19 @@ def replay(history: History) -> Failure | None:
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
             return Failure(step, problems, history[: step + 1])
-    return None
+    return _calm(scheduler, judge, history)
+
+
+def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | None:
+    """What goes wrong when nothing does any longer: everything has to end, and to leave nothing."""
+    last = len(history) - 1
+    problems: list[str] = []
+    for now_ns, command in calm(scheduler, judge.memories, history[-1][0] if history else START_NS):
+        problems = _judged_step(scheduler, judge, now_ns, command)
+        if problems:
+            return Failure(last, [f"in calm, at {command}:", *problems], history)
+    problems = leftovers(scheduler)
+    return Failure(last, problems, history) if problems else None
 
 
 def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
@@ -145,6 +164,8 @@ def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[
             yield now_ns, move
             continue
         end_ns = now_ns + move.duration_ns
+        if move.to_deadline:
+            end_ns = max(now_ns, scheduler.next_deadline_ns() or now_ns)
         while move.rings and (deadline_ns := scheduler.next_deadline_ns()) is not None and deadline_ns <= end_ns:
             now_ns = max(now_ns, deadline_ns)
             yield now_ns, RingAlarms()

@@ -80,6 +80,8 @@ BROKEN_PROMISES: dict[str, tuple[FactChange, str]] = {
     ),
     "a release not told": (without(Released), "the scheduler does not"),
     "a placement not told": (without(Allocated), "rm-b does not"),
+    "room that nobody gave up": (changed(Allocated, replaces="nothing"), "which was not given up for it"),
+    "another kind at its end": (changed(Released, placeholder=True), "was placed as one kind and ends as the other"),
     "one UUID for all": (changed(Allocated, uuid="same"), "given out a second time"),
 }
 

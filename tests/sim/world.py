@@ -66,6 +66,8 @@ class Sleep:
     duration_ns: int
     rings: bool = True
     """False: the next command is handled before the alarms that are due, as happens when the inbox is long."""
+    to_deadline: bool = False
+    """Until the next alarm is due, however long that is."""
 
 
 Move = Command | Sleep
@@ -81,7 +83,14 @@ class World:
         rm = self.memories[self._random.choice(tuple(self.memories))]
         if rm.state is not ResourceManagerState.RUNNING and self._random.random() < 0.5:
             return self._come_back(rm)
-        kinds: tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...] = (
+        kinds = self.kinds()
+        moves = [move for _, move in kinds]
+        (move,) = self._random.choices(moves, [weight for weight, _ in kinds])
+        return move(rm)
+
+    def kinds(self) -> tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...]:
+        """What may happen next, with how often it does compared with the others."""
+        return (
             (24, self._cycle),
             (18, self._ask),
             (12, self._release),
@@ -96,9 +105,6 @@ class World:
             (0.2, self._register),
             (0.1, self._stop),
         )
-        moves = [move for _, move in kinds]
-        (move,) = self._random.choices(moves, [weight for weight, _ in kinds])
-        return move(rm)
 
     # The resource manager itself
 

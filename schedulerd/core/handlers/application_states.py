@@ -151,12 +151,14 @@ def _say_if_full(turn: Turn, application: Application) -> None:
 def on_swapped(turn: Turn, application: Application) -> None:
     """A real ask took the room of its placeholder.
 
-    The application is Starting since its gang was complete; the first swap does not change that, unless it is the last.
+    The application is Starting since its gang was complete; the first swap does not change that, unless it is the last
+    and nothing else is asked for.
     """
     if application.state is ApplicationState.ACCEPTED:
         fire(turn, application, ApplicationTrigger.RUN)
     several = len(application.allocations) - application.placeholders > 1
-    if application.state is ApplicationState.STARTING and (several or not application.placeholders):
+    is_last = not application.placeholders and not application.groups
+    if application.state is ApplicationState.STARTING and (several or is_last):
         fire(turn, application, ApplicationTrigger.RUN)
 
 

@@ -1,14 +1,17 @@
-"""The invariants hold on sound states and name the place where one does not; that each bites is shown in tests/sim."""
+"""The invariants hold on sound states and name the place where one does not; that most bite is shown in tests/sim."""
 
 from __future__ import annotations
 
 from schedulerd.core.invariants import violations
+from schedulerd.core.specs import ApplicationOrder
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
     a_partition_spec,
     a_placeholder,
+    a_queue_spec,
+    a_root,
     a_scheduler,
     an_app,
     an_ask,
@@ -64,3 +67,17 @@ def test_every_resource_manager_is_looked_at() -> None:
         "[rm-2]default: pending of root is {'memory': -1}, counted {}",
         "[rm-2]default: pending of root is negative: {'memory': -1}",
     ]
+
+
+def test_a_turn_that_nobody_gave_is_noticed() -> None:
+    """The worlds of tests/sim have no state-aware leaf."""
+    talk = a_conversation(root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
+    talk.asks(an_ask("k"))
+    talk.apps(an_app("later"))
+    talk.asks(an_ask("k", app="later"))
+    first, later = talk.model().applications["app"], talk.model().applications["later"]
+    assert (first.waits_its_turn, later.waits_its_turn) == (False, True)
+    first.waits_its_turn, later.waits_its_turn = True, False
+    found = violations(talk.scheduler)
+    assert "[rm-1]default: it is the turn of app in root.a" in found
+    assert "[rm-1]default: it is not the turn of later in root.a" in found

@@ -163,6 +163,7 @@ def test_registration_rejected() -> None:
         (grpc.StatusCode.ABORTED, "RESYNC: state was dropped", ResyncRequired),
         (grpc.StatusCode.FAILED_PRECONDITION, "register first", ResyncRequired),
         (grpc.StatusCode.INVALID_ARGUMENT, "rmID is another", StreamRefused),
+        (grpc.StatusCode.INTERNAL, "an error of the scheduler", StreamRefused),
     ],
 )
 def test_a_stream_ended_for_a_reason_is_not_opened_again(
@@ -180,7 +181,17 @@ def test_a_stream_ended_for_a_reason_is_not_opened_again(
     run(story, Faults(lose_stream_at_ask=1, loss=(code, details)))
 
 
-def test_a_lost_stream_is_opened_again_and_the_listener_can_repeat_what_was_lost() -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [
+        (grpc.StatusCode.UNAVAILABLE, "going away"),
+        # This is how grpc.aio puts it if a message was being written at that moment.
+        (grpc.StatusCode.INTERNAL, "Internal error from Core"),
+    ],
+)
+def test_a_lost_stream_is_opened_again_and_the_listener_can_repeat_what_was_lost(
+    loss: tuple[grpc.StatusCode, str],
+) -> None:
     async def story(fake: FakeScheduler, client: SchedulerClient, recorder: Recorder) -> None:
         await bring_up(client, recorder)
         await client.send_allocations(asks(5))
@@ -193,7 +204,7 @@ def test_a_lost_stream_is_opened_again_and_the_listener_can_repeat_what_was_lost
         assert len({each.allocationKey for each in recorder.allocations}) == 10
         assert fake.registered == ["rm"]
 
-    run(story, Faults(lose_stream_at_ask=6))
+    run(story, Faults(lose_stream_at_ask=6, loss=loss))
 
 
 def test_a_client_that_must_not_reconnect_says_what_it_lost() -> None:

@@ -170,6 +170,14 @@ def test_a_gang_is_starting_when_complete_and_running_with_the_second_or_the_las
     assert states(confirm(single, only(ReleaseRequested, single.schedule())), "gang") == [S.RUNNING]
 
 
+def test_the_last_swap_does_not_move_on_a_gang_that_has_another_ask_pending() -> None:
+    talk = a_full_gang(1, memory=10)
+    talk.asks(real("r"), an_ask("more", app="gang"))
+    assert states(confirm(talk, only(ReleaseRequested, talk.schedule())), "gang") == []
+    talk.nodes(a_node("n2", {"memory": 10}))
+    assert states(talk.schedule(), "gang") == [S.RUNNING]
+
+
 @pytest.mark.parametrize("termination", [T.STOPPED_BY_RM, T.TIMEOUT, T.PREEMPTED_BY_SCHEDULER])
 def test_any_confirmation_completes_the_swap(termination: TerminationType) -> None:
     talk = a_full_gang()
