@@ -30,6 +30,7 @@ LIMITS = (
     LimitSpec(groups=("*",), max=Limits(memory=30)),
 )
 CREATES = (RuleSpec(RuleKind.PROVIDED, create=True),)
+STATE_AWARE = QueueProperties(application_order=ApplicationOrder.STATE_AWARE)
 FAIR = QueueProperties(application_order=ApplicationOrder.FAIR)
 USERS = ("ann", "bob", "eve")
 """Eve is in no queue's ACL but that of root.open."""
@@ -87,12 +88,16 @@ def _limited() -> PartitionSpec:
 
 
 def _packed() -> PartitionSpec:
-    """No quotas, nodes filled one after the other."""
+    """Few quotas, nodes filled one after the other, and a leaf in which one application starts at a time."""
     root = QueueSpec(
         name="root",
         parent=True,
         submit_acl=EVERYBODY,
-        children=(QueueSpec(name="open"), QueueSpec(name="limited", max=Limits(gpu=2))),
+        children=(
+            QueueSpec(name="open"),
+            QueueSpec(name="limited", max=Limits(gpu=2)),
+            QueueSpec(name="turns", properties=STATE_AWARE),
+        ),
     )
     return PartitionSpec(
         name="gpu", root=root, node_order=NodeOrder.BINPACKING, node_weights={"gpu": 2.0, "memory": 1.0}
@@ -136,6 +141,6 @@ RELOADS = {rm_id: _reloads(rm_id) for rm_id in PARTITIONS}
 
 QUEUES = {
     "default": ("root.batch.fifo", "root.batch.fair", "root.open", "root.nothing"),
-    "gpu": ("root.open", "root.limited"),
+    "gpu": ("root.open", "root.limited", "root.turns"),
 }
 """The leaves by partition."""

@@ -36,7 +36,10 @@ from tests.sim.world import NODES, Move, Sleep, World
 GANGS = tuple(f"gang-{number}" for number in range(1, 5))
 RIVALS = ("rival-1", "rival-2")
 RACK = "rack"
-FIFO_LEAVES = {"default": ("root.open", "root.open", "root.batch.fifo"), "gpu": ("root.open", "root.limited")}
+FIFO_LEAVES = {
+    "default": ("root.open", "root.open", "root.batch.fifo"),
+    "gpu": ("root.open", "root.limited", "root.turns"),
+}
 NEVER_CONFIRMED_SHARE = 0.1
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.views import Amounts, ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
 
 PLACEABLE_STATES = {ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING}
@@ -41,7 +42,7 @@ def _overlooked(partition: PartitionView) -> list[str]:
     accounts = _Accounts(partition)
     found = _held_back_for_nothing(partition)
     for item in partition.applications:
-        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item):
+        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or _waits_its_turn(partition, item):
             continue
         headroom = queues[item.queue].headroom
         waits_for_gang = any(ask.placeholder for ask in item.asks)
@@ -60,6 +61,18 @@ def _overlooked(partition: PartitionView) -> list[str]:
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break
     return found
+
+
+def _waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
+    """Where one application starts at a time: whether another does, or came before it or with it."""
+    queue = next(queue for queue in partition.queues if queue.path == item.queue)
+    if queue.application_order != ApplicationOrder.STATE_AWARE or item.state != ApplicationState.ACCEPTED:
+        return False
+    others = [one for one in partition.applications if one.queue == item.queue]
+    if any(one.state == ApplicationState.STARTING for one in others):
+        return True
+    waiting = [one for one in others if one.state == ApplicationState.ACCEPTED and (one.asks or one.parked)]
+    return any(one is not item and one.submitted_at_ns <= item.submitted_at_ns for one in waiting)
 
 
 def _held_back_for_nothing(partition: PartitionView) -> list[str]:
