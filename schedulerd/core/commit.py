@@ -10,7 +10,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 
 
 def demand(application: Application, ask: Ask, count: int) -> None:
@@ -89,7 +89,7 @@ def take_over(application: Application, allocation: Allocation) -> Allocation:
 def park(application: Application, ask: Ask, placeholder: Allocation) -> None:
     """One allocation of the ask, pending no longer, waits for the placeholder to be gone to take its room."""
     assert application.gang is not None
-    ask.parked += 1
+    ask.swaps[placeholder] = None
     application.parked += 1
     application.gang.task_group(placeholder.spec.task_group).parked += 1
     placeholder.swap = ask
@@ -101,7 +101,7 @@ def unpark(placeholder: Allocation) -> Ask | None:
     if ask is not None:
         assert application.gang is not None
         placeholder.swap = None
-        ask.parked -= 1
+        del ask.swaps[placeholder]
         application.parked -= 1
         application.gang.task_group(placeholder.spec.task_group).parked -= 1
     return ask
@@ -125,26 +125,32 @@ def promise(application: Application) -> None:
     gang, queue = application.gang, application.queue
     assert gang is not None
     assert queue is not None
-    held = application.placeholder_allocated.plus(application.allocated)
-    gang.promised = Resources(
-        {name: amount - held[name] for name, amount in application.spec.placeholder_ask.items() if amount > held[name]}
-    )
+    gang.promised = gang.still_to_come(application.spec.placeholder_ask)
     for one in queue.lineage:
         one.promised.add(gang.promised.items())
     application.regroup()
 
 
-def keep_promise(application: Application, placeholder: Allocation) -> None:
-    """One more placeholder is placed: that much less of the gang is still to come."""
+def lower_promise(application: Application, items: Items, count: int = 1) -> None:
+    """So much less of the gang is still to come: it was placed, or the RM took the asks for it back."""
     gang, queue = application.gang, application.queue
     assert gang is not None
     assert queue is not None
-    kept = Resources(
-        {name: min(amount, gang.promised[name]) for name, amount in placeholder.shape.items if gang.promised[name]}
-    )
-    gang.promised.subtract(kept.items())
+    less = Resources({name: min(amount * count, gang.promised[name]) for name, amount in items if gang.promised[name]})
+    gang.promised.subtract(less.items())
     for one in queue.lineage:
-        one.promised.subtract(kept.items())
+        one.promised.subtract(less.items())
+
+
+def forget_taken_over(allocation: Allocation) -> None:
+    """The node it came with is not registered after all: it does not count as ever placed. It is yet to be freed."""
+    application = allocation.application
+    allocation.ask.placed -= 1
+    if allocation.placeholder:
+        assert application.gang is not None
+        task_group = application.gang.task_group(allocation.spec.task_group)
+        task_group.wanted -= 1
+        task_group.placed -= 1
 
 
 def end_promise(application: Application) -> None:
@@ -183,6 +189,10 @@ def free(allocation: Allocation) -> None:
         application.placeholder_allocated.subtract(items)
     else:
         application.allocated.subtract(items)
+    if application.gang is not None and allocation.spec.task_group:
+        application.gang.held.subtract(items)
+        if application.gang.pending and application.gang_alarm is None:
+            application.regroup()
     for ledger in application.usage_ledgers:
         ledger.usage.subtract(items)
     for one in queue.lineage:
@@ -258,6 +268,8 @@ def _bind(allocation: Allocation) -> None:
         used = application.allocated
     for name, amount in items:
         used[name] += amount
+    if application.gang is not None and allocation.spec.task_group:
+        application.gang.held.add(items)
     if not application.usage_ledgers:
         _start_usage(application)
     for ledger in application.usage_ledgers:

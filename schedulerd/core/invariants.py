@@ -163,6 +163,12 @@ def _gang(app: Application, name: str) -> Iterator[str]:
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
         yield f"{name} has placeholders of task groups that its gang does not know"
+    held = Resources()
+    for allocation in app.allocations.values():
+        held.add(allocation.shape.items if allocation.spec.task_group else ())
+    yield from _differ(f"held by the gang of {name}", gang.held, held)
+    if gang.has_idle and app.gang_alarm is None and app.state is not ApplicationState.COMPLETING:
+        yield f"{name} has placeholders that no time ends"
     if gang.patience is not None and app.gang_alarm is None:
         yield f"{name} has the patience of a gang that has begun, and has not"
     if (gang.pending > 0) != (app in app.partition.open_gangs):

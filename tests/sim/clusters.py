@@ -112,6 +112,11 @@ def _without(root: QueueSpec, name: str) -> QueueSpec:
     return replace(root, children=tuple(child for child in root.children if child.name != name))
 
 
+def _turned(leaves: tuple[QueueSpec, ...]) -> tuple[QueueSpec, ...]:
+    """Where one application started at a time all may, and the other way round."""
+    return tuple(replace(one, properties=FIFO if one.properties == STATE_AWARE else STATE_AWARE) for one in leaves)
+
+
 def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
     """Other queue files this RM may get: quotas gone or lower, orders swapped, queues gone, new, of another kind."""
     default, *others = PARTITIONS[rm_id]
@@ -134,7 +139,13 @@ def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
         replace(default.root, children=(batch, replace(opened, parent=True), QueueSpec(name="new"))),
     )
     packed = replace(default, node_order=NodeOrder.BINPACKING)
-    return (PARTITIONS[rm_id], (packed, *others), *((replace(default, root=root), *others) for root in roots))
+    turned = [replace(one, root=replace(one.root, children=_turned(one.root.children))) for one in others]
+    return (
+        PARTITIONS[rm_id],
+        (packed, *others),
+        (default, *turned),
+        *((replace(default, root=root), *others) for root in roots),
+    )
 
 
 RELOADS = {rm_id: _reloads(rm_id) for rm_id in PARTITIONS}

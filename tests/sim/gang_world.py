@@ -195,7 +195,7 @@ class GangWorld(World):
         larger = Resources({name: amount + 3 for name, amount in equal.items()})
         return NewAsk(
             application_id=plan.application.application_id,
-            allocation_key=f"r-{group.name}-{number}",
+            allocation_key=f"{self._or_garbage('r', 'ph')}-{group.name}-{number}",
             resources=self._random.choice((*(equal,) * 7, smaller, larger, equal.plus(Resources(gpu=1)))),
             partition=plan.application.partition,
             max_allocations=self._random.choice((1, 1, 1, 1, 2)),

@@ -35,7 +35,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers.execution_times import TIMED_OUT
+from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.views import PartitionView, ResourceManagerView
 
@@ -162,7 +162,7 @@ class Sightings(Counter[str]):
                 self[f"application {fact.state.value}"] += 1
                 left = fact.old_state is ApplicationState.COMPLETING and fact.state is ApplicationState.RUNNING
                 self["application back from Completing"] += left
-                self["application out of time"] += fact.cause == TIMED_OUT
+                self["application out of time"] += fact.cause == EXECUTION_TIMEOUT
             case ApplicationForgotten():
                 self["application forgotten"] += 1
             case AskRejected() | ApplicationRejected() | NodeRejected():

@@ -171,11 +171,13 @@ class World:
         held = self._held(rm)
         return ExistingAllocation(
             application_id=self._application_id(rm, partition),
-            allocation_key=self._random.choice(KEYS),
+            allocation_key=self._random.choice((*KEYS, "ph-g0-0", "r-g0-0")),
             uuid=self._or_garbage(self._new_id("existing"), held.uuid if held is not None else ""),
             resources=self._or_garbage(self._size(30), Resources(memory=-1)),
             node_id=node_id,
             priority=self._random.choice((0, 0, 5)),
+            task_group=self._random.choice(("", "workers", "g0")),
+            placeholder=self._random.random() < 0.3,
         )
 
     # Applications

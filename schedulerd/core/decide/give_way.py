@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.gang import Gang
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.resources import Items, Resources
@@ -34,21 +33,19 @@ def who_gives_way(application: Application) -> list[Application] | None:
         key=lambda one: -one.serial,
     )
     leaving = [one for gang in later for one in gang.allocations.values() if one.gives_way]
-    holding = [one for one in later if any(idle_placeholders(one))]
+    holding = [one for one in later if any(_idle_placeholders(one))]
 
     def is_enough(count: int) -> bool:
-        given = [*leaving, *(placeholder for one in holding[:count] for placeholder in idle_placeholders(one))]
+        given = [*leaving, *(placeholder for one in holding[:count] for placeholder in _idle_placeholders(one))]
         return _fit(wanted, given)
 
     count = bisect_left(range(len(holding) + 1), True, key=is_enough)
     return holding[:count] if count <= len(holding) else None
 
 
-def idle_placeholders(application: Application) -> Iterable[Allocation]:
-    """What the gang holds that is neither being replaced nor otherwise on its way out."""
-    gang: Gang | None = application.gang
-    groups = gang.task_groups.values() if gang is not None else ()
-    return (placeholder for group in groups for placeholder in group.all_idle())
+def _idle_placeholders(application: Application) -> Iterable[Allocation]:
+    assert application.gang is not None
+    return application.gang.idle_placeholders()
 
 
 def _is_within_quotas(application: Application, wanted: list[tuple[Items, int]]) -> bool:

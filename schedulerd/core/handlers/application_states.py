@@ -14,16 +14,13 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.gang_facts import GangCompleted
-from schedulerd.core.handlers import departures, queues
+from schedulerd.core.handlers import departures, gang_time, queues
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.partition import REMEMBERED_MAX
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
-
-_STARTED_BY_PLACEMENT = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
 
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 """SI constant `AppTagStateAwareDisable`."""
@@ -96,18 +93,15 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
     up the exit from Accepted); the first one starts the time in which all have to be placed.
     """
     if not allocation.placeholder:
-        if application.state in _STARTED_BY_PLACEMENT:
+        if application.state in SCHEDULABLE_STATES:
             fire(turn, application, ApplicationTrigger.RUN)
         return
-    if application.gang_alarm is None and application.state in _STARTED_BY_PLACEMENT:
-        deadline_ns = turn.now_ns + _gang_timeout_ns(turn.cluster.timeouts, application)
-        application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
-        commit.promise(application)
-        watch_gang(turn, application)
-    elif application.gang_alarm is not None:
-        commit.keep_promise(application, allocation)
-    _say_if_full(turn, application)
-    if application.state is ApplicationState.ACCEPTED and _has_whole_gang(application):
+    if application.gang_alarm is not None:
+        commit.lower_promise(application, allocation.shape.items)
+    elif application.state in SCHEDULABLE_STATES or application.state is ApplicationState.COMPLETING:
+        gang_time.begin(turn, application)
+    gang_time.say_if_full(turn, application)
+    if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
         fire(turn, application, ApplicationTrigger.RUN)
     elif not application.groups and application.queue is not None:
         application.queue.give_turn()
@@ -118,34 +112,13 @@ def on_taken_over(turn: Turn, allocation: Allocation) -> None:
     nobody would ask for it later, and the application would wait for it for ever."""
     application = allocation.application
     state = application.state
+    if application.gang_alarm is not None and not allocation.placeholder and allocation.spec.task_group:
+        commit.lower_promise(application, allocation.shape.items)
     message = f"application {application.application_id} is {state}: what is reported of it goes with the rest"
     if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
         departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     elif state is ApplicationState.COMPLETING and application.alarm is None:
         departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
-
-
-def _say_if_full(turn: Turn, application: Application) -> None:
-    """A placeholder was placed: it may have been the last that was missing."""
-    gang, partition, queue = application.gang, application.partition, application.queue
-    assert gang is not None
-    if gang.pending or not gang.awaits_full:
-        return
-    if not application.spec.placeholder_ask.is_zero() and not _has_whole_gang(application):
-        return
-    assert gang.first_asked_ns is not None
-    assert queue is not None
-    gang.full_ns, gang.awaits_full = turn.now_ns, False
-    turn.say(
-        GangCompleted(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            queue=queue.path,
-            application_id=application.application_id,
-            placeholders=application.placeholders,
-            waited_ns=turn.now_ns - gang.first_asked_ns,
-        )
-    )
 
 
 def on_swapped(turn: Turn, application: Application) -> None:
@@ -163,15 +136,16 @@ def on_swapped(turn: Turn, application: Application) -> None:
 
 
 def on_fewer_asks(turn: Turn, application: Application) -> None:
-    """Asks are gone. Placeholders hold room for asks that are still to come, so with them nothing ends yet."""
-    if not application.placeholders:
+    """Asks are gone. Placeholders hold room for asks that are still to come, so with them nothing ends yet, unless the
+    application runs already: then they are no activity (gang design, Definition)."""
+    if not application.placeholders or application.state is ApplicationState.RUNNING:
         on_less(turn, application)
 
 
 def on_less(turn: Turn, application: Application) -> None:
     """Asks or allocations are gone: without any left the application ends, or waits for its end."""
     if not application.placeholders:
-        end_gang_time(turn, application)
+        gang_time.end(turn, application)
         if application.state is ApplicationState.RESUMING:
             fire(turn, application, ApplicationTrigger.RUN)
             if len(application.allocations) > application.placeholders:
@@ -187,29 +161,6 @@ def on_less(turn: Turn, application: Application) -> None:
             fire(turn, application, ApplicationTrigger.FAIL)
     elif application.is_idle and is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE):
         fire(turn, application, ApplicationTrigger.COMPLETE)
-
-
-def watch_gang(turn: Turn, application: Application) -> None:
-    """The gang has its time from now on: it is looked at after a while whether it finds the room it needs."""
-    timeouts, gang = turn.cluster.timeouts, application.gang
-    assert gang is not None
-    if timeouts.gang_patience_ns:
-        patience_ns = min(timeouts.gang_patience_ns, _gang_timeout_ns(timeouts, application) // 2)
-        alarm = turn.cluster.alarms.set(turn.now_ns + patience_ns, AlarmKind.GANG_PATIENCE, application)
-        gang.patience = alarm
-
-
-def end_gang_time(turn: Turn, application: Application) -> None:
-    """Its placeholders are gone, or their time is over; fine if there was none."""
-    if application.gang_alarm is not None:
-        turn.cluster.alarms.cancel(application.gang_alarm)
-        application.gang_alarm = None
-        assert application.gang is not None
-        turn.cluster.alarms.cancel(application.gang.patience)
-        application.gang.patience = None
-        if application.partition.favoured is application:
-            application.partition.favour(None)
-        commit.end_promise(application)
 
 
 def _give_grace(turn: Turn, application: Application) -> None:
@@ -254,11 +205,9 @@ def _leave_queue(turn: Turn, application: Application) -> None:
     partition, queue = application.partition, application.queue
     if queue is not None:
         message = f"application {application.application_id} is {application.state}"
-        for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-            cause = WithdrawCause.APPLICATION_ENDED
-            departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
-            commit.forget_if_done(application, ask)
-        end_gang_time(turn, application)
+        ended = WithdrawCause.APPLICATION_ENDED
+        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
+        gang_time.end(turn, application)
         queues.leave(turn, application)
         commit.retire(application)
     partition.terminated[application.serial] = application
@@ -289,17 +238,3 @@ def _timeout_ns(timeouts: Timeouts, application: Application) -> int:
         return 0
     timeout_ns: int = getattr(timeouts, TIMED_STATES[application.state][0])
     return timeout_ns
-
-
-def _has_whole_gang(application: Application) -> bool:
-    ask = application.spec.placeholder_ask
-    held = application.placeholder_allocated.plus(application.allocated)
-    return not ask.is_zero() and held.lacks(ask.items()) is None
-
-
-def _gang_timeout_ns(timeouts: Timeouts, application: Application) -> int:
-    """How long a gang may take: what the application says, if it says for what (SEMANTICS E3), else the default."""
-    spec = application.spec
-    if spec.execution_timeout_ms > 0 and not spec.placeholder_ask.is_zero():
-        return spec.execution_timeout_ms * MILLISECOND_NS
-    return timeouts.placeholder_ns

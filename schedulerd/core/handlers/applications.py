@@ -22,7 +22,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, departures, early, nodes, queues, releases
+from schedulerd.core.handlers import application_states, asks, departures, early, gang_time, nodes, queues, releases
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -154,11 +154,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
-    departures.unpark_all(turn, application)
-    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-        if ask.pending:
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.APPLICATION_REMOVED, None, message)
-            commit.forget_if_done(application, ask)
+    departures.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, None, message)
     _complete(turn, application)
     if not application.allocations:
         _complete(turn, application)
@@ -168,7 +164,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     for allocation in list(application.allocations.values()):
         departures.free(turn, allocation)
         turn.say(departures.released(allocation, stopped, confirm=True, message=message))
-    application_states.end_gang_time(turn, application)
+    gang_time.end(turn, application)
     commit.retire(application)
     queues.leave(turn, application)
     application_states.forget(turn, application)

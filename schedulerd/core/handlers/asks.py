@@ -39,7 +39,7 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         wanted = spec.resources.canonical(), spec.task_group, spec.placeholder
         is_other = wanted != (ask.shape.items, ask.spec.task_group, ask.placeholder)
         if is_other:
-            gangs.forget_swaps(turn, application, ask)
+            gangs.forget_swaps(turn, ask)
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
@@ -106,11 +106,16 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
         ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
     ]
     for ask in named:
-        gangs.forget_swaps(turn, application, ask)
-        gangs.stay_away(ask.allocations.values())
+        gangs.forget_swaps(turn, ask)
+        gangs.forget_give_way(ask.allocations.values())
+        if ask.placeholder and ask.pending:
+            commit.lower_promise(application, ask.shape.items, ask.pending)
+            assert application.queue is not None
+            application.partition.note_free_quota(application.queue)
         departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
-    application_states.on_fewer_asks(turn, application)
+    if named:
+        application_states.on_fewer_asks(turn, application)
     return bool(named)
 
 

@@ -78,12 +78,8 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
     for application in list(partition.applications.values()):
         if is_legal(APPLICATION, application.state, ApplicationTrigger.FAIL):
             application_states.fire(turn, application, ApplicationTrigger.FAIL, message)
-        departures.unpark_all(turn, application)
-        for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-            if ask.pending:
-                cause = WithdrawCause.APPLICATION_ENDED
-                departures.withdraw_ask(turn, application, ask, cause, TerminationType.TIMEOUT, message)
-                commit.forget_if_done(application, ask)
+        ended = WithdrawCause.APPLICATION_ENDED
+        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
         for allocation in list(application.allocations.values()):
             departures.free(turn, allocation)
             turn.say(departures.released(allocation, stopped, confirm=True, message=message))

@@ -30,7 +30,7 @@ def withdraw_ask(
     count = commit.withdraw(application, ask, count)
     if ask.placeholder and cause is WithdrawCause.TIMEOUT:
         assert application.gang is not None
-        application.gang.task_group(ask.spec.task_group).miss(count)
+        application.gang.task_group(ask.spec.task_group).count_timed_out(count)
     if not count and termination is None:
         return
     assert application.queue is not None
@@ -51,10 +51,16 @@ def withdraw_ask(
     )
 
 
-def unpark_all(turn: Turn, application: Application) -> None:
-    """Parked asks are pending again: the application is ending, so they do not get what they were parked for."""
+def withdraw_all(
+    turn: Turn, application: Application, cause: WithdrawCause, termination: TerminationType | None, message: str
+) -> None:
+    """Nothing of the application is pending or parked any longer, as it is ending; in the order of arrival."""
     for allocation in application.allocations.values():
         unpark(turn, allocation)
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        if ask.pending:
+            withdraw_ask(turn, application, ask, cause, termination, message)
+            commit.forget_if_done(application, ask)
 
 
 def unpark(turn: Turn, placeholder: Allocation) -> None:

@@ -6,7 +6,6 @@ it with the state. One that was taken over from a resource manager's report has 
 
 from __future__ import annotations
 
-from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ReleaseCause, WithdrawCause
@@ -17,7 +16,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.specs import MILLISECOND_NS
 from schedulerd.core.turn import Turn
 
-TIMED_OUT = "ExecutionTimeout"
+EXECUTION_TIMEOUT = "ExecutionTimeout"
 
 
 def begin(turn: Turn, allocation: Allocation) -> None:
@@ -42,14 +41,10 @@ def end_application(turn: Turn, application: Application) -> None:
         turn.cluster.alarms.cancel(application.alarm)
         application_states.on_state_timeout(turn, application)
         return
-    application_states.fire(turn, application, ApplicationTrigger.FAIL, TIMED_OUT)
+    application_states.fire(turn, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
-    departures.unpark_all(turn, application)
-    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-        if ask.pending:
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
-            commit.forget_if_done(application, ask)
+    departures.withdraw_all(turn, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
     for allocation in application.allocations.values():
         departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     application_states.on_less(turn, application)

@@ -11,20 +11,24 @@ from collections.abc import Iterable
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.give_way import idle_placeholders, who_gives_way
+from schedulerd.core.decide.give_way import who_gives_way
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers import application_states, departures, execution_times
+from schedulerd.core.handlers import application_states, departures, execution_times, gang_time
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.specs import MILLISECOND_NS
 from schedulerd.core.turn import Turn
 
 HARD_STYLE = "hard"
-TIMED_OUT = "ResourceReservationTimeout"
+GANG_TIMEOUT = "ResourceReservationTimeout"
+"""What is said of an application that waited for its gang in vain."""
+CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
+"""Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
 
 
 def swap_next(turn: Turn, partition: Partition) -> bool:
@@ -68,11 +72,10 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
     partition = application.partition
     feasibility = partition.feasibility
     assert feasibility is not None
-    fitting = list(task_group.all_fitting(ask.shape))
-    for placeholder in fitting:
+    for placeholder in task_group.all_fitting(ask.shape):
         if feasibility.refusal(application.application_id, ask.key, placeholder.node.node_id) is None:
             return placeholder
-    return fitting[0] if partition.first_fit(ask.shape) is not None else None
+    return task_group.fitting(ask.shape) if partition.first_fit(ask.shape) is not None else None
 
 
 def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
@@ -148,14 +151,13 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     )
 
 
-def forget_swaps(turn: Turn, application: Application, ask: Ask) -> None:
+def forget_swaps(turn: Turn, ask: Ask) -> None:
     """The ask is about to be withdrawn, all of it: the placeholders it would have replaced just go."""
-    for allocation in application.allocations.values():
-        if allocation.swap is ask:
-            departures.unpark(turn, allocation)
+    for placeholder in list(ask.swaps):
+        departures.unpark(turn, placeholder)
 
 
-def stay_away(allocations: Iterable[Allocation]) -> None:
+def forget_give_way(allocations: Iterable[Allocation]) -> None:
     """Placeholders that give way are not asked for again when they are gone."""
     for allocation in allocations:
         allocation.gives_way = False
@@ -165,7 +167,11 @@ def on_patience_end(turn: Turn, application: Application) -> None:
     """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
     gang, partition = application.gang, application.partition
     assert gang is not None
-    application_states.watch_gang(turn, application)
+    if partition.considered_ns == turn.now_ns:
+        gang_time.watch(turn, application, CONSIDERED_EACH_NS)
+        return
+    partition.considered_ns = turn.now_ns
+    gang_time.watch(turn, application)
     giving = who_gives_way(application)
     if giving is None:
         if partition.favoured is application:
@@ -174,8 +180,9 @@ def on_patience_end(turn: Turn, application: Application) -> None:
     if partition.favoured is not application:
         partition.favour(application)
     for one in giving:
-        placeholders = list(idle_placeholders(one))
+        assert one.gang is not None
         assert one.queue is not None
+        placeholders = list(one.gang.idle_placeholders())
         turn.say(
             GangGaveWay(
                 rm_id=partition.rm_id,
@@ -198,13 +205,13 @@ def on_timeout(turn: Turn, application: Application) -> None:
     An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
     loses the placeholders it did not use. Nothing is freed before the RM confirms.
     """
-    application_states.end_gang_time(turn, application)
-    stay_away(application.allocations.values())
+    gang_time.end(turn, application)
+    forget_give_way(application.allocations.values())
     gave_up = application.state is ApplicationState.ACCEPTED
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
-        application_states.fire(turn, application, trigger, TIMED_OUT)
+        application_states.fire(turn, application, trigger, GANG_TIMEOUT)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
@@ -217,7 +224,8 @@ def on_timeout(turn: Turn, application: Application) -> None:
     application.gang.awaits_full = False
     turn.say(_timed_out(application, application.gang))
     if application.state is ApplicationState.FAILING:
-        departures.unpark_all(turn, application)
+        for allocation in application.allocations.values():
+            departures.unpark(turn, allocation)
     application_states.on_less(turn, application)
 
 

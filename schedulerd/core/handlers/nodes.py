@@ -16,7 +16,7 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.handlers import application_states, departures, early, releases
+from schedulerd.core.handlers import application_states, departures, early, gangs, releases
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -95,10 +95,15 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
     node.offer(item.capacity or Resources(), item.occupied or Resources())
     partition.nodes[item.node_id] = node
     _changed(turn, partition, node, None, "registered")
-    mistake = _recover(turn, rm, partition, node, item)
+    owed: list[Ask] = []
+    mistake = _recover(turn, rm, partition, node, item, owed)
     if mistake is not None:
+        applications = {allocation.ask: allocation.application for allocation in node.allocations.values()}
         for allocation in node.allocations.values():
-            allocation.ask.placed -= 1
+            commit.forget_taken_over(allocation)
+        for ask in owed:
+            commit.demand(applications[ask], ask, 1)
+            turn.say(departures.asked_again(applications[ask], ask, was_parked=False))
         _remove(turn, partition, node, "registration rolled back", tell=False)
         _reject(turn, rm, item, mistake)
         return
@@ -179,8 +184,13 @@ def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: 
     )
 
 
-def _recover(turn: Turn, rm: ResourceManager, partition: Partition, node: Node, item: NodeUpdate) -> Mistake | None:
-    """Takes over the allocations the node comes with; stops at the first that cannot be right."""
+def _recover(
+    turn: Turn, rm: ResourceManager, partition: Partition, node: Node, item: NodeUpdate, owed: list[Ask]
+) -> Mistake | None:
+    """Takes over the allocations the node comes with; stops at the first that cannot be right.
+
+    `owed` gets the asks of which one was pending that is taken for an allocation here.
+    """
     for at, existing in enumerate(item.existing):
         field = f"existingAllocations[{at}]"
         mistake = (
@@ -197,7 +207,7 @@ def _recover(turn: Turn, rm: ResourceManager, partition: Partition, node: Node, 
         mistake = _contradiction(rm, partition, node, field, existing)
         if mistake is not None:
             return mistake
-        _take_over(turn, application, node, existing)
+        _take_over(turn, application, node, existing, owed)
     return None
 
 
@@ -226,7 +236,7 @@ def _contradiction(
     return None
 
 
-def _take_over(turn: Turn, application: Application, node: Node, existing: ExistingAllocation) -> None:
+def _take_over(turn: Turn, application: Application, node: Node, existing: ExistingAllocation, owed: list[Ask]) -> None:
     """Books an existing allocation; the ask it once had is made up from it (gang design, Application recovery)."""
     partition = application.partition
     spec = NewAsk(
@@ -243,7 +253,10 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
         ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
-    if ask.placed + ask.pending >= ask.spec.max_allocations:
+    if ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
+        if not ask.pending:
+            gangs.forget_swaps(turn, ask)
+        owed += [ask] if ask.pending else []
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
         )

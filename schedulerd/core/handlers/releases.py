@@ -80,8 +80,8 @@ def finish(
         is_given_back = allocation.gives_way and termination is TerminationType.TIMEOUT
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
             swapped.append(departures.asked_again(application, allocation.ask, was_parked=False))
-        ask = commit.unpark(allocation)
         departures.free(turn, allocation)
+        ask = commit.unpark(allocation)
         if ask is not None:
             swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))
     if any(isinstance(fact, Allocated) for fact in swapped):

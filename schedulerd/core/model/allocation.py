@@ -21,12 +21,12 @@ class Ask:
         "allocations",
         "asked_at_ns",
         "key",
-        "parked",
         "pending",
         "placed",
         "serial",
         "shape",
         "spec",
+        "swaps",
         "task_group",
     )
 
@@ -39,14 +39,19 @@ class Ask:
         self.asked_at_ns = asked_at_ns
         self.pending = 0
         """Allocations still to be placed."""
-        self.parked = 0
-        """Allocations that wait for the placeholder whose room they take to be gone; they are not pending."""
+        self.swaps: dict[Allocation, None] = {}
+        """The placeholders whose room it takes when they are gone; what waits for that is not pending."""
         self.task_group = spec.task_group
         """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
         self.placed = 0
         """Allocations placed so far, whether they still live or not: they count towards maxAllocations."""
         self.allocations: dict[str, Allocation] = {}
         """Its living allocations by UUID."""
+
+    @property
+    def parked(self) -> int:
+        """How many of it wait for a placeholder to go."""
+        return len(self.swaps)
 
     @property
     def band(self) -> tuple[Shape, str, bool]:

@@ -152,12 +152,14 @@ class Application(Host):
             group.add(ask)
             self.lines.rekey(group, group.key())
             self._show_priority(group)
+            if self.gang is not None and group.task_group and not group.placeholder:
+                self.gang.task_group(group.task_group).line_up(group)
         else:
             group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
             self._stand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
-                self.gang.task_group(group.task_group).waiting[group] = None
+                self.gang.task_group(group.task_group).wait(group)
         if self.gang is not None:
             self.look_for_swaps()
 
@@ -169,6 +171,8 @@ class Application(Host):
         self._show_priority(group)
         if group:
             self.lines.rekey(group, group.key())
+            if self.gang is not None and group.task_group and not group.placeholder:
+                self.gang.task_group(group.task_group).line_up(group)
             return
         del self.groups[band]
         if group.needs:
@@ -207,11 +211,16 @@ class Application(Host):
             self.gang.first_asked_ns = now_ns
             for group in self.groups.values():
                 if group.task_group and not group.placeholder:
-                    self.gang.task_group(group.task_group).waiting[group] = None
+                    self.gang.task_group(group.task_group).wait(group)
+            for allocation in self.allocations.values():
+                if allocation.spec.task_group:
+                    self.gang.held.add(allocation.shape.items)
         return self.gang
 
     def look_for_swaps(self) -> None:
         """Something may have come together: a real ask, a placeholder for it, and nothing they have to wait for."""
+        if self in self.partition.swaps:
+            return
         if self.gang is not None and self.passes_on and self.gang.next_swap() is not None:
             self.partition.swaps[self] = None
 
@@ -302,7 +311,8 @@ class Application(Host):
         starts = self.needs_place and self.state is ApplicationState.ACCEPTED and not self.usage_ledgers
         gate: Items = ()
         if group.placeholder and self.gang_alarm is None:
-            gate = self.spec.placeholder_ask.canonical()
+            whole = self.spec.placeholder_ask
+            gate = (self.gang.still_to_come(whole) if self.gang is not None else whole).canonical()
         return self.partition.shapes.gated(group.shape, self.party, starts=starts, gate=gate)
 
     def reconsider(self) -> None:

@@ -7,12 +7,14 @@ swap is found without looking through the application's allocations or asks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import chain, islice
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.line import Key
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.resources import Items, Resources
 
@@ -22,6 +24,8 @@ class TaskGroup:
 
     __slots__ = (
         "_idle",
+        "_line",
+        "_tickets",
         "gave_back",
         "name",
         "parked",
@@ -50,6 +54,10 @@ class TaskGroup:
         """Placeholders released for the sake of an earlier gang, to be placed again."""
         self.waiting: dict[AskGroup, None] = {}
         """The groups of its real asks that are pending."""
+        self._line: list[tuple[Key, int, AskGroup]] = []
+        """Those by the place of their first ask; what is no longer true is dropped when it comes to the top."""
+        self._tickets = 0
+        """So that no two entries of the line are equal."""
         self._idle: dict[Items, dict[Allocation, None]] = {}
         """Placeholders that are placed and not on their way out, by size, oldest first; no empty ones."""
 
@@ -57,6 +65,27 @@ class TaskGroup:
     def idle(self) -> int:
         """How many placeholders wait to be replaced."""
         return sum(map(len, self._idle.values()))
+
+    def wait(self, group: AskGroup) -> None:
+        """Real asks of this group are pending."""
+        self.waiting[group] = None
+        self.line_up(group)
+
+    def line_up(self, group: AskGroup) -> None:
+        """The group has a new place among those that wait, or may be looked at again."""
+        if group in self.waiting:
+            self._tickets += 1
+            heappush(self._line, (group.key(), self._tickets, group))
+
+    def first_waiting(self) -> AskGroup | None:
+        """The group of the first real ask, by priority and age, that is not denied; None if there is none."""
+        line = self._line
+        while line:
+            key, _, group = line[0]
+            if group in self.waiting and not group.denied and group.key() == key:
+                return group
+            heappop(line)
+        return None
 
     @property
     def has_idle(self) -> bool:
@@ -72,7 +101,7 @@ class TaskGroup:
             case ReleaseCause.GAVE_WAY:
                 self.gave_back += 1
 
-    def miss(self, count: int) -> None:
+    def count_timed_out(self, count: int) -> None:
         """So many were withdrawn because their time was over: they were wanted all the same."""
         self.wanted += count
         self.timed_out += count
@@ -83,7 +112,10 @@ class TaskGroup:
     def drop_idle(self, placeholder: Allocation) -> None:
         """It is on its way out, or gone; fine if that was known."""
         of_size = self._idle.get(placeholder.shape.items)
-        if of_size is not None and of_size.pop(placeholder, self) is None and not of_size:
+        if of_size is None or placeholder not in of_size:
+            return
+        del of_size[placeholder]
+        if not of_size:
             del self._idle[placeholder.shape.items]
 
     def fitting(self, shape: Shape) -> Allocation | None:
@@ -112,12 +144,14 @@ class TaskGroup:
 class Gang:
     """The task groups of one application."""
 
-    __slots__ = ("awaits_full", "first_asked_ns", "full_ns", "patience", "pending", "promised", "task_groups")
+    __slots__ = ("awaits_full", "first_asked_ns", "full_ns", "held", "patience", "pending", "promised", "task_groups")
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
         self.pending = 0
         """Placeholders asked for and not placed; while there are any, real asks wait (SEMANTICS G3)."""
+        self.held = Resources()
+        """What the allocations of its task groups use, placeholders and real ones."""
         self.promised = Resources()
         """Of the whole `placeholderAsk`, what is still to be placed since the gang was let start (SEMANTICS G2)."""
         self.first_asked_ns: int | None = None
@@ -128,6 +162,18 @@ class Gang:
         """Whether that may still be said."""
         self.patience: Alarm | None = None
         """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
+
+    def still_to_come(self, whole: Resources) -> Resources:
+        """What its task groups do not have yet of the whole `placeholderAsk`."""
+        return Resources({name: amount - self.held[name] for name, amount in whole.items() if amount > self.held[name]})
+
+    @property
+    def has_idle(self) -> bool:
+        return any(group.has_idle for group in self.task_groups.values())
+
+    def idle_placeholders(self) -> Iterator[Allocation]:
+        """What it holds that is neither being replaced nor otherwise on its way out."""
+        return chain.from_iterable(group.all_idle() for group in self.task_groups.values())
 
     def task_group(self, name: str) -> TaskGroup:
         """The task group of this name, from now on if not yet."""
@@ -143,9 +189,7 @@ class Gang:
         best: tuple[TaskGroup, AskGroup] | None = None
         for task_group in self.task_groups.values():
             if task_group.has_idle:
-                for group in task_group.waiting:
-                    if group.denied:
-                        continue
-                    if best is None or group.key() < best[1].key():
-                        best = task_group, group
+                group = task_group.first_waiting()
+                if group is not None and (best is None or group.key() < best[1].key()):
+                    best = task_group, group
         return best

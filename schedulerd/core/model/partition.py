@@ -26,6 +26,7 @@ class Partition:
         "allocations",
         "applications",
         "cleanup_alarm",
+        "considered_ns",
         "denied",
         "favoured",
         "feasibility",
@@ -69,6 +70,8 @@ class Partition:
         """Those with placeholders still to be placed."""
         self.favoured: Application | None = None
         """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
+        self.considered_ns = 0
+        """When a gang was last considered for which others might give way: one at a time, as that may take a while."""
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
@@ -137,6 +140,8 @@ class Partition:
         denied, self.denied = self.denied, {}
         for group, application in denied.items():
             group.denied = False
+            if application.gang is not None:
+                application.gang.task_group(group.task_group).line_up(group)
             application.look_for_swaps()
 
     def favour(self, application: Application | None) -> None:
@@ -223,3 +228,5 @@ class Partition:
         for queue in self.root.subtree():
             queue.give_turn()
             self.touched[queue] = None
+        for application in self.applications.values():
+            application.look_for_swaps()

@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core.commands import StopCause, TerminationType
 from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
-from schedulerd.core.handlers.execution_times import TIMED_OUT
+from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
@@ -127,7 +127,7 @@ def test_an_application_fails_when_its_time_is_over_and_everything_of_it_ends_wi
     assert states(talk.sleep(LIMIT_NS - 1), "job") == []
     facts = talk.sleep(1)
     assert states(facts, "job") == [S.FAILING]
-    assert of(ApplicationChanged, facts)[-1].cause == TIMED_OUT
+    assert of(ApplicationChanged, facts)[-1].cause == EXECUTION_TIMEOUT
     withdrawn = only(AskWithdrawn, facts)
     assert (withdrawn.count, withdrawn.cause, withdrawn.termination) == (1, WithdrawCause.TIMEOUT, T.TIMEOUT)
     requests = of(ReleaseRequested, facts)

@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import AskWithdrawn, Released, ReleaseRequested, WithdrawCause
-from schedulerd.core.handlers.gangs import TIMED_OUT
+from schedulerd.core.handlers.gangs import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
@@ -101,7 +101,7 @@ def test_a_hard_gang_fails_when_its_placeholders_are_gone(style: str) -> None:
     facts = talk.release(application_id="gang", uuid="uuid-2", termination=T.TIMEOUT)
     assert states(facts, "gang") == [S.FAILED]
     assert only(Released, facts).confirm is False
-    assert talk.view().terminated[0].state_log[-2][2] == TIMED_OUT
+    assert talk.view().terminated[0].state_log[-2][2] == GANG_TIMEOUT
 
 
 @pytest.mark.parametrize("style", ["Soft", "", "nonsense"])
