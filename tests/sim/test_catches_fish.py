@@ -13,7 +13,7 @@ import pytest
 from schedulerd.core import commit, cycle
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.handlers import application_states, execution_times, gangs, releases
+from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
@@ -262,7 +262,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "no state ends by itself": (application_states, "on_state_timeout", lambda *_: None),
     "applications run for ever": (execution_times, "end_application", lambda *_: None),
     "who was held back stays so": (Partition, "favour", lambda partition, app: setattr(partition, "favoured", app)),
-    "the first stays first for ever": (application_states, "end_gang_time", lambda *_: None),
+    "the first stays first for ever": (gang_time, "end", lambda *_: None),
     "a swap takes room that is not there": (Partition, "refusal", lambda *_: None),
     "real asks do not wait for their gang": (Application, "may_stand", lambda *_: True),
 }
