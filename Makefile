@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -q -W error
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo test check conformance sim bench protos lock format clean
+.PHONY: demo test check conformance sim gangs bench protos lock format clean
 
 # The cluster fills, queues and drains before your eyes. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -34,6 +34,10 @@ conformance: $(READY)
 # A seeded random world against the core, invariants after every step.
 sim: $(READY)
 	$(BIN)/python -m tests.sim --seed $(or $(SEED),42) --steps $(or $(STEPS),10000) $(ARGS)
+
+# Gangs over gRPC while the resource manager and the daemon are killed: make gangs ARGS="--seed 7 --kills 3"
+gangs: $(READY)
+	$(BIN)/python -m tests.contract.gangs $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)

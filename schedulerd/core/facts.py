@@ -295,6 +295,8 @@ class ImpactKind(StrEnum):
     OVER_MAX = "over_max"
     OVER_MAX_APPLICATIONS = "over_max_applications"
     OVER_LIMIT = "over_limit"
+    GANG_TOO_LARGE = "gang_too_large"
+    """A gang that waits could never start under the new max."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from schedulerd.core.decide.rule_words import describe_rules
 from schedulerd.core.facts import Impact, ImpactKind
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.party import Party
@@ -110,6 +111,9 @@ def _node_order(spec: PartitionSpec) -> str:
     return f"{spec.node_order} {{{weights}}}"
 
 
+_BEFORE_ITS_GANG = (ApplicationState.NEW, ApplicationState.ACCEPTED)
+
+
 class _QueueComparison:
     """The queues of one partition against those of its new spec."""
 
@@ -144,6 +148,7 @@ class _QueueComparison:
             yield self._say(ImpactKind.QUEUE_TURNS, path, f"queue {path} turns from a {old} into a {new}")
         yield from self._over_max(queue, spec)
         yield from self._over_limits(queue, spec)
+        yield from self._gangs_too_large(queue, spec)
 
     def _over_max(self, queue: Queue, spec: QueueSpec) -> Iterator[Impact]:
         for name, most in sorted(spec.max.items()):
@@ -181,6 +186,23 @@ class _QueueComparison:
                         for excess in _excesses(ledger, limit):
                             message = f"{who} will be above a limit: {excess}"
                             yield self._say(ImpactKind.OVER_LIMIT, queue.path, message, harms=True)
+
+    def _gangs_too_large(self, queue: Queue, spec: QueueSpec) -> Iterator[Impact]:
+        """Those that were not let start yet and are told at submission that they never could (SEMANTICS G1)."""
+        if spec.max == queue.max:
+            return
+        for one in queue.subtree():
+            for application in one.applications.values():
+                whole = application.spec.placeholder_ask
+                if application.gang_alarm is not None or application.state not in _BEFORE_ITS_GANG:
+                    continue
+                name = spec.max.exceeded_by({}, whole.items())
+                if name is not None and queue.max.exceeded_by({}, whole.items()) is None:
+                    message = (
+                        f"the gang of application {application.application_id} will never start: its placeholderAsk "
+                        f"wants {name} {whole[name]}, and max of queue {queue.path} becomes {spec.max[name]}"
+                    )
+                    yield self._say(ImpactKind.GANG_TOO_LARGE, queue.path, message, harms=True)
 
     def _draining(self, queue: Queue) -> Impact:
         queues = queue.subtree()

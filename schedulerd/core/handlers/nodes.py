@@ -16,7 +16,7 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.handlers import application_states, departures, early, gangs, releases
+from schedulerd.core.handlers import application_states, departures, early, releases
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -254,8 +254,8 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
     if ask is None:
         ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     if ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
-        if not ask.pending:
-            gangs.forget_swaps(turn, ask)
+        if not ask.pending and ask.swaps:
+            departures.unpark(turn, next(iter(ask.swaps)))
         owed += [ask] if ask.pending else []
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1

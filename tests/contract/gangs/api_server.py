@@ -72,11 +72,13 @@ class ApiServer:
             self.lists += 1
             self.settled.clear()
             created += self._truth.pods.values()
-        for name, node in request.get("bind", ()):
-            created += self._truth.bind(name, node)
-        gone = request.get("delete", [])
-        for name in gone:
-            self._truth.delete(name)
+        gone = []
+        for name, node in request.get("writes", ()):
+            if node:
+                created += self._truth.bind(name, node)
+            else:
+                self._truth.delete(name)
+                gone.append(name)
         if "problem" in request:
             self._truth.problems.append(request["problem"])
         if self._truth.problems:

@@ -20,7 +20,7 @@ class Cable:
 
     def __init__(self) -> None:
         self.port: int | None = None
-        """Of the daemon; None while there is none: connections are closed at once."""
+        """Of the daemon; while it is None, connections are closed at once."""
         self.bytes_passed = 0
         """Both ways, since the last `cut_after`."""
         self._bytes_max: int | None = None

@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.simulate.client import ResyncRequired, SchedulerClient, SchedulerUnreachable
+from schedulerd.simulate.client import ResyncRequired, SchedulerClient, SchedulerError, SchedulerUnreachable
 from tests.contract.gangs import requests
 from tests.contract.gangs.api_server import HOST, LINE_BYTES_MAX
 from tests.contract.gangs.truth import Plan, Pod
@@ -54,15 +54,17 @@ class ApiClient:
 class Session:
     """From one registration until the scheduler is lost; the listener of its own client."""
 
-    def __init__(self, api: ApiClient, plan: Plan, target: str) -> None:
+    def __init__(self, api: ApiClient, plan: Plan, target: str, writes_max: int) -> None:
         self._api = api
         self._plan = plan
+        self._writes_max = writes_max
         self._client = SchedulerClient(target, RM_ID, self, reconnect_timeout_s=0)
         self._traffic = self._client.traffic
         self._heard = asyncio.Event()
-        self._bindings: list[tuple[str, str]] = []
-        self._to_end: dict[str, si_pb2.AllocationRelease] = {}
-        """By pod: the releases to confirm when it is gone."""
+        self._writes: list[tuple[str, str]] = []
+        """Pods to bind to a node, or with '' to delete."""
+        self._releases: dict[str, si_pb2.AllocationRelease] = {}
+        """By pod: what to confirm when it is gone."""
         self._pods: dict[str, str] = {}
         """By UUID of an allocation."""
         self._problem = ""
@@ -117,13 +119,12 @@ class Session:
 
     async def _go_on(self) -> bool:
         """Does what the scheduler has said since, or waits until it says something. Returns whether all is done."""
-        if not self._bindings and not self._to_end:
+        if not self._writes:
             await self._hear()
-        bindings, self._bindings = self._bindings, []
-        ending, self._to_end = self._to_end, {}
-        created, gone, done = await self._api.call(bind=bindings, delete=list(ending))
+        writes, self._writes = self._writes[: self._writes_max], self._writes[self._writes_max :]
+        created, gone, done = await self._api.call(writes=writes)
         await self._ask(created)
-        for request in requests.confirmations([ending[name] for name in gone]):
+        for request in requests.confirmations([self._releases.pop(name) for name in gone]):
             await self._client.send_allocations(request)
         return done
 
@@ -153,11 +154,12 @@ class Session:
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for new in response.new:
             self._pods[new.UUID] = new.allocationKey
-            self._bindings.append((new.allocationKey, new.nodeID))
+            self._writes.append((new.allocationKey, new.nodeID))
         for release in response.released:
             name = self._pods.pop(release.UUID, "")
             if name and release.terminationType == si_pb2.PLACEHOLDER_REPLACED:
-                self._to_end[name] = release
+                self._writes.append((name, ""))
+                self._releases[name] = release
             else:
                 kind = si_pb2.TerminationType.Name(release.terminationType)
                 self._problem = f"allocation {release.UUID} ({name or 'unknown'}) is released as {kind}"
@@ -171,19 +173,22 @@ class Session:
         raise AssertionError("a lost connection is not opened again; a new session begins")
 
 
-async def main(target: str, api_port: int, plan: Plan, order: str) -> None:
-    """Runs until the API server goes."""
+async def main(target: str, api_port: int, plan: Plan, order: str, writes_max: int) -> None:
+    """Runs until the API server goes; does up to `writes_max` things at a time before it goes on hearing."""
     api = ApiClient(*await asyncio.open_connection(HOST, api_port, limit=LINE_BYTES_MAX))
-    while True:
+    over = False
+    while not over:
         try:
-            await Session(api, plan, target).run(order)
+            await Session(api, plan, target, writes_max).run(order)
+            over = True
         except (ResyncRequired, SchedulerUnreachable) as error:
             sys.stderr.write(f"begins anew: {error}\n")
-        else:
-            await api.close()
-            return
+        except SchedulerError as error:
+            await api.call(problem=str(error))
+            over = True
+    await api.close()
 
 
 if __name__ == "__main__":
-    _target, _api_port, _plan, _order = sys.argv[1:]
-    uvloop.run(main(_target, int(_api_port), Plan(**json.loads(_plan)), _order))
+    _target, _api_port, _plan, _order, _writes_max = sys.argv[1:]
+    uvloop.run(main(_target, int(_api_port), Plan(**json.loads(_plan)), _order, int(_writes_max)))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
@@ -37,6 +38,21 @@ class Kill:
     after_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A round to be played."""
+
+    plan: Plan
+    kills: Sequence[Kill] = ()
+    writes_max: int = 1
+    """How much a resource manager does at a time: some work pod by pod, some gather."""
+    seed: int = 1
+    """For the order in which each resource manager reports."""
+    limit_s: float = 60.0
+    daemon: str = "schedulerd"
+    """The module to run."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a round did, and what was wrong at its end."""
@@ -54,22 +70,22 @@ def random_kills(victims: Sequence[Victim], bytes_max: int, seed: int) -> list[K
     return [Kill(victim, choose.randint(1, bytes_max)) for victim in victims]
 
 
-async def play(plan: Plan, kills: Sequence[Kill], *, seed: int, limit_s: float, daemon: str = "schedulerd") -> Outcome:
-    """Plays one round in at most `limit_s`; what goes wrong is in the outcome. `daemon` is the module to run."""
-    truth, outcome = Truth(plan, seed), Outcome()
+async def play(script: Script) -> Outcome:
+    """Plays one round; what goes wrong is in the outcome."""
+    truth, outcome = Truth(script.plan), Outcome()
     with contextlib.ExitStack() as processes:
         async with ApiServer(truth) as api, Cable() as cable:
-            stage = _Stage(plan, api, cable, processes, random.Random(seed), daemon)
+            stage = _Stage(script, api, cable, processes)
             try:
-                async with asyncio.timeout(limit_s):
-                    for kill in (*kills, None):
+                async with asyncio.timeout(script.limit_s):
+                    for kill in (*script.kills, None):
                         if not await stage.act(kill) or kill is None:
                             break
                         outcome.kills.append((kill, truth.progress()))
                     outcome.bytes_passed = cable.bytes_passed
                     outcome.problems += truth.problems or await verdict(stage.url, truth)
             except TimeoutError:
-                outcome.problems.append(f"not done after {limit_s:g} s: {truth.progress()}")
+                outcome.problems.append(f"not done after {script.limit_s:g} s: {truth.progress()}")
             if outcome.problems:
                 outcome.problems.append(f"the daemon's log ends with\n{stage.log_tail()}")
                 await stage.abandon()
@@ -85,21 +101,12 @@ async def play(plan: Plan, kills: Sequence[Kill], *, seed: int, limit_s: float, 
 class _Stage:
     """The processes of a round."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        api: ApiServer,
-        cable: Cable,
-        processes: contextlib.ExitStack,
-        choose: random.Random,
-        daemon_module: str,
-    ) -> None:
-        self._plan = plan
+    def __init__(self, script: Script, api: ApiServer, cable: Cable, processes: contextlib.ExitStack) -> None:
+        self._script = script
         self._api = api
         self._cable = cable
         self._processes = processes
-        self._choose = choose
-        self._daemon_module = daemon_module
+        self._choose = random.Random(script.seed)
         self._cut = asyncio.Event()
         self._daemon: DaemonProcess | None = None
         self._rm: asyncio.subprocess.Process | None = None
@@ -113,13 +120,16 @@ class _Stage:
     async def act(self, kill: Kill | None) -> bool:
         """Starts what does not run, and lets it run until the kill (True) or until it is done or has failed (False)."""
         self._cut.clear()
-        self._cable.cut_after(None if kill is None else kill.after_bytes, lambda: self._kill(kill))
         if self._daemon is None:
-            self._daemon = DaemonProcess("--stop-at-input-end", module=self._daemon_module)
+            self._daemon = DaemonProcess("--stop-at-input-end", module=self._script.daemon)
             await asyncio.to_thread(self._processes.enter_context, self._daemon)
-            self._cable.port = int(self._daemon.target.rpartition(":")[2])
         if self._rm is None:
             self._rm = await self._start_resource_manager()
+        if kill is None:
+            self._cable.cut_after(None)
+        else:
+            self._cable.cut_after(kill.after_bytes, partial(self._kill, kill.victim))
+        self._cable.port = int(self._daemon.target.rpartition(":")[2])
         ends = [self._cut.wait(), self._api.settled.wait(), self._api.failed.wait(), self._rm.wait()]
         waits = [asyncio.ensure_future(end) for end in ends]
         try:
@@ -162,17 +172,17 @@ class _Stage:
     async def _start_resource_manager(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-m", "tests.contract.gangs.resource_manager"),
-            *(self._cable.target, str(self._api.port), json.dumps(asdict(self._plan)), self._choose.choice(ORDERS)),
+            *(self._cable.target, str(self._api.port), json.dumps(asdict(self._script.plan))),
+            *(self._choose.choice(ORDERS), str(self._script.writes_max)),
             cwd=CHECKOUT,
         )
 
-    def _kill(self, kill: Kill | None) -> None:
-        assert kill is not None
+    def _kill(self, victim: Victim) -> None:
         assert self._rm is not None
         assert self._daemon is not None
         self._cut.set()
-        if kill.victim is Victim.DAEMON:
-            self._cable.port = None
+        self._cable.port = None
+        if victim is Victim.DAEMON:
             self._daemon.signal(signal.SIGKILL)
         else:
             self._rm.kill()

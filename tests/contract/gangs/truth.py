@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -68,12 +66,11 @@ class Truth:
     The real pods of a gang are created when the last of its placeholders is bound.
     """
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.pods: dict[str, Pod] = {}
         """Those that there are: created and not gone."""
         self.problems: list[str] = []
-        self._random = random.Random(seed)
         self._created: set[str] = set()
         self._on_node = Counter(dict.fromkeys(plan.node_names, 0))
         self._placeholders_bound: Counter[str] = Counter()
@@ -133,10 +130,8 @@ class Truth:
 
     def _create(self, gang: str, *, placeholder: bool) -> list[Pod]:
         kind = "held" if placeholder else "real"
-        created = [
-            Pod(f"{gang}-{kind}-{number:03d}", gang, placeholder, str(uuid.UUID(int=self._random.getrandbits(128))))
-            for number in range(self.plan.members)
-        ]
+        names = [f"{gang}-{kind}-{number:03d}" for number in range(self.plan.members)]
+        created = [Pod(name, gang, placeholder, f"uid-of-{name}") for name in names]
         self.pods.update((pod.name, pod) for pod in created)
         self._created.update(pod.name for pod in created)
         return created

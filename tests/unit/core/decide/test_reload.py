@@ -10,7 +10,7 @@ from schedulerd.core.commands import UpdateConfiguration
 from schedulerd.core.decide.reload import Assessment, assess
 from schedulerd.core.decide.rule_words import describe_rules
 from schedulerd.core.facts import ConfigurationUpdated, Impact, ImpactKind
-from schedulerd.core.resources import Limits
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     FilterSpec,
     LimitSpec,
@@ -91,6 +91,22 @@ def test_a_queue_above_its_new_max() -> None:
         True,
         f"queue root.a will be above its max: {used}; it gets nothing more until 10 are free",
     )
+
+
+def test_a_gang_that_waits_and_could_never_start() -> None:
+    talk = running(a_file(replace(A, max=Limits(memory=100))))
+    talk.apps(
+        an_app("gang", placeholder_ask=Resources(memory=80)), an_app("small", placeholder_ask=Resources(memory=40))
+    )
+    why = "its placeholderAsk wants memory 80, and max of queue root.a becomes 50"
+    assert the(talk, a_file(replace(A, max=Limits(memory=50)))) == (
+        ImpactKind.GANG_TOO_LARGE,
+        "root.a",
+        True,
+        f"the gang of application gang will never start: {why}",
+    )
+    reload(talk, a_file(replace(A, max=Limits(memory=50))))
+    assert impact(talk, a_file(replace(A, max=Limits(memory=45)))) == [], "that is no news"
 
 
 def test_a_queue_that_is_above_its_max_already_is_not_news_unless_the_max_changes() -> None:

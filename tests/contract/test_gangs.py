@@ -1,0 +1,79 @@
+"""Gangs are replaced over gRPC whoever is killed on the way; `python -m tests.contract.gangs` is the same, large."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.contract.gangs.round import Kill, Outcome, Script, Victim, play, random_kills
+from tests.contract.gangs.truth import Plan, Truth
+
+PLAN = Plan(gangs=8, members=6, nodes=8, slots=6)
+LIMIT_S = 25.0
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def a_round(*kills: Kill, writes_max: int, daemon: str = "schedulerd") -> Outcome:
+    return asyncio.run(play(Script(PLAN, kills, writes_max, limit_s=LIMIT_S, daemon=daemon)))
+
+
+# With these seeds the kills come before the gangs, while they are placed, and while they are replaced.
+@pytest.mark.parametrize(("writes_max", "seed"), [(1, 6), (7, 3)])
+def test_nothing_is_lost_or_doubled_when_processes_are_killed_and_begin_anew(writes_max: int, seed: int) -> None:
+    undisturbed = a_round(writes_max=writes_max)
+    assert undisturbed.problems == []
+    victims = [Victim.RESOURCE_MANAGER, Victim.DAEMON, Victim.RESOURCE_MANAGER]
+    kills = random_kills(victims, undisturbed.bytes_passed * 2 // 3, seed)
+    outcome = a_round(*kills, writes_max=writes_max)
+    assert outcome.problems == []
+    assert [kill for kill, _ in outcome.kills] == kills
+
+
+def test_a_daemon_that_forgets_is_found_out() -> None:
+    undisturbed = a_round(writes_max=7)
+    kill = Kill(Victim.RESOURCE_MANAGER, undisturbed.bytes_passed // 2)
+    outcome = a_round(kill, writes_max=7, daemon="tests.contract.gangs.forgetful_daemon")
+    ((_, progress),) = outcome.kills
+    assert progress.placeholders_bound > progress.placeholders_gone
+    assert outcome.problems
+
+
+@pytest.fixture
+def truth() -> Truth:
+    """One gang of two on two nodes with room for one pod each."""
+    return Truth(Plan(gangs=1, members=2, nodes=2, slots=1))
+
+
+def test_the_truth_is_done_when_every_real_pod_has_the_room_of_a_placeholder(truth: Truth) -> None:
+    assert truth.bind("gang-000-held-000", "node-00000") == []
+    created = truth.bind("gang-000-held-001", "node-00001")
+    assert [pod.name for pod in created] == ["gang-000-real-000", "gang-000-real-001"]
+    for number, pod in enumerate(created):
+        assert not truth.is_done()
+        truth.delete(f"gang-000-held-{number:03d}")
+        truth.bind(pod.name, f"node-{number:05d}")
+    assert truth.is_done()
+    assert truth.problems == []
+    assert str(truth.progress()) == "2 placeholders bound, 2 of them gone, 2 of 2 real pods bound"
+
+
+def test_the_truth_takes_nothing_that_contradicts_it(truth: Truth) -> None:
+    first, second = "gang-000-held-000", "gang-000-held-001"
+    truth.bind("gang-000-real-000", "node-00000")
+    truth.delete(first)
+    truth.bind(first, "node-00000")
+    truth.bind(first, "node-00001")
+    truth.bind(second, "node-00000")
+    truth.bind(second, "node-00002")
+    truth.delete(first)
+    truth.bind(first, "node-00001")
+    assert truth.problems == [
+        "pod gang-000-real-000 was to be bound to node-00000, and was never created",
+        f"pod {first} was to be deleted, and is no placeholder that runs",
+        f"pod {first} is bound to node-00000, and was to be bound to node-00001 once more",
+        f"pod {second} was to be bound to node-00000, which has no room for it",
+        f"pod {second} was to be bound to node-00002, which has no room for it",
+        f"pod {first} was to be bound to node-00001, and is gone",
+    ]
