@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.resources import Resources
 
 
 def who_gives_way(application: Application) -> list[Application] | None:
@@ -25,7 +26,7 @@ def who_gives_way(application: Application) -> list[Application] | None:
     groups = [group for group in application.groups.values() if group.placeholder]
     if application.is_held_back or not groups or not all(group.kind.parked for group in groups):
         return None
-    wanted = [(group.shape.items, sum(ask.pending for ask in group)) for group in groups]
+    wanted = [(group.shape, sum(ask.pending for ask in group)) for group in groups]
     if not _is_within_quotas(application, wanted):
         return None
     later = sorted(
@@ -37,7 +38,7 @@ def who_gives_way(application: Application) -> list[Application] | None:
 
     def is_enough(count: int) -> bool:
         given = [*leaving, *(placeholder for one in holding[:count] for placeholder in _idle_placeholders(one))]
-        return _fit(wanted, given)
+        return _fit(application.partition, wanted, given)
 
     count = bisect_left(range(len(holding) + 1), True, key=is_enough)
     return holding[:count] if count <= len(holding) else None
@@ -48,16 +49,16 @@ def _idle_placeholders(application: Application) -> Iterable[Allocation]:
     return application.gang.idle_placeholders()
 
 
-def _is_within_quotas(application: Application, wanted: list[tuple[Items, int]]) -> bool:
+def _is_within_quotas(application: Application, wanted: list[tuple[Shape, int]]) -> bool:
     assert application.queue is not None
     rest = Resources()
-    for items, count in wanted:
-        rest.add(items, count)
-    shape = Shape(rest.canonical(), application.party)
-    return all(queue.refusal(shape) is None for queue in application.queue.lineage)
+    for shape, count in wanted:
+        rest.add(shape.items, count)
+    whole = Shape(rest.canonical(), application.party)
+    return all(queue.refusal(whole) is None for queue in application.queue.lineage)
 
 
-def _fit(wanted: list[tuple[Items, int]], given: Iterable[Allocation]) -> bool:
+def _fit(partition: Partition, wanted: list[tuple[Shape, int]], given: Iterable[Allocation]) -> bool:
     """Whether so many of each size fit where the given placeholders are, once these are gone.
 
     On all other nodes there is no room for any of them, or they would have been placed. Sizes are filled in one after
@@ -70,11 +71,11 @@ def _fit(wanted: list[tuple[Items, int]], given: Iterable[Allocation]) -> bool:
             if node not in room:
                 room[node] = Resources(node.available)
             room[node].add(placeholder.shape.items)
-    for items, count in wanted:
-        for left in room.values():
-            taken = min(count, *(left[name] // amount for name, amount in items))
-            if taken > 0:
-                left.subtract(items, taken)
+    for shape, count in wanted:
+        for node, left in room.items():
+            taken = min(count, *(left[name] // amount for name, amount in shape.items))
+            if taken > 0 and partition.objection(shape, node) is None:
+                left.subtract(shape.items, taken)
                 count -= taken
         if count:
             return False

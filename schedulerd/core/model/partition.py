@@ -121,6 +121,10 @@ class Partition:
         name = node.available.lacks(shape.items)
         if name is not None:
             return f"not enough {name}"
+        return self.objection(shape, node)
+
+    def objection(self, shape: Shape, node: Node) -> str | None:
+        """What others have against an ask of this shape on the node, whatever room there is; None if nothing."""
         if self.feasibility is None or shape.asker is None:
             return None
         return self.feasibility.refusal(*shape.asker, node.node_id)

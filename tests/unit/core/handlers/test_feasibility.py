@@ -6,13 +6,17 @@ import pytest
 
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.facts import ReleaseRequested
+from schedulerd.core.gang_facts import GangGaveWay
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_node,
+    a_partition_spec,
     a_placeholder,
+    a_queue_spec,
+    a_root,
     an_app,
     an_ask,
     numbered,
@@ -29,7 +33,6 @@ class Says:
         self.refused = set(refused)
 
     def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
-        assert application_id == "app"
         return "tainted" if (allocation_key, node_id) in self.refused else None
 
 
@@ -104,6 +107,19 @@ def test_a_placeholder_is_not_given_up_for_an_ask_that_no_node_takes() -> None:
     assert [one.placeholder for one in talk.app().allocations] == [True]
     talk.nodes(a_node("n3", {"memory": 20}))
     assert confirm(talk, only(ReleaseRequested, talk.schedule())) == [("app", "r", "n3")]
+
+
+def test_nobody_gives_way_to_a_gang_that_may_not_use_the_room() -> None:
+    talk = Conversation(Scheduler(Timeouts(gang_patience_ns=SECOND_NS), numbered(), Says(("p2", "n1"))))
+    talk.register(a_partition_spec(a_root(a_queue_spec("a"), a_queue_spec("b"))))
+    talk.connect()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(
+        an_app(placeholder_ask=Resources(memory=20)), an_app("late", "root.b", placeholder_ask=Resources(memory=20))
+    )
+    talk.asks(a_placeholder("p1"), a_placeholder("p2"), a_placeholder("q", count=2, app="late"))
+    assert {app for app, _, _ in placed(talk.schedule())} == {"app", "late"}
+    assert of(GangGaveWay, talk.sleep(10 * SECOND_NS)) == []
 
 
 def test_others_of_its_task_group_go_on_meanwhile() -> None:
