@@ -24,13 +24,14 @@ _BY_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYP
 def release(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> None:
     """Frees what the item names: one UUID, all allocations of a key, or all of the application.
 
-    One that comes with a node which still waits for an application waits behind that node.
+    One of an allocation that comes with a node which still waits for an application waits behind that node.
     """
     partition = rm.partition(item.partition)
     if partition is None:
         _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
         return
-    held = rm.early.of_allocation(partition.name, item.uuid) if may_wait else None
+    is_known = item.uuid in partition.allocations
+    held = rm.early.of_allocation(partition.name, item.uuid) if may_wait and not is_known else None
     if held is not None and early.hold(turn, rm, item, partition, held.application_id):
         return
     application = partition.applications.get(item.application_id)
