@@ -24,7 +24,7 @@ class Resources(dict[str, int]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented
-        return self.canonical() == Resources.canonical(other)
+        return dict.__eq__(self, other) is True or self.canonical() == Resources.canonical(other)
 
     def __ne__(self, other: object) -> bool:
         equal = self.__eq__(other)
