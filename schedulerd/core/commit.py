@@ -203,7 +203,7 @@ def free(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
-        partition.note_free_node(node)
+    partition.note_free_node(node)
     partition.note_free_quota(queue)
     _rekey(application)
     forget_if_done(application, ask)
@@ -246,10 +246,11 @@ def open_node(partition: Partition, node: Node) -> None:
 
 
 def shut_node(partition: Partition, node: Node) -> None:
-    """The node gets no new allocations."""
+    """The node gets no new allocations, but for those that require it."""
     if node.ordered:
         node.ordered = False
         partition.node_order.remove(node)
+    partition.note_free_node(node)
 
 
 def _bind(allocation: Allocation) -> None:

@@ -282,7 +282,7 @@ def _shapes(partition: Partition) -> Iterator[str]:
     if {shape for shape in uses if shape.parked} != set(parked):
         yield "the parked shapes are not those marked parked"
     for shape in parked:
-        for node in partition.node_order:
+        for node in partition.nodes.values() if shape.required_node else partition.node_order:
             if partition.refusal(shape, node) is None:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
 

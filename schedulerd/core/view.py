@@ -183,6 +183,7 @@ def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:
         priority=ask.spec.priority,
         task_group=ask.spec.task_group,
         placeholder=ask.placeholder,
+        required_node=ask.shape.required_node,
         asked_at_ns=ask.asked_at_ns,
         waiting_for=waiting_for,
     )
@@ -259,6 +260,11 @@ class _Explanation:
         return "waits until the placeholders of its application are placed"
 
     def _count_refusals(self, shape: Shape) -> str:
+        if shape.required_node:
+            required = self._nodes.get(shape.required_node)
+            if required is None:
+                return f"required node {shape.required_node} is not registered"
+            return f"required node {shape.required_node}: {self._partition.refusal(shape, required) or 'has room now'}"
         refusals: dict[str, int] = {}
         asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
         for node in asked:
@@ -283,7 +289,9 @@ def _outstanding(applications: list[Application], look: Look) -> list[tuple[str,
         parked = [
             group
             for group in app.groups.values()
-            if group.kind.parked and not any(queue.refusal(group.kind) for queue in app.queue.lineage)
+            if group.kind.parked
+            and not group.kind.required_node
+            and not any(queue.refusal(group.kind) for queue in app.queue.lineage)
         ]
         asks = look.take("outstanding", (ask for group in parked for ask in group), sum(map(len, parked)))
         for ask in sorted(asks, key=lambda ask: (-ask.spec.priority, ask.serial)):

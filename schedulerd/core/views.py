@@ -35,6 +35,8 @@ class AskView:
     priority: int
     task_group: str
     placeholder: bool
+    required_node: str
+    """The only node that will do, '' if any will."""
     asked_at_ns: int
     waiting_for: str
     """Why it is not placed, as a sentence; '' if it has not been tried since something changed for it."""

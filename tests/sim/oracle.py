@@ -10,9 +10,18 @@ from collections.abc import Iterable, Iterator
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.views import Amounts, ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
+from schedulerd.core.views import (
+    Amounts,
+    ApplicationView,
+    LimitView,
+    NodeView,
+    PartitionView,
+    QueueView,
+    ResourceManagerView,
+)
 
 PLACEABLE_STATES = {ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING}
 
@@ -56,11 +65,18 @@ def _overlooked(partition: PartitionView) -> list[str]:
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
-                if node.schedulable and node.ready and _fits(ask.resources, node.available):
+                if _takes(node, ask.required_node) and _fits(ask.resources, node.available):
                     where = f"[{partition.rm_id}]{partition.name}"
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break
     return found
+
+
+def _takes(node: NodeView, required_node: str) -> bool:
+    """A node that drains takes what requires it, and nothing else."""
+    if required_node:
+        return node.ready and node.node_id == required_node
+    return node.schedulable and node.ready
 
 
 def _waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
@@ -172,7 +188,7 @@ def _fits(size: Amounts, available: Amounts) -> bool:
 def _misplaced(partition: PartitionView, fact: Allocated) -> list[str]:
     found = []
     node = next((node for node in partition.nodes if node.node_id == fact.node_id), None)
-    if node is None or not node.schedulable or not node.ready:
+    if node is None or not _takes(node, fact.tags.get(REQUIRED_NODE_TAG, "")):
         found.append(f"{fact.uuid} is placed on {fact.node_id}, which takes nothing new")
     else:
         found += [f"{fact.uuid} over-commits {name} of {node.node_id}" for name in _negative(fact, node.available)]

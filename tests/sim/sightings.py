@@ -37,6 +37,7 @@ from schedulerd.core.facts import (
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views import PartitionView, ResourceManagerView
 
 EXPECTED = (
@@ -59,6 +60,7 @@ EXPECTED = (
     "cycle that stopped at its bound",
     "draining node with allocations",
     "early ask rejected after its wait",
+    "ask placed on its required node",
     "early ask taken when its application came",
     "early node taken when its application came",
     "allocation out of time",
@@ -180,6 +182,7 @@ class Sightings(Counter[str]):
                 self["node removed under its allocations"] += gone
             case Allocated():
                 self["existing allocation taken over"] += fact.recovered
+                self["ask placed on its required node"] += REQUIRED_NODE_TAG in fact.tags and not fact.recovered
                 self["existing placeholder taken over"] += fact.recovered and fact.placeholder
             case ReleaseRequested():
                 self["release asked for by the core"] += 1

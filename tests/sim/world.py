@@ -35,6 +35,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
 from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
@@ -235,10 +236,16 @@ class World:
                 self._random.choice((1, 1, 2, 4)), self._random.choice((0, -1, 2**31 - 1))
             ),
             priority=self._random.choice((0, 0, 0, 10, -10)),
-            tags={"simulated": "yes"},
+            tags=self._tags(),
             task_group="workers" if gang else "",
             placeholder=gang and self._random.random() < 0.8,
         )
+
+    def _tags(self) -> dict[str, str]:
+        tags = {"simulated": "yes"}
+        if self._random.random() < 0.1:
+            tags[REQUIRED_NODE_TAG] = self._random.choice(NODES)
+        return tags
 
     def _release_asks(self, rm: ResourceManagerMemory) -> Move:
         partition = self._partition(rm)

@@ -36,8 +36,8 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         shape = partition.shape_of(spec)
         ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     else:
-        wanted = spec.resources.canonical(), spec.task_group, spec.placeholder
-        is_other = wanted != (ask.shape.items, ask.spec.task_group, ask.placeholder)
+        wanted = partition.shape_of(spec).identity, spec.task_group, spec.placeholder
+        is_other = wanted != (ask.shape.identity, ask.spec.task_group, ask.placeholder)
         if is_other:
             gangs.forget_swaps(turn, ask)
         departures.withdraw_ask(

@@ -52,7 +52,7 @@ def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: A
     if placeholder is None:
         _refuse(turn, application, task_group, ask)
         return True
-    if application.partition.feasibility is not None:
+    if application.partition.feasibility is not None or ask.shape.required_node:
         placeholder = _choose(application, task_group, ask)
         if placeholder is None:
             application.partition.deny(application, group)
@@ -67,13 +67,11 @@ def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: A
 
 
 def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Allocation | None:
-    """The placeholder to replace where others have a say: one on a node that takes the ask; else any, if there is
+    """The placeholder to replace where not every node will do: one on a node that takes the ask; else any, if there is
     another node that takes it; else none."""
     partition = application.partition
-    feasibility = partition.feasibility
-    assert feasibility is not None
     for placeholder in task_group.all_fitting(ask.shape):
-        if feasibility.refusal(application.application_id, ask.key, placeholder.node.node_id) is None:
+        if partition.objection(ask.shape, placeholder.node) is None:
             return placeholder
     return task_group.fitting(ask.shape) if partition.first_fit(ask.shape) is not None else None
 

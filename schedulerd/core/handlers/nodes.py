@@ -107,8 +107,7 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
         _remove(turn, partition, node, "registration rolled back", tell=False)
         _reject(turn, rm, item, mistake)
         return
-    if node.state is NodeState.SCHEDULABLE:
-        commit.open_node(partition, node)
+    _reopen_or_shut(partition, node)
     turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 

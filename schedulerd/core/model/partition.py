@@ -16,6 +16,9 @@ from schedulerd.core.model.shape import Shape, Shapes
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
+REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
+"""SI constant: the ask is for this node and no other, as a daemon's is."""
+
 REMEMBERED_MAX = 10_000
 """Terminated applications kept for a look back; beyond that the oldest is forgotten before its time, so that an RM that
 submits rubbish in a loop cannot fill the memory."""
@@ -112,11 +115,11 @@ class Partition:
     def shape_of(self, spec: NewAsk) -> Shape:
         """What makes the ask interchangeable with others here."""
         asker = None if self.feasibility is None else (spec.application_id, spec.allocation_key)
-        return self.shapes.of(spec.resources, asker)
+        return self.shapes.of(spec.resources, asker, spec.tags.get(REQUIRED_NODE_TAG, "") if spec.tags else "")
 
     def refusal(self, shape: Shape, node: Node) -> str | None:
         """Why no ask of this shape may be placed on the node now, as a phrase; None if one may."""
-        if not node.ordered:
+        if not node.ordered and not (shape.required_node == node.node_id and node.ready):
             return node.state.value.replace("_", " ")
         name = node.available.lacks(shape.items)
         if name is not None:
@@ -124,13 +127,21 @@ class Partition:
         return self.objection(shape, node)
 
     def objection(self, shape: Shape, node: Node) -> str | None:
-        """What others have against an ask of this shape on the node, whatever room there is; None if nothing."""
+        """What is against an ask of this shape on the node, whatever room there is; None if nothing."""
+        if shape.required_node and shape.required_node != node.node_id:
+            return "not the required node"
         if self.feasibility is None or shape.asker is None:
             return None
         return self.feasibility.refusal(*shape.asker, node.node_id)
 
     def first_fit(self, shape: Shape) -> Node | None:
-        """The first node in order on which an ask of this shape may be placed, or None."""
+        """The first node in order on which an ask of this shape may be placed, or None.
+
+        A required node takes what requires it while it drains as well: that is how daemons get to every node.
+        """
+        if shape.required_node:
+            node = self.nodes.get(shape.required_node)
+            return node if node is not None and self.refusal(shape, node) is None else None
         if self.feasibility is None:
             return self.node_order.first_fit(shape)
         return next((node for node in self.node_order if self.refusal(shape, node) is None), None)
@@ -198,12 +209,17 @@ class Partition:
             self.freed_nodes.clear()
 
     def _wake(self) -> None:
-        """Lets shapes be tried again that a node made of the best of all freed nodes would fit."""
+        """Lets shapes be tried again that a node made of the best of all freed nodes would fit, or the one required."""
         most = Resources()
         for node in self.freed_nodes:
-            for name, amount in node.available.items():
-                most[name] = max(most[name], amount)
-        for shape in [shape for shape in self.shapes.parked() if most.lacks(shape.items) is None]:
+            if node.ordered:
+                for name, amount in node.available.items():
+                    most[name] = max(most[name], amount)
+        for shape in [
+            shape
+            for shape in self.shapes.parked()
+            if (most.lacks(shape.items) is None if not shape.required_node else self.first_fit(shape) is not None)
+        ]:
             self.shapes.unpark(shape)
             closing = self.root.lines.closed.get(shape)
             if closing is not None and closing.reason is ClosedFor.NODE:

@@ -15,7 +15,7 @@ from schedulerd.core.resources import Items, Resources
 Asker: TypeAlias = tuple[str, str]
 """An ask: the id of its application, and its key."""
 
-_Identity: TypeAlias = tuple[Items, Party | None, bool, Items, Asker | None]
+_Identity: TypeAlias = tuple[Items, Party | None, bool, Items, Asker | None, str]
 
 
 class Shape:
@@ -25,9 +25,21 @@ class Shape:
     (`party`), and whether its application would start to run with it (`starts`); elsewhere that is None and False.
     `gate` is what the quotas must have room for before the first of it is placed: the whole of a gang (SEMANTICS G2).
     `asker` is set where more than resources decides on which node an ask may run: then each has a shape of its own.
+    `required_node` is the only node that will do, '' if any will (SI tag `yunikorn.apache.org/requiredNode`).
     """
 
-    __slots__ = ("asker", "gate", "identity", "items", "parked", "party", "resources", "starts", "uses")
+    __slots__ = (
+        "asker",
+        "gate",
+        "identity",
+        "items",
+        "parked",
+        "party",
+        "required_node",
+        "resources",
+        "starts",
+        "uses",
+    )
 
     def __init__(
         self,
@@ -37,9 +49,11 @@ class Shape:
         starts: bool = False,
         gate: Items = (),
         asker: Asker | None = None,
+        required_node: str = "",
     ) -> None:
-        self.identity: _Identity = (items, party, starts, gate, asker)
+        self.identity: _Identity = (items, party, starts, gate, asker, required_node)
         self.asker = asker
+        self.required_node = required_node
         self.gate = gate
         self.items = items
         self.party = party
@@ -60,17 +74,20 @@ class Shapes:
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
-    def of(self, resources: Resources, asker: Asker | None = None) -> Shape:
+    def of(self, resources: Resources, asker: Asker | None = None, required_node: str = "") -> Shape:
         """The one object for these resources if anybody asks for them, else a new one."""
         items = resources.canonical()
-        return self._known.get((items, None, False, (), asker)) or Shape(items, asker=asker)
+        known = self._known.get((items, None, False, (), asker, required_node))
+        return known or Shape(items, asker=asker, required_node=required_node)
 
     def gated(self, shape: Shape, party: Party | None, *, starts: bool, gate: Items = ()) -> Shape:
         """The same request on somebody's account, or behind a gate."""
         if party is None and not starts and not gate:
             return shape
-        known = self._known.get((shape.items, party, starts, gate, shape.asker))
-        return known or Shape(shape.items, party, starts=starts, gate=gate, asker=shape.asker)
+        known = self._known.get((shape.items, party, starts, gate, shape.asker, shape.required_node))
+        return known or Shape(
+            shape.items, party, starts=starts, gate=gate, asker=shape.asker, required_node=shape.required_node
+        )
 
     def current(self, shape: Shape) -> Shape:
         """The one object for the same request: this one may have been forgotten while nobody asked for it, and another
