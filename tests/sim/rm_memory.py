@@ -128,7 +128,7 @@ class ResourceManagerMemory:
             found.append(f"{fact.uuid} is given out a second time")
         if not fact.recovered and self.state is not ResourceManagerState.RUNNING:
             found.append(f"{fact.uuid} is placed while {self.rm_id} is {self.state}")
-        if fact.recovered and not _is_as_reported(self.reported[place], fact):
+        if fact.recovered and not any(_is_as_reported(item, fact) for item in self._reports_of(fact)):
             found.append(f"{fact.uuid} is taken over as {fact}, not as it was reported")
         if fact.replaces:
             replaced = fact.partition, fact.replaces
@@ -138,6 +138,11 @@ class ResourceManagerMemory:
         self.ended.discard(place)
         self.held[place] = fact
         return found
+
+    def _reports_of(self, fact: Allocated) -> list[ExistingAllocation]:
+        """All that it said of this UUID with this node, as garbage may say it again with other contents."""
+        reports = self.node_reports.get((fact.partition, fact.node_id), [])
+        return [item for report in reports for item in report if item.uuid == fact.uuid]
 
     def _node_accepted(self, fact: NodeAccepted) -> list[str]:
         held = {place for place, one in self.held.items() if one.node_id == fact.node_id}
