@@ -10,7 +10,10 @@ from typing import Protocol
 
 
 class Feasibility(Protocol):
-    """Must be a pure function of its arguments between two steps; what it says may change from step to step."""
+    """A pure function of its arguments as long as no node changes.
+
+    What it refused is asked again when a node has more room, or is new, and not before.
+    """
 
     def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
         """Why the ask may not run on the node, as a short phrase that is the same for equal causes; None if it may."""

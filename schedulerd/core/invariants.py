@@ -124,8 +124,8 @@ def _applications(partition: Partition) -> Iterator[str]:
 
 
 def _open_gangs(partition: Partition) -> Iterator[str]:
-    known = partition.applications.values()
-    if any(app not in known for app in partition.open_gangs) or partition.favoured not in (None, *known):
+    named = [*partition.open_gangs, *([partition.favoured] if partition.favoured is not None else [])]
+    if any(partition.applications.get(app.application_id) is not app for app in named):
         yield "an application that is not there any longer counts as an open gang"
 
 

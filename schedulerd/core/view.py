@@ -148,8 +148,11 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         allocations=_allocations("allocations of applications", app.allocations, look),
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
+        gang_deadline_ns=app.gang_alarm.deadline_ns if app.gang_alarm is not None else None,
+        gang_style=app.spec.gang_style,
+        execution_deadline_ns=app.run_alarm.deadline_ns if app.run_alarm is not None else None,
         parked=app.parked,
-        held_back_for=app.partition.favoured.application_id if app.is_held_back and app.partition.favoured else "",
+        held_back_for=_held_back_for(app),
         gang_first_asked_ns=app.gang.first_asked_ns if app.gang is not None else None,
         gang_full_ns=app.gang.full_ns if app.gang is not None else None,
         task_groups=_task_groups(app, look),
@@ -172,6 +175,11 @@ def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
         )
         for name, one in look.take_named("task groups", known, "")
     ]
+
+
+def _held_back_for(app: Application) -> str:
+    waits = app.gang is not None and app.gang.pending
+    return app.held_back_by.application_id if waits and app.held_back_by is not None else ""
 
 
 def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:
@@ -254,8 +262,8 @@ class _Explanation:
         return self._no_node[shape]
 
     def _hindrance(self, app: Application) -> str:
-        first = app.partition.favoured
-        if first is not None and app.is_held_back:
+        first = app.held_back_by
+        if first is not None:
             return f"waits until the gang of application {first.application_id} is complete, which came first"
         return "waits until the placeholders of its application are placed"
 

@@ -87,6 +87,12 @@ class ApplicationView:
     """All that its placeholders are announced to want."""
     gang_started: bool
     """True from its first placeholder placed until there are none, or their time is over (SEMANTICS G2, G5)."""
+    gang_deadline_ns: int | None
+    """When that time is over; None while it has none."""
+    gang_style: str
+    """As it was submitted: `Hard`, or anything else for soft."""
+    execution_deadline_ns: int | None
+    """When it fails for having run too long (SEMANTICS E3); None while or if it may run."""
     parked: int
     """Allocations that wait for a placeholder to go and take its room then."""
     gang_first_asked_ns: int | None

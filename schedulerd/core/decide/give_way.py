@@ -24,11 +24,13 @@ def who_gives_way(application: Application) -> list[Application] | None:
     None if it would not help, or if it is not for want of room on a node that the gang is incomplete.
     """
     groups = [group for group in application.groups.values() if group.placeholder]
-    if application.is_held_back or not groups or not all(group.kind.parked for group in groups):
+    if application.is_held_back or not groups or not application.passes_on:
         return None
     wanted = [(group.shape, sum(ask.pending for ask in group)) for group in groups]
     if not _is_within_quotas(application, wanted):
         return None
+    if not all(group.kind.parked for group in groups):
+        return [] if application.partition.favoured is application else None
     later = sorted(
         (one for one in application.partition.open_gangs if one.serial > application.serial),
         key=lambda one: -one.serial,

@@ -165,10 +165,15 @@ def on_patience_end(turn: Turn, application: Application) -> None:
     """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
     gang, partition = application.gang, application.partition
     assert gang is not None
-    if partition.considered_ns == turn.now_ns:
-        gang_time.watch(turn, application, CONSIDERED_EACH_NS)
+    if partition.considered_ns == turn.now_ns or (not gang.has_slot and partition.free_slot_ns > turn.now_ns):
+        slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
+        gang.has_slot = True
+        gang_time.watch(turn, application, slot_ns - turn.now_ns)
+        partition.free_slot_ns = slot_ns + CONSIDERED_EACH_NS
         return
+    gang.has_slot = False
     partition.considered_ns = turn.now_ns
+    partition.free_slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
     gang_time.watch(turn, application)
     giving = who_gives_way(application)
     if giving is None:

@@ -153,13 +153,13 @@ class Application(Host):
             self.lines.rekey(group, group.key())
             self._show_priority(group)
             if self.gang is not None and group.task_group and not group.placeholder:
-                self.gang.task_group(group.task_group).line_up(group)
+                self.gang.line_up(group)
         else:
             group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
             self._stand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
-                self.gang.task_group(group.task_group).wait(group)
+                self.gang.wait(group)
         if self.gang is not None:
             self.look_for_swaps()
 
@@ -172,7 +172,7 @@ class Application(Host):
         if group:
             self.lines.rekey(group, group.key())
             if self.gang is not None and group.task_group and not group.placeholder:
-                self.gang.task_group(group.task_group).line_up(group)
+                self.gang.line_up(group)
             return
         del self.groups[band]
         if group.needs:
@@ -197,7 +197,7 @@ class Application(Host):
             gang.first_asked_ns, gang.awaits_full = None, False
         task_group = gang.task_group(placeholder.spec.task_group)
         task_group.placed += 1
-        task_group.add_idle(placeholder)
+        gang.add_idle(placeholder)
         if was_pending:
             self._count_pending_placeholders(gang, -1)
         else:
@@ -211,7 +211,7 @@ class Application(Host):
             self.gang.first_asked_ns = now_ns
             for group in self.groups.values():
                 if group.task_group and not group.placeholder:
-                    self.gang.task_group(group.task_group).wait(group)
+                    self.gang.wait(group)
             for allocation in self.allocations.values():
                 if allocation.spec.task_group:
                     self.gang.held.add(allocation.shape.items)
@@ -248,9 +248,14 @@ class Application(Host):
 
     @property
     def is_held_back(self) -> bool:
-        """Whether it has to wait with its placeholders for an earlier gang, for which later ones gave way."""
+        """Whether it has to wait with placeholders for an earlier gang, for which later ones gave way."""
+        return self.held_back_by is not None
+
+    @property
+    def held_back_by(self) -> Application | None:
+        """The application of that earlier gang."""
         first = self.partition.favoured
-        return first is not None and first.serial < self.serial
+        return first if first is not None and first.serial < self.serial else None
 
     def restand(self, *, placeholders: bool) -> None:
         """Whether these groups are looked at may have changed."""

@@ -24,8 +24,6 @@ class TaskGroup:
 
     __slots__ = (
         "_idle",
-        "_line",
-        "_tickets",
         "gave_back",
         "name",
         "parked",
@@ -54,10 +52,6 @@ class TaskGroup:
         """Placeholders released for the sake of an earlier gang, to be placed again."""
         self.waiting: dict[AskGroup, None] = {}
         """The groups of its real asks that are pending."""
-        self._line: list[tuple[Key, int, AskGroup]] = []
-        """Those by the place of their first ask; what is no longer true is dropped when it comes to the top."""
-        self._tickets = 0
-        """So that no two entries of the line are equal."""
         self._idle: dict[Items, dict[Allocation, None]] = {}
         """Placeholders that are placed and not on their way out, by size, oldest first; no empty ones."""
 
@@ -65,27 +59,6 @@ class TaskGroup:
     def idle(self) -> int:
         """How many placeholders wait to be replaced."""
         return sum(map(len, self._idle.values()))
-
-    def wait(self, group: AskGroup) -> None:
-        """Real asks of this group are pending."""
-        self.waiting[group] = None
-        self.line_up(group)
-
-    def line_up(self, group: AskGroup) -> None:
-        """The group has a new place among those that wait, or may be looked at again."""
-        if group in self.waiting:
-            self._tickets += 1
-            heappush(self._line, (group.key(), self._tickets, group))
-
-    def first_waiting(self) -> AskGroup | None:
-        """The group of the first real ask, by priority and age, that is not denied; None if there is none."""
-        line = self._line
-        while line:
-            key, _, group = line[0]
-            if group in self.waiting and not group.denied and group.key() == key:
-                return group
-            heappop(line)
-        return None
 
     @property
     def has_idle(self) -> bool:
@@ -144,7 +117,19 @@ class TaskGroup:
 class Gang:
     """The task groups of one application."""
 
-    __slots__ = ("awaits_full", "first_asked_ns", "full_ns", "held", "patience", "pending", "promised", "task_groups")
+    __slots__ = (
+        "_line",
+        "_tickets",
+        "awaits_full",
+        "first_asked_ns",
+        "full_ns",
+        "has_slot",
+        "held",
+        "patience",
+        "pending",
+        "promised",
+        "task_groups",
+    )
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
@@ -160,6 +145,12 @@ class Gang:
         """When the last placeholder that it lacked was placed, as `GangCompleted` says; None if that was not said."""
         self.awaits_full = True
         """Whether that may still be said."""
+        self._line: list[tuple[Key, int, TaskGroup, AskGroup]] = []
+        """Groups of real asks by the place of their first ask; what is no longer true is dropped at the top."""
+        self._tickets = 0
+        """So that no two entries of the line are equal."""
+        self.has_slot = False
+        """Whether it was put off to a time of its own, as others were to be considered at the same time."""
         self.patience: Alarm | None = None
         """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
 
@@ -186,10 +177,31 @@ class Gang:
         """Whose turn it is to be replaced: the first real ask, by priority and age, of a group with placeholders."""
         if self.pending:
             return None
-        best: tuple[TaskGroup, AskGroup] | None = None
-        for task_group in self.task_groups.values():
-            if task_group.has_idle:
-                group = task_group.first_waiting()
-                if group is not None and (best is None or group.key() < best[1].key()):
-                    best = task_group, group
-        return best
+        line = self._line
+        while line:
+            key, _, task_group, group = line[0]
+            if task_group.has_idle and group in task_group.waiting and not group.denied and group.key() == key:
+                return task_group, group
+            heappop(line)
+        return None
+
+    def wait(self, group: AskGroup) -> None:
+        """Real asks of this group are pending."""
+        self.task_group(group.task_group).waiting[group] = None
+        self.line_up(group)
+
+    def line_up(self, group: AskGroup) -> None:
+        """The group has a new place among those that wait, or may be looked at again."""
+        task_group = self.task_group(group.task_group)
+        if group in task_group.waiting:
+            self._tickets += 1
+            heappush(self._line, (group.key(), self._tickets, task_group, group))
+
+    def add_idle(self, placeholder: Allocation) -> None:
+        """A placeholder of a task group is placed: with the first, its real asks may be looked at."""
+        task_group = self.task_group(placeholder.spec.task_group)
+        had_idle = task_group.has_idle
+        task_group.add_idle(placeholder)
+        if not had_idle:
+            for group in task_group.waiting:
+                self.line_up(group)

@@ -33,6 +33,7 @@ class Partition:
         "denied",
         "favoured",
         "feasibility",
+        "free_slot_ns",
         "freed_nodes",
         "freed_queues",
         "name",
@@ -75,6 +76,8 @@ class Partition:
         """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
         self.considered_ns = 0
         """When a gang was last considered for which others might give way: one at a time, as that may take a while."""
+        self.free_slot_ns = 0
+        """The next time at which nobody is considered yet."""
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
@@ -156,7 +159,7 @@ class Partition:
         for group, application in denied.items():
             group.denied = False
             if application.gang is not None:
-                application.gang.task_group(group.task_group).line_up(group)
+                application.gang.line_up(group)
             application.look_for_swaps()
 
     def favour(self, application: Application | None) -> None:
@@ -175,10 +178,8 @@ class Partition:
 
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
-        if self.shapes.any_parked():
+        if self.shapes.any_parked() or self.denied:
             self.freed_nodes[node] = None
-        if self.denied:
-            self._try_denied_again()
 
     def note_free_quota(self, queue: Queue) -> None:
         """Less is used in the queue and above, or more is allowed: likewise."""
@@ -207,6 +208,7 @@ class Partition:
         if self.freed_nodes:
             self._wake()
             self.freed_nodes.clear()
+            self._try_denied_again()
 
     def _wake(self) -> None:
         """Lets shapes be tried again that a node made of the best of all freed nodes would fit, or the one required."""

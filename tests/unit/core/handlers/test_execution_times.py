@@ -138,6 +138,16 @@ def test_an_application_fails_when_its_time_is_over_and_everything_of_it_ends_wi
     assert (talk.queue().allocated, talk.queue().pending) == ({}, {})
 
 
+def test_the_state_says_when_the_time_is_over() -> None:
+    talk = a_talk()
+    talk.asks(an_ask("k", app="job"), a_placeholder("p", app="job"))
+    assert (talk.app("job").execution_deadline_ns, talk.app("job").gang_deadline_ns) == (None, None)
+    talk.schedule()
+    assert talk.app("job").gang_deadline_ns == talk.now_ns + TIMES.placeholder_ns
+    talk.schedule()
+    assert talk.app("job").execution_deadline_ns == talk.now_ns + LIMIT_NS
+
+
 def test_the_time_of_an_application_starts_with_its_first_allocation() -> None:
     talk = a_talk(memory=5)
     talk.asks(an_ask("k", app="job"))

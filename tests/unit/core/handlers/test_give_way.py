@@ -40,13 +40,19 @@ def a_gang(talk: Conversation, name: str, size: int, memory: int = 10, **fields:
 
 
 def two_halves(
-    *gangs: str, size: int = 3, nodes: int = 2, each: int = 20, timeouts: Timeouts = TIMES, **fields: Any
+    *gangs: str,
+    size: int = 3,
+    nodes: int = 2,
+    each: int = 20,
+    timeouts: Timeouts = TIMES,
+    leaves: str = "abc",
+    **fields: Any,
 ) -> Conversation:
     """Gangs of which each holds as many placeholders as the others, and all nodes are full with that."""
     names = gangs or ("first", "second")
     root = a_root(*(a_queue_spec(name) for name in "abc"))
     talk = a_conversation(root=root, timeouts=timeouts)
-    for leaf, name in zip("abc", names, strict=False):
+    for leaf, name in zip(leaves, names, strict=False):
         a_gang(talk, name, size, queue=f"root.{leaf}", **fields)
     for number in range(nodes):
         talk.nodes(a_node(f"n{number + 1}", {"memory": each}))
@@ -247,6 +253,26 @@ def test_nobody_is_held_back_any_longer_when_the_time_of_the_earlier_gang_is_ove
     assert placed(talk.schedule()) == []
     talk.sleep(TIMES.placeholder_ns - PATIENCE_NS)
     assert placed(talk.schedule()) == [("third", "p-third", "n3")]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_the_earlier_gang_stays_first_while_the_room_is_on_its_way(is_away: bool) -> None:
+    talk = two_halves(leaves="ba")
+    confirm(talk, *of(ReleaseRequested, talk.sleep(PATIENCE_NS + SECOND_NS)))
+    if is_away:
+        talk.disconnect()
+    talk.sleep(2 * PATIENCE_NS)
+    if is_away:
+        talk.connect()
+    assert [app for app, _, _ in placed(talk.schedule())] == ["first", "second"]
+
+
+def test_an_application_without_placeholders_is_not_held_back() -> None:
+    talk = two_halves()
+    talk.sleep(PATIENCE_NS)
+    talk.apps(an_app("plain"))
+    talk.asks(an_ask("k", app="plain"))
+    assert [talk.app(name).held_back_for for name in ("first", "second", "plain")] == ["", "first", ""]
 
 
 def test_counts_say_what_became_of_the_placeholders() -> None:
