@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from schedulerd.core.commands import (
     AllocationRelease,
-    ApplicationRemoval,
     ConnectResourceManager,
     ExistingAllocation,
     NewApplication,
     NewAsk,
     NodeAction,
     NodeUpdate,
-    RunCycle,
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
@@ -29,35 +27,18 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Allocated
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
+from tests.sim import plots
 from tests.sim.clusters import USERS
+from tests.sim.plots import Members, Plan
 from tests.sim.rm_memory import Place, ResourceManagerMemory, plain_name
 from tests.sim.world import NODES, Move, Sleep, World
 
 GANGS = tuple(f"gang-{number}" for number in range(1, 5))
-RIVALS = ("rival-1", "rival-2")
-RACK = "rack"
 FIFO_LEAVES = {
     "default": ("root.open", "root.open", "root.batch.fifo"),
     "gpu": ("root.open", "root.limited", "root.turns"),
 }
 NEVER_CONFIRMED_SHARE = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """One task group as it was planned."""
-
-    name: str
-    size: Resources
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A gang as its submitter sees it."""
-
-    application: NewApplication
-    groups: tuple[Members, ...]
 
 
 class GangWorld(World):
@@ -83,7 +64,8 @@ class GangWorld(World):
             (8, self._disturb_a_swap),
             (8, self._wait_for_alarm),
             (1, self._come_back_with_a_report),
-            (1.5, self._submit_rivals),
+            (2, self._play_a_plot),
+            (3, self._confirm_what_is_over),
         )
 
     # Gangs
@@ -114,41 +96,14 @@ class GangWorld(World):
                 self._script.append(UpdateAllocations(rm.rm_id, asks=self._placeholders(application, groups)))
         return UpdateApplications(rm.rm_id, new=[application])
 
-    def _submit_rivals(self, rm: ResourceManagerMemory) -> Move:
-        """Two gangs of three that hold two each, on a rack that has room for four."""
-        group = Members("g0", Resources(memory=1, tpu=1), 3)
-        partition = "default"
-        applications = [
-            NewApplication(
-                application_id=application_id,
-                queue="root.open",
-                partition=partition,
-                user="bob",
-                placeholder_ask=Resources(memory=3, tpu=3),
-                gang_style=self._random.choice(("Soft", "Hard")),
-            )
-            for application_id in RIVALS
-        ]
-        first, second = (self._placeholders(application, (group,)) for application in applications)
-        for application in applications:
-            self._plans[rm.rm_id, (partition, application.application_id)] = Plan(application, (group,))
-        rack = Resources(memory=100, tpu=4)
-        known = (partition, RACK) in rm.nodes
-        self._script.extend(
-            (
-                UpdateNodes(
-                    rm.rm_id,
-                    [NodeUpdate(RACK, NodeAction.UPDATE if known else NodeAction.CREATE, partition, rack)],
-                ),
-                UpdateApplications(rm.rm_id, new=applications),
-                UpdateAllocations(rm.rm_id, asks=[replace(one, max_allocations=1) for one in first[:2]] + second),
-                RunCycle(50),
-                UpdateAllocations(rm.rm_id, asks=first),
-                RunCycle(50),
-                Sleep(self._random.randrange(12 * SECOND_NS)),
-            )
-        )
-        return UpdateApplications(rm.rm_id, remove=[ApplicationRemoval(one, partition) for one in RIVALS])
+    def _play_a_plot(self, rm: ResourceManagerMemory) -> Move:
+        plot = self._random.choice(plots.PLOTS)
+        style = self._random.choice(("Soft", "Hard"))
+        plans, moves = plot(rm.rm_id, style, rack_is_known=(plots.PARTITION, plots.RACK) in rm.nodes)
+        for plan in plans:
+            self._plans[rm.rm_id, (plots.PARTITION, plan.application.application_id)] = plan
+        self._script.extend((*moves, Sleep(self._random.randrange(12 * SECOND_NS))))
+        return self._script.popleft()
 
     def _placeholders(self, application: NewApplication, groups: tuple[Members, ...]) -> list[NewAsk]:
         asks = []
@@ -238,6 +193,14 @@ class GangWorld(World):
             asks = [self._real(plan, group, self._random.randrange(group.count))]
         return UpdateAllocations(rm.rm_id, asks=asks, releases=releases)
 
+    def _confirm_what_is_over(self, rm: ResourceManagerMemory) -> Move:
+        """So late that it went with its node, or in another way, meanwhile."""
+        if not rm.over:
+            return self._disturb_a_swap(rm)
+        one = self._random.choice(rm.over)
+        late = AllocationRelease(one.application_id, one.partition, one.uuid, one.allocation_key, one.termination)
+        return UpdateAllocations(rm.rm_id, releases=[late])
+
     # Nodes
 
     def _disturb_a_swap(self, rm: ResourceManagerMemory) -> Move:
@@ -275,7 +238,7 @@ class GangWorld(World):
                 existing=[_existing(one) for one in by_node.get((partition, node_id), ())],
             )
             for partition, node_id in sorted(rm.nodes)
-            if node_id in (*NODES, RACK)
+            if node_id in (*NODES, plots.RACK)
         ]
         applications = [
             plan.application

@@ -31,7 +31,7 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
-from schedulerd.core.views import ResourceManagerView
+from schedulerd.core.views import AllocationView, ResourceManagerView
 
 ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
 """A release of these types is the resource manager's wish, and has to be confirmed to it."""
@@ -48,6 +48,8 @@ class ResourceManagerMemory:
     """None before the first registration."""
     held: dict[Place, Allocated] = field(default_factory=dict)
     to_confirm: dict[Place, ReleaseRequested] = field(default_factory=dict)
+    over: deque[ReleaseRequested] = field(default_factory=lambda: deque(maxlen=20))
+    """What it was asked to release, and what went before it confirmed that."""
     ended: set[Place] = field(default_factory=set)
     nodes: set[Place] = field(default_factory=set)
     applications: set[Place] = field(default_factory=set)
@@ -99,14 +101,19 @@ class ResourceManagerMemory:
         """Compares what it holds with what the scheduler has."""
         partitions = shown.partitions if shown is not None else []
         there = {
-            (partition.name, item.uuid)
+            (partition.name, item.uuid): item
             for partition in partitions
             for node in partition.nodes
             for item in node.allocations
         }
-        lost = [f"{self.rm_id} holds {place}, the scheduler does not" for place in self.held if place not in there]
-        return lost + [
-            f"the scheduler has {place}, {self.rm_id} does not" for place in sorted(there - self.held.keys())
+        found = [f"{self.rm_id} holds {place}, the scheduler does not" for place in self.held if place not in there]
+        found += [
+            f"the scheduler has {place}, {self.rm_id} does not" for place in sorted(there.keys() - self.held.keys())
+        ]
+        return found + [
+            f"{self.rm_id} holds {place} as {self.held[place]}, the scheduler as {item}"
+            for place, item in there.items()
+            if place in self.held and not _is_same(self.held[place], item)
         ]
 
     def _changed(self, fact: ResourceManagerChanged) -> None:
@@ -174,7 +181,9 @@ class ResourceManagerMemory:
         if not fact.confirm and not silent:
             found.append(f"{fact.uuid} vanishes without a word")
         self.held.pop(place, None)
-        self.to_confirm.pop(place, None)
+        asked = self.to_confirm.pop(place, None)
+        if asked is not None and fact.termination is not asked.termination:
+            self.over.append(asked)
         self.ended.add(place)
         return found
 
@@ -185,8 +194,14 @@ def plain_name(partition: str) -> str:
 
 
 def _is_as_reported(item: ExistingAllocation, fact: Allocated) -> bool:
-    placeholder = item.placeholder and bool(item.task_group)
-    return (item.resources, item.task_group, placeholder) == (fact.resources, fact.task_group, fact.placeholder)
+    names = ("application_id", "allocation_key", "resources", "priority", "task_group")
+    is_same = all(getattr(item, name) == getattr(fact, name) for name in names)
+    return is_same and fact.placeholder is (item.placeholder and bool(item.task_group))
+
+
+def _is_same(fact: Allocated, item: AllocationView) -> bool:
+    names = ("application_id", "allocation_key", "node_id", "resources", "priority", "task_group", "placeholder")
+    return all(getattr(fact, name) == getattr(item, name) for name in names)
 
 
 def _rolled_back(fact: Released, facts: Sequence[Fact]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateApplications
+from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateAllocations, UpdateApplications
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -35,6 +35,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.handlers import gangs
 from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
@@ -71,10 +72,13 @@ EXPECTED = (
     "gang gave way",
     "gang out of time",
     "gang held back",
+    "gang given up in a swap",
+    "gang that waits at its gate",
     "message at the instant of an alarm",
     "node lost under a swap",
     "placeholder too small",
     "release confirmed as another type",
+    "release confirmed when it is over",
     "swap begun",
     "swap done",
     "swap done on another node",
@@ -137,6 +141,9 @@ class Sightings(Counter[str]):
         for item in partition.applications:
             headroom = headrooms[item.queue]
             self["gang held back"] += bool(item.held_back_for)
+            gate = [amount > headroom.get(name, amount) for name, amount in item.placeholder_ask.items()]
+            is_asked = any(ask.placeholder for ask in item.asks)
+            self["gang that waits at its gate"] += is_asked and not item.gang_started and any(gate)
             for ask in item.asks:
                 within = all(amount <= headroom.get(name, amount) for name, amount in ask.resources.items())
                 self["ask over a quota"] += not within
@@ -153,6 +160,10 @@ class Sightings(Counter[str]):
                     self["release confirmed as another type"] += (
                         gone[uuid].termination is not TerminationType.PLACEHOLDER_REPLACED
                     )
+                case ApplicationChanged(state=ApplicationState.FAILING, cause=gangs.GANG_TIMEOUT):
+                    parked = [one for one in facts if isinstance(one, AskAdded) and one.was_parked]
+                    same = [one for one in parked if one.application_id == fact.application_id]
+                    self["gang given up in a swap"] += bool(same)
                 case AskAdded(was_parked=True):
                     lost = any(isinstance(one, NodeChanged) and one.state is NodeState.REMOVED for one in facts)
                     self["node lost under a swap"] += lost
@@ -200,6 +211,10 @@ class Sightings(Counter[str]):
                 self["release of a placeholder confirmed"] += 1
             case ReleaseIgnored():
                 self["release ignored"] += 1
+                self["release confirmed when it is over"] += isinstance(command, UpdateAllocations) and any(
+                    one.uuid == fact.uuid != "" and one.termination is TerminationType.PLACEHOLDER_REPLACED
+                    for one in command.releases
+                )
             case ItemIgnored():
                 self["item ignored"] += 1
             case ConfigurationUpdated():

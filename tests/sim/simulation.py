@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -17,6 +18,7 @@ from schedulerd.core.scheduler import Scheduler
 from tests.sim.auditor import Auditor
 from tests.sim.calm import calm, leftovers
 from tests.sim.clusters import PARTITIONS, TIMEOUTS
+from tests.sim.gang_law import GangLaw
 from tests.sim.gang_world import GangWorld
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.rm_memory import ResourceManagerMemory
@@ -26,6 +28,9 @@ from tests.sim.world import Sleep, World
 START_NS = 1_700_000_000_000_000_000
 COMMANDS_REPLAYED_MAX = 15_000
 """So much work may go into shortening a failure, some 20 s."""
+
+CALM = "in calm,"
+"""What a failure after the history begins with."""
 
 History = list[tuple[int, Command]]
 """Every command with the time of its step."""
@@ -50,10 +55,11 @@ class Judge:
     def __init__(self, scheduler: Scheduler, memories: dict[str, ResourceManagerMemory], sightings: Sightings) -> None:
         self._scheduler = scheduler
         self._auditor = Auditor()
+        self._gang_law = GangLaw()
         self.memories = memories
         self._sightings = sightings
 
-    def after(self, command: Command, facts: Sequence[Fact]) -> list[str]:
+    def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
         """What is wrong after this step, as sentences."""
         self._note_dropped(facts)
         problems = violations(self._scheduler)
@@ -65,6 +71,7 @@ class Judge:
             problems += memory.hear(command, facts)
             problems += memory.disagreements(shown.get(memory.rm_id))
         problems += misplaced(state, facts)
+        problems += self._gang_law.after(now_ns, command, facts, state)
         if not self._scheduler.wants_cycle():
             problems += overlooked(state)
         self._sightings.observe(command, facts, state)
@@ -114,21 +121,27 @@ def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | Non
     for now_ns, command in calm(scheduler, judge.memories, history[-1][0] if history else START_NS):
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
-            return Failure(last, [f"in calm, at {command}:", *problems], history)
+            return Failure(last, [f"{CALM} at {command}:", *problems], history)
     problems = leftovers(scheduler)
     return Failure(last, problems, history) if problems else None
 
 
 def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
-    """Leaves out ever smaller pieces of the history, then single items of commands, as long as the rest still fails."""
+    """Leaves out ever smaller pieces of the history, then single items of commands, as long as the rest still fails.
+
+    It has to fail in the same way: with commands left out, UUIDs are given out otherwise than the rest of them says.
+    """
     work = 0
+    kinds = _kinds(failure)
 
     def attempt(shorter: History) -> bool:
         nonlocal failure, work
         work += len(shorter)
         found = fails(shorter) if work <= COMMANDS_REPLAYED_MAX else None
-        failure = found or failure
-        return found is not None
+        if found is None or not kinds & _kinds(found):
+            return False
+        failure = found
+        return True
 
     piece = len(failure.history) // 2
     while piece:
@@ -144,6 +157,12 @@ def shorten(failure: Failure, fails: Callable[[History], Failure | None] = repla
         if not any(attempt([*before, (now_ns, smaller), *after]) for smaller in _with_one_item_less(command)):
             at += 1
     return failure
+
+
+def _kinds(failure: Failure) -> set[str]:
+    """What is wrong, whoever it is wrong with: the last lines of the problems without anything that has a number."""
+    lines = [problem.rstrip().splitlines()[-1] for problem in failure.problems if not problem.startswith(CALM)]
+    return {re.sub(r"\S*\d\S*", "#", line) for line in lines}
 
 
 def _with_one_item_less(command: Command) -> Iterator[Command]:
@@ -174,6 +193,6 @@ def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[
 
 def _judged_step(scheduler: Scheduler, judge: Judge, now_ns: int, command: Command) -> list[str]:
     try:
-        return judge.after(command, scheduler.step(now_ns, command))
+        return judge.after(now_ns, command, scheduler.step(now_ns, command))
     except Exception:  # noqa: BLE001 whatever comes out of a step is a finding, told with the seed that found it
         return [traceback.format_exc()]

@@ -13,7 +13,7 @@ import pytest
 from schedulerd.core import commit, cycle
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases
+from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, gangs, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
@@ -22,14 +22,15 @@ from schedulerd.core.model.host import ClosedFor, Closing, Host
 from schedulerd.core.model.line import Lines
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.party import Party
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.shape import Shape, Shapes
 from schedulerd.core.model.user_usage import Usages
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond
 from tests.sim.sightings import Sightings
-from tests.sim.simulation import START_NS, shorten, simulate
+from tests.sim.simulation import START_NS, Failure, History, shorten, simulate
 
 
 def test_the_story_is_sound_and_says_enough() -> None:
@@ -234,6 +235,14 @@ def close_here_only(host: Host, shape: Shape, reason: ClosedFor) -> None:
     host.lines.close(shape, Closing(host, reason))
 
 
+GATED = Shapes.gated
+GANG_TIMEOUT_NS = gang_time.timeout_ns
+
+
+def without_gate(shapes: Shapes, shape: Shape, party: Party | None, *, starts: bool, gate: Items) -> Shape:
+    return GATED(shapes, shape, party, starts=starts, gate=())
+
+
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
     "parked shapes are never woken": (Partition, "_wake", lambda *_: None),
@@ -265,6 +274,15 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "the first stays first for ever": (gang_time, "end", lambda *_: None),
     "a swap takes room that is not there": (Partition, "refusal", lambda *_: None),
     "real asks do not wait for their gang": (Application, "may_stand", lambda *_: True),
+    "every gang may start": (Shapes, "gated", without_gate),
+    "a gang has twice its time": (gang_time, "timeout_ns", lambda *args: 2 * GANG_TIMEOUT_NS(*args)),
+    "no gang fails": (gangs, "HARD_STYLE", "never"),
+    "it does not count why placeholders go": (TaskGroup, "count_release", lambda *_: None),
+    "asks of a gang that fails stay parked": (departures, "unpark", lambda *_: None),
+    "a gang that gave way is not asked for again": (commit, "ask_anew", lambda *_: False),
+    "a placeholder of any size will do": (Resources, "lacks", lambda *_: None),
+    "what the RM takes back stays parked": (gangs, "forget_swaps", lambda *_: None),
+    "nobody waits for real asks": (application_states, "_give_grace", lambda *_: None),
 }
 
 
@@ -296,3 +314,14 @@ def test_a_failure_is_shortened_to_what_it_takes(monkeypatch: pytest.MonkeyPatch
     short = shorten(failure)
     assert len(short.history) <= 5 < len(history)
     assert any("sleeps" in problem for problem in short.problems)
+
+
+def test_a_failure_stays_what_it_is_when_it_is_shortened() -> None:
+    """What fails in another way with commands left out is no shorter history of this failure."""
+
+    def fails(history: History) -> Failure | None:
+        problem = "app-2 is lost, 7 of it" if len(history) > 2 else "something else"
+        return Failure(len(history) - 1, [problem], history)
+
+    failure = Failure(7, ["app-1 is lost, 3 of it"], [(START_NS, RunCycle(1))] * 8)
+    assert len(shorten(failure, fails).history) == 3

@@ -1,0 +1,285 @@
+"""Counts what became of every placeholder and of every parked ask, from facts alone.
+
+The scheduler keeps the same counts as it goes; they are what metrics and the view show, so they have to be the sum of
+what was said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from schedulerd.core.commands import Command, NewApplication, TerminationType, UpdateApplications
+from schedulerd.core.facts import (
+    Allocated,
+    ApplicationAccepted,
+    ApplicationChanged,
+    ApplicationForgotten,
+    ApplicationRejected,
+    AskAdded,
+    AskWithdrawn,
+    Fact,
+    ReleaseCause,
+    Released,
+    ReleaseRequested,
+    ResourceManagerChanged,
+    WithdrawCause,
+)
+from schedulerd.core.gang_facts import GangTimedOut
+from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, ResourceManagerState
+from schedulerd.core.resources import Items, Resources
+from schedulerd.core.views import ApplicationView, ResourceManagerView
+from tests.sim.oracle import PLACEABLE_STATES
+
+Name = tuple[str, str, str]
+"""Resource manager, partition, application."""
+
+COUNTED = {
+    ReleaseCause.TIMED_OUT: "timed_out",
+    ReleaseCause.TOO_SMALL: "unused",
+    ReleaseCause.UNUSED: "unused",
+    ReleaseCause.GAVE_WAY: "gave_back",
+}
+"""As what a placeholder counts that has to go; a replaced one counts when its ask has the room."""
+
+
+def name_of(fact: Fact) -> Name:
+    """Whom the fact is about; the application is '' where it is about something else."""
+    return getattr(fact, "rm_id", ""), getattr(fact, "partition", ""), getattr(fact, "application_id", "")
+
+
+BEGINS = PLACEABLE_STATES | {ApplicationState.COMPLETING}
+"""In these a first placeholder starts the time that a gang has."""
+
+
+@dataclass
+class GangBook:
+    """One application, from its submission to its end."""
+
+    spec: NewApplication
+    queue: str
+    serial: int
+    """Order of submission."""
+    state: ApplicationState = ApplicationState.NEW
+    since_ns: int = 0
+    """When it entered that state."""
+    resumed: bool = False
+    """True in the step in which it goes on without its gang."""
+    placeholders: dict[str, Allocated] = field(default_factory=dict)
+    """Those that are there."""
+    allocations: dict[str, Allocated] = field(default_factory=dict)
+    """All that it has, by UUID."""
+    leaving: dict[str, ReleaseRequested] = field(default_factory=dict)
+    """Those of them that the RM was asked to release."""
+    pending: int = 0
+    """Placeholders asked for and not placed."""
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By task group and what it counts, as `TaskGroupView` names it."""
+    wanted: int = 0
+    missed: int = 0
+    """Placeholders that were never placed, as their time was over."""
+    gave_way: bool = False
+    parked: Counter[tuple[str, Items]] = field(default_factory=Counter)
+    """By key and size of the asks."""
+    held: Resources = field(default_factory=Resources)
+    """By placeholders and real allocations."""
+    grouped: Resources = field(default_factory=Resources)
+    """By those of them that belong to a task group, recovered ones and real ones included."""
+    real: int = 0
+    began_ns: int | None = None
+    """When the first placeholder was placed; None while the gang has no time that could run out."""
+    wanted_room: Resources = field(default_factory=Resources)
+    """For the pending placeholders."""
+    promised: Resources = field(default_factory=Resources)
+    """What was asked for when the gang began, and is to come still; what is announced but not asked for, or asked for
+    anew, is left out, so the scheduler may promise more."""
+
+    def idle(self, task_group: str) -> list[Allocated]:
+        """Its placeholders that wait to be replaced."""
+        there = self.placeholders.values()
+        return [one for one in there if one.task_group == task_group and one.uuid not in self.leaving]
+
+    def begin(self, now_ns: int) -> None:
+        self.began_ns = now_ns
+        self.promised = self.wanted_room
+        self.lower_promise()
+
+    @property
+    def lacking(self) -> Resources:
+        """What its task groups do not have yet of all that was announced."""
+        ask = self.spec.placeholder_ask
+        return Resources({name: max(0, amount - self.grouped[name]) for name, amount in ask.items()})
+
+    def lower_promise(self) -> None:
+        """It has more than before, or wants less."""
+        lacking = self.lacking
+        self.promised = Resources(
+            {name: min(amount, self.wanted_room[name], lacking[name]) for name, amount in self.promised.items()}
+        )
+
+    def end(self) -> None:
+        """There is no placeholder left, or their time is over."""
+        self.began_ns = None
+        self.promised = Resources()
+
+
+class GangBooks:
+    """The books of all applications that are in a queue."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[Name, GangBook] = {}
+        self.used: dict[tuple[str, str, str], Resources] = {}
+        """What is allocated in each leaf: resource manager, partition, path."""
+        self._submitted: dict[str, list[NewApplication]] = {}
+        self._serial = 0
+
+    def expect(self, command: Command) -> None:
+        """The answers to the applications of this command come in their order."""
+        self._submitted.clear()
+        for spec in command.new if isinstance(command, UpdateApplications) else ():
+            self._submitted.setdefault(spec.application_id, []).append(spec)
+
+    def take(self, fact: Fact, now_ns: int) -> None:
+        match fact:
+            case ResourceManagerChanged():
+                if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
+                    self.by_name = {name: book for name, book in self.by_name.items() if name[0] != fact.rm_id}
+                    self.used = {name: used for name, used in self.used.items() if name[0] != fact.rm_id}
+            case ApplicationAccepted():
+                spec = self._submitted[fact.application_id].pop(0)
+                self._serial += 1
+                name = fact.rm_id, fact.partition, fact.application_id
+                self.by_name[name] = GangBook(spec, fact.queue, self._serial)
+            case ApplicationRejected():
+                self._submitted[fact.application_id].pop(0)
+            case _:
+                book = self.by_name.get(name_of(fact))
+                if book is not None:
+                    self._enter(book, fact, now_ns)
+
+    def _enter(self, book: GangBook, fact: Fact, now_ns: int) -> None:
+        match fact:
+            case ApplicationChanged() if fact.old_state is not None and fact.old_state not in TERMINAL_STATES:
+                book.resumed = fact.old_state is ApplicationState.RESUMING
+                book.state, book.since_ns = fact.state, now_ns
+            case AskAdded(was_parked=True):
+                book.parked[fact.allocation_key, fact.resources.canonical()] -= 1
+            case AskAdded(placeholder=True):
+                book.pending += fact.count
+                book.wanted += fact.count
+                book.wanted_room.add(fact.resources.items(), fact.count)
+            case AskWithdrawn(placeholder=True):
+                book.pending -= fact.count
+                book.wanted_room.subtract(fact.resources.items(), fact.count)
+                book.lower_promise()
+                if fact.cause is WithdrawCause.TIMEOUT:
+                    book.missed += fact.count
+                else:
+                    book.wanted -= fact.count
+            case AskWithdrawn(cause=WithdrawCause.PARKED):
+                book.parked[fact.allocation_key, fact.resources.canonical()] += 1
+            case Allocated():
+                self._allocated(book, fact, now_ns)
+            case ReleaseRequested(placeholder=True) if fact.uuid in book.placeholders:
+                book.leaving[fact.uuid] = fact
+                if fact.cause in COUNTED:
+                    book.counts[book.placeholders[fact.uuid].task_group, COUNTED[fact.cause]] += 1
+                book.gave_way |= fact.cause is ReleaseCause.GAVE_WAY
+            case Released():
+                self._released(book, fact)
+            case GangTimedOut():
+                book.end()
+            case ApplicationForgotten() if fact.state not in TERMINAL_STATES:
+                del self.by_name[fact.rm_id, fact.partition, fact.application_id]
+
+    def _allocated(self, book: GangBook, fact: Allocated, now_ns: int) -> None:
+        items = fact.resources.canonical()
+        self.used.setdefault((fact.rm_id, fact.partition, fact.queue), Resources()).add(items)
+        book.held.add(items)
+        book.allocations[fact.uuid] = fact
+        if fact.task_group:
+            book.grouped.add(items)
+        if not fact.placeholder:
+            book.real += 1
+            if fact.replaces:
+                book.parked[fact.allocation_key, items] -= 1
+                book.counts[fact.task_group, "replaced"] += 1
+            return
+        book.placeholders[fact.uuid] = fact
+        book.counts[fact.task_group, "placed"] += 1
+        if fact.recovered:
+            book.wanted += 1
+        else:
+            book.pending -= 1
+            book.wanted_room.subtract(items)
+        if book.began_ns is not None:
+            book.lower_promise()
+        elif book.state in BEGINS:
+            book.begin(now_ns)
+
+    def _released(self, book: GangBook, fact: Released) -> None:
+        allocated = book.allocations.pop(fact.uuid, None)
+        if allocated is None:  # the auditor says so
+            return
+        items = allocated.resources.canonical()
+        self.used[allocated.rm_id, allocated.partition, allocated.queue].subtract(items)
+        book.held.subtract(items)
+        if allocated.task_group:
+            book.grouped.subtract(items)
+        if not allocated.placeholder:
+            book.real -= 1
+            return
+        del book.placeholders[fact.uuid]
+        book.leaving.pop(fact.uuid, None)
+        if fact.termination is TerminationType.STOPPED_BY_RM and not fact.confirm:  # its node was rejected after all
+            book.wanted -= 1
+            book.counts[allocated.task_group, "placed"] -= 1
+        if not book.placeholders:
+            book.end()
+
+    def close(self) -> Iterator[str]:
+        """Ends the step. Applications that ended in it must not leave anything behind."""
+        for name, book in list(self.by_name.items()):
+            book.resumed = False
+            if book.state in TERMINAL_STATES:
+                del self.by_name[name]
+                if book.placeholders or book.pending or +book.parked:
+                    yield (
+                        f"{name} is {book.state} with {len(book.placeholders)} placeholders, {book.pending} pending "
+                        f"ones, and parked {dict(+book.parked)}"
+                    )
+
+    def differences(self, state: Sequence[ResourceManagerView]) -> Iterator[str]:
+        """Where the scheduler's own counts are not those of the facts, as sentences."""
+        for rm in state:
+            for partition in rm.partitions:
+                for item in partition.applications:
+                    book = self.by_name.get((rm.rm_id, partition.name, item.application_id))
+                    if book is None:
+                        yield f"{item.application_id} was never accepted"
+                        continue
+                    for what, counted, shown in _counts(book, item):
+                        if counted != shown:
+                            yield f"{what} of {item.application_id}: facts say {counted}, the scheduler {shown}"
+
+
+def _counts(book: GangBook, item: ApplicationView) -> Iterator[tuple[str, object, object]]:
+    """What is counted, by the facts and by the scheduler."""
+    parked = sum(book.parked.values())
+    swaps = sum(one.cause is ReleaseCause.REPLACED for one in book.leaving.values())
+    yield "parked asks", parked, item.parked
+    yield "parked asks without a placeholder that is about to go", max(0, parked - swaps), 0
+    yield "parked asks below zero", -book.parked, Counter()
+    yield "pending placeholders", book.pending, sum(ask.pending for ask in item.asks if ask.placeholder)
+    yield "running gang", book.began_ns is not None, item.gang_started
+    for group in item.task_groups:
+        for what in ("placed", "replaced", "unused", "gave_back"):
+            yield f"{what} {group.name}", book.counts[group.name, what], getattr(group, what)
+        yield f"idle {group.name}", len(book.idle(group.name)), group.idle
+    timed_out = sum(count for (_, what), count in book.counts.items() if what == "timed_out") + book.missed
+    yield "timed out placeholders", timed_out, sum(group.timed_out for group in item.task_groups)
+    if not book.gave_way:
+        yield "wanted placeholders", book.wanted, sum(group.wanted for group in item.task_groups)
+    known = {group.name for group in item.task_groups}
+    yield "task groups not shown", {name for (name, _), count in book.counts.items() if count} - known, set()

@@ -1,0 +1,83 @@
+"""What an application may do in a state, and how long it may stay there, judged fact by fact like the gang design.
+
+A state that ends by itself has to end in time and not before; what ends with it has to be asked to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schedulerd.core.commands import Command, NewApplication, RingAlarms, UpdateApplications
+from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
+from schedulerd.core.handlers import gangs
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.specs import MILLISECOND_NS
+from tests.sim.clusters import TIMEOUTS
+from tests.sim.gang_books import GangBook
+from tests.sim.oracle import PLACEABLE_STATES
+
+
+def timeout_ns(spec: NewApplication) -> int:
+    """How long its gang may take (SEMANTICS E3, G5)."""
+    if spec.execution_timeout_ms > 0 and not spec.placeholder_ask.is_zero():
+        return spec.execution_timeout_ms * MILLISECOND_NS
+    return TIMEOUTS.placeholder_ns
+
+
+def judged(
+    book: GangBook, command: Command, fact: Allocated | ApplicationChanged, later: Sequence[Fact], now_ns: int
+) -> Iterator[str]:
+    """What is wrong with a placement in this state, or with this move; the book is as before the fact."""
+    match fact:
+        case Allocated(recovered=False):
+            is_swapped = bool(fact.replaces) and book.state is ApplicationState.RESUMING
+            if book.state not in PLACEABLE_STATES and not is_swapped:
+                yield f"{fact.uuid} is placed while it is {book.state}"
+        case ApplicationChanged(cause=gangs.GANG_TIMEOUT):
+            given_up = ApplicationState.FAILING if book.spec.gang_style == "Hard" else ApplicationState.RESUMING
+            if (fact.old_state, fact.state) != (ApplicationState.ACCEPTED, given_up):
+                style = book.spec.gang_style
+                yield f"its gang is given up with style {style!r}, from {fact.old_state} to {fact.state}"
+        case ApplicationChanged(old_state=ApplicationState.ACCEPTED, state=ApplicationState.STARTING):
+            yield from _started(book, later)
+        case ApplicationChanged(state=ApplicationState.COMPLETING):
+            if book.resumed:
+                yield "goes on without its gang, and completes before a real ask can come"
+        case ApplicationChanged(state=ApplicationState.COMPLETED) if not isinstance(command, UpdateApplications):
+            is_limited = book.spec.execution_timeout_ms > 0 and book.spec.placeholder_ask.is_zero()
+            if now_ns < book.since_ns + TIMEOUTS.completing_ns and not is_limited:
+                yield f"is Completed {now_ns - book.since_ns} ns after it was Completing"
+
+
+def overdue(book: GangBook, command: Command, now_ns: int) -> Iterator[str]:
+    """What should have happened by now."""
+    idle = [one.uuid for one in book.placeholders.values() if one.uuid not in book.leaving]
+    if isinstance(command, RingAlarms):
+        if book.began_ns is not None and book.began_ns + timeout_ns(book.spec) <= now_ns:
+            yield "its gang should be out of time by now"
+        if book.state is ApplicationState.STARTING and book.since_ns + TIMEOUTS.starting_ns <= now_ns:
+            yield "should be Running by now"
+        is_over = book.state is ApplicationState.COMPLETING and book.since_ns + TIMEOUTS.completing_ns <= now_ns
+        if is_over and (idle or not book.placeholders):
+            yield f"should have ended by now, and asks for no release of its placeholders {idle}"
+    ask = book.spec.placeholder_ask
+    is_whole = book.began_ns is not None and not ask.is_zero() and book.held.lacks(ask.items()) is None
+    if is_whole and book.state is ApplicationState.ACCEPTED:
+        yield "has its whole gang and is still Accepted"
+    if idle and book.state in PLACEABLE_STATES and book.began_ns is None:
+        yield f"holds placeholders {idle}, and no time will ever be over for them"
+
+
+def _started(book: GangBook, later: Sequence[Fact]) -> Iterator[str]:
+    """Only by its first real allocation, or by its whole gang."""
+    cause = next((one for one in later if isinstance(one, Allocated) and _is_of(book, one)), None)
+    if book.real or (cause is not None and not cause.placeholder):
+        return
+    ask = book.spec.placeholder_ask
+    held = book.held if cause is None else book.held.plus(cause.resources)
+    if ask.is_zero() or held.lacks(ask.items()) is not None:
+        yield f"is Starting with {held} of {ask}"
+
+
+def _is_of(book: GangBook, fact: Allocated) -> bool:
+    return fact.application_id == book.spec.application_id and fact.queue == book.queue
