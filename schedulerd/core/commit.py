@@ -30,7 +30,7 @@ def demand(application: Application, ask: Ask, count: int) -> None:
         application.wait_for(ask)
     ask.pending += count
     if ask.placeholder:
-        application.expect_placeholders(ask.task_group, count, ask.asked_at_ns)
+        application.expect_placeholders(ask, count)
     if queue not in partition.touched:
         partition.touch(queue)
 
@@ -49,7 +49,7 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     if not ask.pending:
         application.stop_waiting_for(ask)
     if ask.placeholder:
-        application.expect_placeholders(ask.task_group, -count, ask.asked_at_ns)
+        application.expect_placeholders(ask, -count)
     if queue not in partition.touched:
         partition.touch(queue)
     return count
@@ -131,12 +131,27 @@ def promise(application: Application) -> None:
     application.regroup()
 
 
-def lower_promise(application: Application, items: Items, count: int = 1) -> None:
-    """So much less of the gang is still to come: it was placed, or the RM took the asks for it back."""
+def keep_promise(application: Application) -> None:
+    """The gang has more than before: no more is promised to it than it lacks of the whole."""
+    gang = application.gang
+    assert gang is not None
+    _lower_promise(application, gang.still_to_come(application.spec.placeholder_ask))
+
+
+def take_back_promise(application: Application, items: Items, count: int) -> None:
+    """The RM took `count` placeholder asks back: so much less is to come, but no less than what is still asked for."""
+    gang = application.gang
+    assert gang is not None
+    rest = Resources(gang.promised)
+    rest.subtract(items, count)
+    _lower_promise(application, Resources({name: max(rest[name], gang.asked[name]) for name in gang.promised}))
+
+
+def _lower_promise(application: Application, most: Resources) -> None:
     gang, queue = application.gang, application.queue
     assert gang is not None
     assert queue is not None
-    less = Resources({name: min(amount * count, gang.promised[name]) for name, amount in items if gang.promised[name]})
+    less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
     gang.promised.subtract(less.items())
     for one in queue.lineage:
         one.promised.subtract(less.items())

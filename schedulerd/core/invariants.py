@@ -156,6 +156,11 @@ def _gang(app: Application, name: str) -> Iterator[str]:
         return
     if gang.pending != pending:
         yield f"{name} counts {gang.pending} pending placeholders, there are {pending}"
+    asked = Resources()
+    for ask in app.asks.values():
+        if ask.placeholder:
+            asked.add(ask.shape.items, ask.pending)
+    yield from _differ(f"what pending placeholders of {name} will use", gang.asked, asked)
     for task_group in gang.task_groups.values():
         if task_group.parked != parked_behind.pop(task_group.name, 0):
             yield f"{name} counts {task_group.parked} parked behind placeholders of {task_group.name}"

@@ -60,8 +60,8 @@ class GangLaw:
         for at, fact in enumerate(facts):
             name = name_of(fact)
             book = self._books.by_name.get(name)
-            if book is not None:
-                partition = partitions[name[:2]]
+            partition = partitions.get(name[:2])
+            if book is not None and partition is not None:  # None: dropped in this step
                 later = facts[at + 1 :]
                 texts = [*self._judge(book, fact, later, partition, now_ns)]
                 if (

@@ -265,7 +265,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "nobody looks for swaps": (Application, "look_for_swaps", lambda *_: None),
     "placeholders on their way out are taken again": (TaskGroup, "drop_idle", lambda *_: None),
     "an ask stays parked when its placeholder goes": (commit, "unpark", lambda placeholder: placeholder.swap),
-    "promises are not kept": (commit, "lower_promise", lambda *_: None),
+    "promises are not kept": (commit, "_lower_promise", lambda *_: None),
     "promises do not end": (commit, "end_promise", lambda *_: None),
     "the time of a gang ends nothing": (gangs, "on_timeout", lambda *_: None),
     "no state ends by itself": (application_states, "on_state_timeout", lambda *_: None),

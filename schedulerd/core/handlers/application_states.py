@@ -97,7 +97,7 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
             fire(turn, application, ApplicationTrigger.RUN)
         return
     if application.gang_alarm is not None:
-        commit.lower_promise(application, allocation.shape.items)
+        commit.keep_promise(application)
     elif application.state in SCHEDULABLE_STATES or application.state is ApplicationState.COMPLETING:
         gang_time.begin(turn, application)
     gang_time.say_if_full(turn, application)
@@ -113,7 +113,7 @@ def on_taken_over(turn: Turn, allocation: Allocation) -> None:
     application = allocation.application
     state = application.state
     if application.gang_alarm is not None and not allocation.placeholder and allocation.spec.task_group:
-        commit.lower_promise(application, allocation.shape.items)
+        commit.keep_promise(application)
     message = f"application {application.application_id} is {state}: what is reported of it goes with the rest"
     if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
         departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)

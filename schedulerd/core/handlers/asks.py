@@ -108,11 +108,12 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
     for ask in named:
         gangs.forget_swaps(turn, ask)
         gangs.forget_give_way(ask.allocations.values())
-        if ask.placeholder and ask.pending:
-            commit.lower_promise(application, ask.shape.items, ask.pending)
+        count = ask.pending
+        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
+        if ask.placeholder and count:
+            commit.take_back_promise(application, ask.shape.items, count)
             assert application.queue is not None
             application.partition.note_free_quota(application.queue)
-        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
         commit.forget_if_done(application, ask)
     if named:
         application_states.on_fewer_asks(turn, application)

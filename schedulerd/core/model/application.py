@@ -184,10 +184,11 @@ class Application(Host):
             del self.gang.task_group(group.task_group).waiting[group]
             self.partition.denied.pop(group, None)
 
-    def expect_placeholders(self, task_group: str, change: int, now_ns: int) -> None:
+    def expect_placeholders(self, ask: Ask, change: int) -> None:
         """`change` more placeholders are asked for and not placed; while there are any, real asks wait."""
-        gang = self.open_gang(now_ns)
-        gang.task_group(task_group).wanted += change
+        gang = self.open_gang(ask.asked_at_ns)
+        gang.task_group(ask.task_group).wanted += change
+        gang.asked.add(ask.shape.items, change)
         self._count_pending_placeholders(gang, change)
 
     def has_placeholder(self, placeholder: Allocation, *, was_pending: bool) -> None:
@@ -199,6 +200,7 @@ class Application(Host):
         task_group.placed += 1
         gang.add_idle(placeholder)
         if was_pending:
+            gang.asked.subtract(placeholder.shape.items)
             self._count_pending_placeholders(gang, -1)
         else:
             task_group.wanted += 1

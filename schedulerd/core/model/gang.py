@@ -120,6 +120,7 @@ class Gang:
     __slots__ = (
         "_line",
         "_tickets",
+        "asked",
         "awaits_full",
         "first_asked_ns",
         "full_ns",
@@ -135,6 +136,8 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.pending = 0
         """Placeholders asked for and not placed; while there are any, real asks wait (SEMANTICS G3)."""
+        self.asked = Resources()
+        """What those will use."""
         self.held = Resources()
         """What the allocations of its task groups use, placeholders and real ones."""
         self.promised = Resources()

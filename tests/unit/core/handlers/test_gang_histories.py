@@ -156,6 +156,31 @@ def test_placeholder_asks_that_are_taken_back_are_not_promised_any_longer() -> N
     assert len(talk.app("other").allocations) == 1
 
 
+def test_a_placeholder_that_comes_again_does_not_use_up_what_is_promised_for_another() -> None:
+    talk = a_conversation(
+        a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a"), a_queue_spec("b"), max={"memory": 30})
+    )
+    a_gang(talk)
+    placeholders(talk)
+    for key in ("again", "and again"):
+        [placed] = talk.app("gang").allocations
+        talk.release(application_id="gang", uuid=placed.uuid)
+        talk.asks(an_ask(key, app="gang", task_group="group", placeholder=True))
+        talk.schedule()
+        assert talk.queue("root").promised == {"memory": 10}
+
+
+def test_an_extra_placeholder_that_is_taken_back_was_never_promised() -> None:
+    talk = a_conversation(
+        a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a"), a_queue_spec("b"), max={"memory": 30})
+    )
+    a_gang(talk)
+    placeholders(talk)
+    talk.asks(an_ask("extra", app="gang", task_group="group", placeholder=True))
+    talk.release_asks(application_id="gang", allocation_key="extra")
+    assert talk.queue("root").promised == {"memory": 10}
+
+
 def test_a_placeholder_that_is_reported_while_its_application_completes_has_its_time() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}))
     a_gang(talk)
