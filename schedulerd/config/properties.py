@@ -17,15 +17,7 @@ from typing import Any
 from schedulerd.config import quantities
 from schedulerd.config.choices import one_of
 from schedulerd.config.problems import Finding, Path
-from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueProperties
-
-
-class PreemptionPolicy(StrEnum):
-    """Whether work inside a queue may be stopped for work outside of it, and the other way round."""
-
-    DEFAULT = "default"
-    FENCE = "fence"
-    DISABLED = "disabled"
+from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy, PriorityPolicy, QueueProperties
 
 
 class Switch(StrEnum):
@@ -75,9 +67,9 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
         "application.sort.priority": Property(_is_enabled, "enabled", "priority_sort"),
         "priority.policy": Property(one_of(PriorityPolicy), "default", "priority_policy"),
         "priority.offset": Property(_whole_number(-(2**31), 2**31 - 1), "0", "priority_offset"),
-        "preemption.policy": Property(one_of(PreemptionPolicy), "default"),
-        "preemption.delay": Property(_duration_ns(1), "30s"),
-        "quota.preemption.delay": Property(_duration_ns(0), "0"),
+        "preemption.policy": Property(one_of(PreemptionPolicy), "default", "preemption_policy"),
+        "preemption.delay": Property(_duration_ns(1), "30s", "preemption_delay_ns"),
+        "quota.preemption.delay": Property(_duration_ns(0), "0", "quota_preemption_delay_ns"),
         "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),
         "application.unschedasks.backoff.delay": Property(_duration_ns(1), "30s"),
     }

@@ -45,6 +45,7 @@ def partition_spec(partition: Partition) -> PartitionSpec:
         rules=tuple(map(_rule_spec, partition.placementrules)),
         node_order=policy.type,
         preemption_enabled=partition.preemption.enabled,
+        quota_preemption_enabled=partition.preemption.quotapreemptionenabled,
     )
     return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
 

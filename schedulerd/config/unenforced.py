@@ -1,8 +1,7 @@
 """What a file may say that has no effect, or not the one that is likely meant: each is told as a warning.
 
-Most of it is what this version reads and checks but does not act on yet. A quota or limit that is silently without
-effect is worse than none, so nothing is passed over (SEMANTICS H). A line goes from here in the change that makes the
-core act on it.
+A quota or limit that is silently without effect is worse than none, so nothing is passed over (SEMANTICS H). A property
+that this version does not act on is one without a field in `PROPERTIES`.
 """
 
 from __future__ import annotations
@@ -10,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from schedulerd.config.hierarchy import walk
-from schedulerd.config.models import ChildTemplate, Limit, Partition, Preemption, Queue, ResolverType
+from schedulerd.config.models import ChildTemplate, Limit, Partition, Queue, ResolverType
 from schedulerd.config.placement import NEEDS_VALUE, chain, warn_filters
 from schedulerd.config.problems import Finding, Path, did_you_mean, suggest
 from schedulerd.config.properties import PROPERTIES
 
-_UNENFORCED = "read, but not enforced by this version"
 _RESOURCES = ("memory", "vcore", "ephemeral-storage", "pods")
 _RESOLVERS = (ResolverType.NONE, ResolverType.OS)
 
 
 def warn_partition(partition: Partition, at: Path) -> Iterator[Finding]:
     """What of the partition's own keys has no effect."""
-    for key in Preemption.model_fields:
-        if getattr(partition.preemption, key) and key in partition.preemption.model_fields_set:
-            yield (*at, "preemption", key), _UNENFORCED
     if partition.usergroupresolver.type not in _RESOLVERS:
         yield (
             (*at, "usergroupresolver", "type"),
@@ -65,7 +60,7 @@ def _warn_properties(values: Mapping[str, str], at: Path) -> Iterator[Finding]:
         if name not in PROPERTIES:
             yield (*at, name), f"unknown property, ignored; {suggest(name, PROPERTIES)}"
         elif not PROPERTIES[name].field:
-            yield (*at, name), _UNENFORCED
+            yield (*at, name), "read, but not enforced by this version"
 
 
 def _warn_resources(amounts: Mapping[str, int], at: Path) -> Iterator[Finding]:

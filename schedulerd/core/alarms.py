@@ -21,6 +21,8 @@ class AlarmKind(Enum):
     GANG_PATIENCE = auto()
     APPLICATION_EXECUTION = auto()
     ALLOCATION_EXECUTION = auto()
+    PATIENCE = auto()
+    RESERVATION = auto()
     CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()

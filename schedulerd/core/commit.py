@@ -6,6 +6,7 @@ the sum of the allocations at each of them, and what is pending the sum of the o
 
 from __future__ import annotations
 
+from schedulerd.core import commit_room
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -194,6 +195,8 @@ def free(allocation: Allocation) -> None:
     partition, queue = application.partition, application.queue
     assert queue is not None
     items = allocation.shape.items
+    if allocation.releasing is not None:
+        commit_room.left(allocation)
     del application.allocations[allocation.uuid]
     del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]

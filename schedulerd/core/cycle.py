@@ -7,15 +7,14 @@ replay of the same commands diverge.
 
 from __future__ import annotations
 
-from schedulerd.core import commit
 from schedulerd.core.decide.next_ask import next_ask
-from schedulerd.core.facts import Allocated, CycleRan
-from schedulerd.core.handlers import application_states, execution_times, gangs
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.facts import CycleRan
+from schedulerd.core.handlers import gangs, preemption, reservations, waiting
+from schedulerd.core.handlers.placements import place
+from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.host import ClosedFor, Closing, Host
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.turn import Turn
 
@@ -35,6 +34,7 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
     for partition in partitions[first:] + partitions[:first]:
         placed, refused, cut = _run_partition(turn, partition, placements_max - placements)
         placements += placed
+        partition.moves += placed
         parked += refused
         more = more or cut
     if placements or parked:
@@ -45,15 +45,24 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
     """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound."""
     placements = parked = repeated = 0
     first_fit = partition.first_fit
-    new_uuid = turn.cluster.new_uuid
-    say = turn.say
+    patience = partition.patience
     while placements < placements_max and parked + repeated < PARKED_MAX:
-        if partition.swaps and gangs.swap_next(turn, partition):
+        if patience.is_over:
+            waiting.look(turn, partition)
+        if (
+            (partition.ready and waiting.serve_next(turn, partition))
+            or (partition.swaps and gangs.swap_next(turn, partition))
+            or (patience.reserving and reservations.reserve_next(turn, partition))
+        ):
             placements += 1
             continue
         found = next_ask(partition)
         if found is None:
-            return placements, parked, False
+            progress = preemption.advance(turn, partition)
+            if progress is not Progress.DECIDED:
+                return placements, parked, progress is Progress.UNFINISHED
+            placements += 1
+            continue
         application, group, closing = found
         queue = application.queue
         assert queue is not None
@@ -62,43 +71,18 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tup
             _repeat(closing, application, shape)
             repeated += 1
             continue
-        short = _without_quota(queue, shape)
+        short = queue.short_for(shape)
         if short is not None:
             short.close(shape, ClosedFor.QUOTA)
             parked += 1
             continue
         node = first_fit(shape)
         if node is None:
-            partition.park(shape)
+            waiting.park(turn, partition, shape, group.first())
             parked += 1
             continue
-        ask = group.first()
-        uuid = new_uuid()
-        allocation = commit.place(application, ask, node, uuid)
+        place(turn, application, group.first(), node)
         placements += 1
-        if application.state is not ApplicationState.RUNNING or allocation.placeholder:
-            application_states.on_placed(turn, application, allocation)
-        spec = ask.spec
-        if spec.execution_timeout_ms > 0:
-            execution_times.begin(turn, allocation)
-        say(
-            Allocated(
-                partition.rm_id,
-                partition.name,
-                queue.path,
-                application.application_id,
-                spec.allocation_key,
-                uuid,
-                node.node_id,
-                shape.resources,
-                spec.priority,
-                spec.tags,
-                spec.task_group,
-                allocation.placeholder,
-                False,
-                ask.asked_at_ns,
-            )
-        )
     return placements, parked, True
 
 
@@ -112,12 +96,3 @@ def _repeat(closing: Closing, application: Application, shape: Shape) -> None:
             return
         if shape not in host.lines.closed:
             host.repeat(shape, closing)
-
-
-def _without_quota(queue: Queue, shape: Shape) -> Queue | None:
-    """The highest queue on the path that lets no more of the shape in."""
-    short = None
-    for one in queue.lineage:
-        if (one.max or shape.starts or shape.party is not None) and one.refusal(shape) is not None:
-            short = one
-    return short

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.preemption_facts import Preempted, PreemptionRefused, ReservationEnded, Reserved, RoomMade
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText
 
@@ -66,6 +67,8 @@ class ReleaseCause(StrEnum):
     """A placeholder: its application completes without it."""
     GAVE_WAY = "gave_way"
     """A placeholder: it makes room for an earlier gang, and is asked for again."""
+    PREEMPTED = "preempted"
+    """It makes room for somebody who has a right to it."""
 
 
 @dataclass(slots=True)
@@ -369,6 +372,11 @@ Fact: TypeAlias = (
     | GangTimedOut
     | SwapRefused
     | GangGaveWay
+    | Reserved
+    | ReservationEnded
+    | Preempted
+    | RoomMade
+    | PreemptionRefused
     | Released
     | ReleaseIgnored
     | ItemIgnored

@@ -6,6 +6,7 @@ which is free resources and the state of nodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -17,3 +18,8 @@ class Feasibility(Protocol):
 
     def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
         """Why the ask may not run on the node, as a short phrase that is the same for equal causes; None if it may."""
+
+    def refusal_without(
+        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
+    ) -> str | None:
+        """Likewise, after the allocations of these keys have ended (SI `PreemptionPredicates`)."""

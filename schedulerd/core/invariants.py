@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedulerd.core import invariants_room
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.handlers.application_states import TIMED_STATES
@@ -40,6 +41,8 @@ def violations(scheduler: Scheduler) -> list[str]:
             _waiting,
             _shapes,
             _users,
+            invariants_room.reservations,
+            invariants_room.rooms,
         ):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
     found.extend(_alarms(scheduler))
@@ -341,8 +344,9 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
             yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
         for partition in rm.partitions.values():
-            if partition.cleanup_alarm is not None:
-                owned.add(partition.cleanup_alarm)
+            owned.update(one.alarm for one in partition.reservations if one.alarm is not None)
+            alarm = partition.patience.alarm
+            owned.update(one for one in (partition.cleanup_alarm, alarm) if one is not None and one.live)
             for app in (*partition.applications.values(), *partition.terminated.values()):
                 patience = app.gang.patience if app.gang is not None else None
                 execution = (one.alarm for one in app.allocations.values())

@@ -37,13 +37,16 @@ from schedulerd.core.handlers import (
     nodes,
     queues,
     releases,
+    reservations,
     resource_managers,
+    waiting,
 )
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
 from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.turn import Turn
 
@@ -83,6 +86,7 @@ class Scheduler:
                     _of_resource_manager(turn, rm, command)
         for partition in self.cluster.partitions():
             partition.settle()
+            waiting.arm(turn, partition)
         return turn.facts
 
     def next_deadline_ns(self) -> int | None:
@@ -138,6 +142,10 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         execution_times.end_allocation(turn, subject)
     elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
         queues.clean(turn, subject)
+    elif alarm.kind is AlarmKind.PATIENCE and isinstance(subject, Partition):
+        subject.patience.is_over = True
+    elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
+        reservations.on_expired(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):

@@ -36,6 +36,16 @@ class PriorityPolicy(StrEnum):
     """Only its offset, whatever is inside."""
 
 
+class PreemptionPolicy(StrEnum):
+    """Whose work a queue may have ended for its own, and whether its own may be ended (`preemption.policy`)."""
+
+    DEFAULT = "default"
+    FENCE = "fence"
+    """What waits inside may end nothing outside; what runs inside may be ended by others all the same."""
+    DISABLED = "disabled"
+    """What runs inside is never a victim."""
+
+
 class RuleKind(StrEnum):
     """The ways to find the queue of an application (`placementrules[].name`)."""
 
@@ -91,10 +101,23 @@ class QueueProperties:
     """`application.sort.priority`, inherited: whether priority is looked at before or after the order."""
     priority_policy: PriorityPolicy = PriorityPolicy.DEFAULT
     priority_offset: int = 0
+    preemption_policy: PreemptionPolicy = PreemptionPolicy.DEFAULT
+    """Only `DISABLED` is inherited."""
+    preemption_delay_ns: int = 30 * SECOND_NS
+    """Inherited: how old an ask of the leaf has to be before others are ended for it."""
+    quota_preemption_delay_ns: int = 0
+    """Inherited: how long what is above a lowered max may stay; 0: for as long as it wants."""
 
     def for_child(self) -> QueueProperties:
         """What a child starts with."""
-        return QueueProperties(application_order=self.application_order, priority_sort=self.priority_sort)
+        disabled = self.preemption_policy is PreemptionPolicy.DISABLED
+        return QueueProperties(
+            application_order=self.application_order,
+            priority_sort=self.priority_sort,
+            preemption_policy=PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT,
+            preemption_delay_ns=self.preemption_delay_ns,
+            quota_preemption_delay_ns=self.quota_preemption_delay_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +194,7 @@ class PartitionSpec:
     node_weights: Mapping[str, float] = field(default_factory=lambda: {"memory": 1.0, "vcore": 1.0})
     """How much each resource counts in a node's score; a resource without weight does not count."""
     preemption_enabled: bool = True
+    quota_preemption_enabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +231,12 @@ class Timeouts:
     of the gang's own time. 0: they never do."""
     retention_ns: int = 3 * DAY_NS
     """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
+    reservation_delay_ns: int = 2 * SECOND_NS
+    """How old an ask that finds no node has to be before room is kept for it."""
+    reservation_ns: int = 5 * MINUTE_NS
+    """How long room is kept for it at most, and how long it is left to others then."""
+    preemption_attempt_ns: int = 15 * SECOND_NS
+    """How long it takes before it is looked at again whether others have to end for an ask."""
     reconnect_ns: int = 5 * MINUTE_NS
     """How long a resource manager may be away (Paused) before it is Stopped and its state dropped (SEMANTICS C3)."""
     cleanup_ns: int = 10 * SECOND_NS

@@ -16,6 +16,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
@@ -28,6 +29,7 @@ from schedulerd.core.views import (
     NodeView,
     PartitionView,
     QueueView,
+    ReservationView,
     ResourceManagerView,
     TaskGroupView,
     UserView,
@@ -126,6 +128,8 @@ def _queue(queue: Queue, look: Look) -> QueueView:
         ],
         applications=sorted(look.take("applications of queues", queue.applications, len(queue.applications))),
         application_order=queue.properties.application_order.value,
+        preemption_policy=queue.properties.preemption_policy.value,
+        preemption_delay_ns=queue.properties.preemption_delay_ns,
     )
 
 
@@ -215,6 +219,18 @@ def _allocations(kind: str, allocations: dict[str, Allocation], look: Look) -> l
     return sorted(found, key=lambda view: (view.application_id, view.allocation_key, view.uuid))
 
 
+def _reservation(one: Reservation) -> ReservationView:
+    return ReservationView(
+        application_id=one.application.application_id,
+        allocation_key=one.ask.key,
+        node_id=one.node.node_id,
+        resources=dict(one.items),
+        firm=one.is_firm,
+        since_ns=one.made_at_ns,
+        waits_for=[victim.uuid for victim in one.victims],
+    )
+
+
 def _node(node: Node, look: Look) -> NodeView:
     return NodeView(
         node_id=node.node_id,
@@ -226,6 +242,11 @@ def _node(node: Node, look: Look) -> NodeView:
         occupied=node.occupied.nonzero(),
         allocated=node.allocated.nonzero(),
         available=node.available.nonzero(),
+        kept=node.kept.nonzero(),
+        firmly_kept=node.firmly_kept.nonzero(),
+        reservations=[
+            _reservation(one) for one in look.take("reservations", node.reservations.values(), len(node.reservations))
+        ],
         allocations=_allocations("allocations of nodes", node.allocations, look),
     )
 
@@ -259,7 +280,7 @@ class _Explanation:
             return ""
         if shape not in self._no_node:
             self._no_node[shape] = self._count_refusals(shape)
-        return self._no_node[shape]
+        return self._no_node[shape] + "".join(map(_kept, ask.reservations.values()))
 
     def _hindrance(self, app: Application) -> str:
         first = app.held_back_by
@@ -282,6 +303,11 @@ class _Explanation:
         of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""
         text = f"no node has room: {len(self._nodes)} considered"
         return text + (f": {counted}{of_how_many}" if counted else "")
+
+
+def _kept(one: Reservation) -> str:
+    victims = f", where {len(one.victims)} allocations have to end for it" if one.victims else ""
+    return f"; room is kept for it on node {one.node.node_id}{victims}"
 
 
 def _outstanding(applications: list[Application], look: Look) -> list[tuple[str, str, int]]:

@@ -138,6 +138,23 @@ class QueueView:
     limits: list[LimitView]
     applications: list[str]
     application_order: str
+    preemption_policy: str
+    preemption_delay_ns: int
+    """How old an ask of a leaf has to be before others are ended for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    """Room of a node that is kept for one allocation of an ask."""
+
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resources: Amounts
+    firm: bool
+    since_ns: int
+    waits_for: list[str]
+    """UUIDs of the allocations that were asked to end for it and are still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +169,11 @@ class NodeView:
     allocated: Amounts
     available: Amounts
     """May be negative where the node is over-committed."""
+    kept: Amounts
+    """Of that, what is reserved."""
+    firmly_kept: Amounts
+    """Of that, for asks that others end for, or that may run nowhere else."""
+    reservations: list[ReservationView]
     allocations: list[AllocationView]
 
 

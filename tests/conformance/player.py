@@ -33,8 +33,6 @@ START_NS = 1_700_000_000_000_000_000
 def play(scenario: Json) -> Json:
     """Raises `Unsupported` if the scenario needs what this version cannot do."""
     result: Json = {"name": scenario["name"], "unstable": [], "registerError": "", "checks": []}
-    if scenario.get("preemptionPredicates"):
-        raise Unsupported("preemptionPredicates")
     try:
         partitions = load_queue_file(scenario["config"], source=scenario["name"]).partitions
     except QueueFileInvalid as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.specs import MILLISECOND_NS
 from schedulerd.core.views import AllocationView, ApplicationView, NodeView, PartitionView, QueueView, UserView
 from tests.conformance.events import Rename
 
@@ -62,6 +63,8 @@ def _queue(queue: QueueView) -> Json:
         "apps": sorted(queue.applications),
         "runningApps": queue.running_applications,
         "sortPolicy": queue.application_order,
+        "preemptionPolicy": queue.preemption_policy,
+        "preemptionDelayMs": queue.preemption_delay_ns // MILLISECOND_NS,
     }
 
 

@@ -7,7 +7,7 @@ the runner reports it instead of playing something else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -40,6 +40,8 @@ TIMEOUT_FIELDS = {
     "completingTimeoutMs": "completing_ns",
     "placeholderTimeoutMs": "placeholder_ns",
     "startingTimeoutMs": "starting_ns",
+    "reservationDelayMs": "reservation_delay_ns",
+    "preemptAttemptFrequencyMs": "preemption_attempt_ns",
 }
 
 
@@ -48,20 +50,33 @@ class Unsupported(Exception):
 
 
 class Predicates:
-    """What the resource manager of a scenario refuses: `deny` rules of a pattern for keys and one for nodes each."""
+    """What the resource manager of a scenario refuses: `deny` rules of a pattern for keys and one for nodes each.
 
-    def __init__(self, deny: Iterable[Mapping[str, str]]) -> None:
+    Rules of their own hold for what would fit after others have ended.
+    """
+
+    def __init__(self, deny: Iterable[Mapping[str, str]], deny_after: Iterable[Mapping[str, str]] = ()) -> None:
         self._deny = [(re.compile(rule["key"]), re.compile(rule["node"])) for rule in deny]
+        self._deny_after = [(re.compile(rule["key"]), re.compile(rule["node"])) for rule in deny_after]
 
     def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
-        denied = any(key.fullmatch(allocation_key) and node.fullmatch(node_id) for key, node in self._deny)
-        return "denied by predicate" if denied else None
+        return _denied(self._deny, allocation_key, node_id)
+
+    def refusal_without(
+        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
+    ) -> str | None:
+        return _denied(self._deny_after, allocation_key, node_id)
+
+
+def _denied(rules: Iterable[tuple[re.Pattern[str], re.Pattern[str]]], key: str, node: str) -> str | None:
+    return "denied by predicate" if any(k.fullmatch(key) and n.fullmatch(node) for k, n in rules) else None
 
 
 def predicates(scenario: Json) -> Predicates | None:
     """None if the resource manager has no say in where asks run."""
-    given = scenario.get("predicates")
-    return Predicates(given["deny"]) if given else None
+    deny = scenario.get("predicates", {}).get("deny", ())
+    deny_after = scenario.get("preemptionPredicates", {}).get("deny", ())
+    return Predicates(deny, deny_after) if deny or deny_after else None
 
 
 def timeouts(scenario: Json) -> Timeouts:

@@ -53,10 +53,8 @@ def test_a_release_takes_the_oldest_allocation_of_a_key_or_the_one_with_that_ind
 def test_a_step_or_feature_that_this_version_lacks_is_said() -> None:
     with pytest.raises(Unsupported, match="step dance"):
         played({"dance": True})
-    with pytest.raises(Unsupported, match="preemptionPredicates"):
-        played(preemptionPredicates={"deny": [{"key": "a", "node": "n"}]})
-    with pytest.raises(Unsupported, match="reservationDelayMs"):
-        played(timeouts={"reservationDelayMs": 1})
+    with pytest.raises(Unsupported, match="moodMs"):
+        played(timeouts={"moodMs": 1})
 
 
 def test_a_queue_file_that_is_invalid_gives_an_error_and_no_checks() -> None:

@@ -16,6 +16,7 @@ from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.views import (
     Amounts,
     ApplicationView,
+    AskView,
     LimitView,
     NodeView,
     PartitionView,
@@ -65,11 +66,20 @@ def _overlooked(partition: PartitionView) -> list[str]:
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
-                if _takes(node, ask.required_node) and _fits(ask.resources, node.available):
+                if _takes(node, ask.required_node) and _fits(ask.resources, _room(node, item, ask)):
                     where = f"[{partition.rm_id}]{partition.name}"
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break
     return found
+
+
+def _room(node: NodeView, item: ApplicationView, ask: AskView) -> Resources:
+    """What the ask may have of the node: nothing that is kept for others with the same right, or a better one."""
+    kept = Resources(node.firmly_kept if ask.required_node else node.kept)
+    for one in node.reservations:
+        if (one.application_id, one.allocation_key) == (item.application_id, ask.allocation_key):
+            kept.subtract(one.resources.items())
+    return Resources(node.available).minus(kept)
 
 
 def _takes(node: NodeView, required_node: str) -> bool:

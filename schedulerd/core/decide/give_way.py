@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.resources import Resources
 
@@ -40,7 +39,7 @@ def who_gives_way(application: Application) -> list[Application] | None:
 
     def is_enough(count: int) -> bool:
         given = [*leaving, *(placeholder for one in holding[:count] for placeholder in _idle_placeholders(one))]
-        return _fit(application.partition, wanted, given)
+        return _fit(application, wanted, given)
 
     count = bisect_left(range(len(holding) + 1), True, key=is_enough)
     return holding[:count] if count <= len(holding) else None
@@ -60,7 +59,19 @@ def _is_within_quotas(application: Application, wanted: list[tuple[Shape, int]])
     return all(queue.refusal(whole) is None for queue in application.queue.lineage)
 
 
-def _fit(partition: Partition, wanted: list[tuple[Shape, int]], given: Iterable[Allocation]) -> bool:
+def _kept_for_others(application: Application, node: Node) -> Resources:
+    """What is reserved there for neither this gang nor one that would be held back for it."""
+    kept = Resources()
+    for one in node.reservations.values():
+        is_later_gang = (
+            one.application in application.partition.open_gangs and one.application.serial > application.serial
+        )
+        if one.application is not application and not is_later_gang:
+            kept.add(one.items)
+    return kept
+
+
+def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Iterable[Allocation]) -> bool:
     """Whether so many of each size fit where the given placeholders are, once these are gone.
 
     On all other nodes there is no room for any of them, or they would have been placed. Sizes are filled in one after
@@ -71,12 +82,12 @@ def _fit(partition: Partition, wanted: list[tuple[Shape, int]], given: Iterable[
         node = placeholder.node
         if node.ordered:
             if node not in room:
-                room[node] = Resources(node.available)
+                room[node] = node.available.minus(_kept_for_others(application, node))
             room[node].add(placeholder.shape.items)
     for shape, count in wanted:
         for node, left in room.items():
             taken = min(count, *(left[name] // amount for name, amount in shape.items))
-            if taken > 0 and partition.objection(shape, node) is None:
+            if taken > 0 and application.partition.objection(shape, node) is None:
                 left.subtract(shape.items, taken)
                 count -= taken
         if count:

@@ -90,5 +90,6 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
     for application in list(partition.terminated.values()):
         application_states.forget(turn, application)
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
+    turn.cluster.alarms.cancel(partition.patience.alarm)
     for node in list(partition.nodes.values()):
         nodes.drop(turn, partition, node, node.state, message)

@@ -6,12 +6,19 @@ having left.
 
 from __future__ import annotations
 
-from schedulerd.core import commit
+from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import AskAdded, AskWithdrawn, ReleaseCause, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.handlers import reservations
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.turn import Turn
+
+_TERMINATIONS = {
+    ReleaseCause.REPLACED: TerminationType.PLACEHOLDER_REPLACED,
+    ReleaseCause.PREEMPTED: TerminationType.PREEMPTED_BY_SCHEDULER,
+}
+"""What the RM is told where it is not TIMEOUT (SEMANTICS F)."""
 
 
 def withdraw_ask(
@@ -28,6 +35,8 @@ def withdraw_ask(
     With a `termination` the RM is told that the ask is gone, even if nothing of it was pending.
     """
     count = commit.withdraw(application, ask, count)
+    if ask.reservations:
+        reservations.trim(turn, ask)
     if ask.placeholder and cause is WithdrawCause.TIMEOUT:
         assert application.gang is not None
         application.gang.task_group(ask.spec.task_group).count_timed_out(count)
@@ -96,10 +105,10 @@ def request_release(turn: Turn, allocation: Allocation, cause: ReleaseCause, mes
     """
     if allocation.releasing is not None:
         return
-    replaced = cause is ReleaseCause.REPLACED
-    termination = TerminationType.PLACEHOLDER_REPLACED if replaced else TerminationType.TIMEOUT
-    allocation.releasing = termination
+    termination = _TERMINATIONS.get(cause, TerminationType.TIMEOUT)
+    commit_room.leave(allocation, termination)
     application = allocation.application
+    application.partition.moves += 1
     if allocation.placeholder and application.gang is not None:
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
@@ -125,7 +134,10 @@ def request_release(turn: Turn, allocation: Allocation, cause: ReleaseCause, mes
 def free(turn: Turn, allocation: Allocation) -> None:
     """The allocation is gone, and what it used is free; `released` is what to say of it, when its turn comes."""
     turn.cluster.alarms.cancel(allocation.alarm)
+    made = reservations.room_made(allocation, turn.now_ns)
     commit.free(allocation)
+    if made is not None:
+        turn.say(made)
 
 
 def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:

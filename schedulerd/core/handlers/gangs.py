@@ -118,7 +118,7 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     application, partition = placeholder.application, placeholder.application.partition
     assert application.queue is not None
     node = placeholder.node
-    if anew or partition.refusal(ask.shape, node) is not None:
+    if anew or partition.refusal_in_exchange(ask.shape, node) is not None:
         other = None if anew else partition.first_fit(ask.shape)
         if other is None:
             commit.demand(application, ask, 1)

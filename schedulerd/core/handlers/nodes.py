@@ -16,7 +16,7 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.handlers import application_states, departures, early, releases
+from schedulerd.core.handlers import application_states, departures, early, releases, waiting
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -168,6 +168,7 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
 
 def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more."""
+    waiting.forget_node(turn, partition, node)
     del partition.nodes[node.node_id]
     turn.say(
         NodeChanged(

@@ -82,6 +82,7 @@ def finish(
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
             swapped.append(departures.asked_again(application, allocation.ask, was_parked=False))
         departures.free(turn, allocation)
+    for allocation in gone:  # when all of their room is free
         ask = commit.unpark(allocation)
         if ask is not None:
             swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))

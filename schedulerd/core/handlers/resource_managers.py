@@ -60,6 +60,9 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
         alarms.cancel(held.alarm)
     for partition in rm.partitions.values():
         alarms.cancel(partition.cleanup_alarm)
+        alarms.cancel(partition.patience.alarm)
+        for reservation in partition.reservations:
+            alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
             alarms.cancel(application.gang_alarm)

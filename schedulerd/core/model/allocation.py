@@ -11,6 +11,7 @@ from schedulerd.core.model.shape import Shape
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
+    from schedulerd.core.model.reservation import Reservation
 
 
 class Ask:
@@ -23,6 +24,8 @@ class Ask:
         "key",
         "pending",
         "placed",
+        "reservations",
+        "rests_until_ns",
         "serial",
         "shape",
         "spec",
@@ -41,6 +44,10 @@ class Ask:
         """Allocations still to be placed."""
         self.swaps: dict[Allocation, None] = {}
         """The placeholders whose room it takes when they are gone; what waits for that is not pending."""
+        self.reservations: dict[Node, Reservation] = {}
+        """Where room is kept for it; each is of one of the pending ones."""
+        self.rests_until_ns = 0
+        """Before that no room is kept for it, as it was in vain for long."""
         self.task_group = spec.task_group
         """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
         self.placed = 0
@@ -52,6 +59,11 @@ class Ask:
     def parked(self) -> int:
         """How many of it wait for a placeholder to go."""
         return len(self.swaps)
+
+    @property
+    def unreserved(self) -> int:
+        """How many of the pending ones no room is kept for."""
+        return self.pending - len(self.reservations)
 
     @property
     def band(self) -> tuple[Shape, str, bool]:
@@ -72,6 +84,7 @@ class Allocation:
         "application",
         "ask",
         "gives_way",
+        "makes_room",
         "node",
         "placeholder",
         "releasing",
@@ -92,6 +105,8 @@ class Allocation:
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
         self.gives_way = False
         """It goes for the sake of an earlier gang; its ask is pending again when it is gone."""
+        self.makes_room: Reservation | None = None
+        """For whom it goes, as long as room is kept for that ask."""
         self.alarm: Alarm | None = None
         """When its execution time is over, if that is limited."""
         self.placeholder = spec.placeholder and bool(spec.task_group)

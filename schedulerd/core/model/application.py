@@ -143,6 +143,10 @@ class Application(Host):
             group.forget_place()
             group.priority = None
             self._stand(group)
+            for ask in group:
+                if ask.spec.allow_preempt_other:
+                    self.claim_later(ask)
+                    break
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its band."""
@@ -154,14 +158,27 @@ class Application(Host):
             self._show_priority(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
+            if group.kind.parked:
+                self.partition.patience.reservations_due.hurry(group.kind, ask.asked_at_ns)
         else:
             group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
             self._stand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.wait(group)
+            if group.kind.parked:
+                self.partition.patience.reservations_due.hurry(group.kind, ask.asked_at_ns)
+        if ask.spec.allow_preempt_other:
+            self.claim_later(ask)
         if self.gang is not None:
             self.look_for_swaps()
+
+    def claim_later(self, ask: Ask) -> None:
+        """When the ask is old enough, and still waits, others may have to end for it."""
+        assert self.queue is not None
+        if self.partition.spec.preemption_enabled and not ask.shape.required_node:
+            due_ns = ask.asked_at_ns + self.queue.properties.preemption_delay_ns
+            self.partition.patience.attempts_due.hurry(self, due_ns)
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
@@ -261,6 +278,7 @@ class Application(Host):
 
     def restand(self, *, placeholders: bool) -> None:
         """Whether these groups are looked at may have changed."""
+        self.partition.check_reservations(self)
         for group in self.groups.values():
             if group.placeholder is placeholders and bool(group.needs) is not self.may_stand(group):
                 self._show_priority(group)
@@ -334,6 +352,7 @@ class Application(Host):
         for shape in list(self.lines.closed):
             self.lines.reopen(shape)
         self.look_for_swaps()
+        self.partition.check_reservations(self)
         passes_on = self.passes_on
         for shape in self.lines.shapes():
             if passes_on and shape not in self.needs:

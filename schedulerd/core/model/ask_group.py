@@ -55,6 +55,19 @@ class AskGroup(Contender):
         """The one to place next. The group must not be empty."""
         return self._head()[2]
 
+    def in_order(self) -> Iterator[Ask]:
+        """All of them, the first to be placed first; whoever stops early pays for no more than was taken."""
+        heap, entries = self._heap, self._entries
+        fringe = [(heap[0][:2], 0)] if heap else []
+        while fringe:
+            _, at = heappop(fringe)
+            entry = heap[at]
+            if entries.get(entry[2].key) is entry:
+                yield entry[2]
+            for below in (2 * at + 1, 2 * at + 2):
+                if below < len(heap):
+                    heappush(fringe, (heap[below][:2], below))
+
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""
         return self._head()[:2]

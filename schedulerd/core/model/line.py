@@ -178,6 +178,11 @@ class Lines:
             if line.open_shapes == 1:
                 self._show(line)
 
+    def needing(self, shape: Shape) -> list[Contender]:
+        """All who need the shape, in order, whether it is closed or not."""
+        entries = [entry for line in self._by_shape.get(shape, ()) for entry in line.heap if entry[2].entry is entry]
+        return [entry[2] for entry in sorted(entries, key=lambda entry: entry[0])]
+
     def __iter__(self) -> Iterator[tuple[Key, Contender]]:
         """Everybody who stands in a line, with the key; for the invariants."""
         lines = {line: None for lines in self._by_shape.values() for line in lines}

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import NodeOrder
 
 if TYPE_CHECKING:
-    from schedulerd.core.model.allocation import Allocation
+    from schedulerd.core.model.allocation import Allocation, Ask
+    from schedulerd.core.model.reservation import Reservation
 
 READY_ATTRIBUTE = "ready"
 """SI constant `NodeReadyAttribute`; "false" keeps new allocations away (a node without it is ready)."""
@@ -48,10 +49,15 @@ class Node:
         "available",
         "capacity",
         "draining",
+        "firmly_kept",
+        "free",
+        "kept",
+        "leaving",
         "node_id",
         "occupied",
         "ordered",
         "ordered_by",
+        "reservations",
         "score",
         "scoring",
     )
@@ -65,6 +71,16 @@ class Node:
         self.allocated = Resources()
         self.available = Resources()
         """Capacity less occupied less allocated; negative where the node is over-committed."""
+        self.reservations: dict[Ask, Reservation] = {}
+        """For whom room is kept here, in the order in which that began."""
+        self.kept = Resources()
+        """By all of them."""
+        self.firmly_kept = Resources()
+        """By those that have a right to it."""
+        self.leaving = Resources()
+        """Used by allocations that were asked to go and whose room nobody has taken in exchange."""
+        self.free = self.available
+        """What asks without a reservation may have: what is available and not kept."""
         self.allocations: dict[str, Allocation] = {}
         self.attributes: Mapping[str, str] = {}
         self.draining = False
@@ -84,6 +100,10 @@ class Node:
             return NodeState.DRAINING
         return NodeState.SCHEDULABLE if self.ready else NodeState.NOT_READY
 
+    def can_ever_fit(self, items: Items) -> bool:
+        """Whether so much would fit if nothing ran here."""
+        return self.capacity.minus(self.occupied).lacks(items) is None
+
     def offer(self, capacity: Resources | None, occupied: Resources | None) -> None:
         """Takes over what the resource manager reports; None leaves that part as it is."""
         if capacity is not None:
@@ -94,4 +114,6 @@ class Node:
         self.rescore()
 
     def rescore(self) -> None:
+        """What is available, or kept, changed."""
+        self.free = self.available.minus(self.kept) if self.reservations else self.available
         self.score = self.scoring.score(self.capacity, self.available)

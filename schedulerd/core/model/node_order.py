@@ -10,11 +10,11 @@ that has no room, and a scan of the block that has.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.model.shape import Shape
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 
 if TYPE_CHECKING:
     from schedulerd.core.model.node import Node
@@ -23,6 +23,10 @@ _BLOCK_NODES_MAX = 256
 _MISFITS_MAX = 64
 
 _Entry: TypeAlias = "tuple[float, str, Node]"
+
+
+def _shortage(items: Items, free: Resources) -> float:
+    return sum((amount - free[name]) / amount for name, amount in items if amount > free[name])
 
 
 class _Block:
@@ -35,9 +39,9 @@ class _Block:
         self.misfits: set[Shape] = set()
         """Shapes within the bound that no node of the block fits; valid until somebody enters."""
 
-    def raise_bound(self, available: Resources) -> None:
+    def raise_bound(self, free: Resources) -> None:
         bound = self.bound
-        for name, amount in available.items():
+        for name, amount in free.items():
             if amount > bound[name]:
                 bound[name] = amount
         if self.misfits:
@@ -46,7 +50,7 @@ class _Block:
     def tighten(self, shape: Shape) -> None:
         bound = Resources()
         for _, _, node in self.entries:
-            for name, amount in node.available.items():
+            for name, amount in node.free.items():
                 if amount > bound[name]:
                     bound[name] = amount
         self.bound = bound
@@ -73,14 +77,14 @@ class NodeOrder:
         entry = (node.score, node.node_id, node)
         node.ordered_by = node.score
         if not self._blocks:
-            self._blocks.append(_Block([entry], Resources(node.available)))
+            self._blocks.append(_Block([entry], Resources(node.free)))
             self._lasts.append(entry)
             return
         at = min(bisect_left(self._lasts, entry), len(self._blocks) - 1)
         block = self._blocks[at]
         insort(block.entries, entry)
         self._lasts[at] = block.entries[-1]
-        block.raise_bound(node.available)
+        block.raise_bound(node.free)
         if len(block.entries) > _BLOCK_NODES_MAX:
             self._split(at)
 
@@ -115,9 +119,9 @@ class NodeOrder:
                     continue
                 for entry in block.entries:
                     visits += 1
-                    available = entry[2].available
+                    free = entry[2].free
                     for name, amount in items:
-                        if amount > available[name]:
+                        if amount > free[name]:
                             break
                     else:
                         self.visits += visits
@@ -125,6 +129,23 @@ class NodeOrder:
                 block.tighten(shape)
         self.visits += visits
         return None
+
+    def least_short(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
+        """Of the nodes that `may`, the one that lacks least for the shape, as parts of what it asks for; None if none.
+
+        Blocks are taken by what their bound lacks, until no other can have a better node.
+        """
+        best: tuple[float, float, str] | None = None
+        found = None
+        for short, at in sorted((_shortage(shape.items, block.bound), at) for at, block in enumerate(self._blocks)):
+            if best is not None and short > best[0]:
+                break
+            for score, node_id, node in self._blocks[at].entries:
+                self.visits += 1
+                rank = (_shortage(shape.items, node.free), score, node_id)
+                if (best is None or rank < best) and may(node):
+                    best, found = rank, node
+        return found
 
     def __iter__(self) -> Iterator[Node]:
         for block in self._blocks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.feasibility import Feasibility
@@ -11,13 +13,19 @@ from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import ClosedFor
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
+from schedulerd.core.model.patience import Patience
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape, Shapes
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
 REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
 """SI constant: the ask is for this node and no other, as a daemon's is."""
+
+RESERVED_NODES_MIN = 8
+RESERVED_NODES_PERCENT = 10
+"""So many nodes may be reserved by asks that just waited for long: the rest of a large cluster stays in use."""
 
 REMEMBERED_MAX = 10_000
 """Terminated applications kept for a look back; beyond that the oldest is forgotten before its time, so that an RM that
@@ -36,10 +44,15 @@ class Partition:
         "free_slot_ns",
         "freed_nodes",
         "freed_queues",
+        "moves",
         "name",
         "node_order",
         "nodes",
         "open_gangs",
+        "patience",
+        "ready",
+        "reservations",
+        "reserved",
         "rm_id",
         "root",
         "scoring",
@@ -78,11 +91,21 @@ class Partition:
         """When a gang was last considered for which others might give way: one at a time, as that may take a while."""
         self.free_slot_ns = 0
         """The next time at which nobody is considered yet."""
+        self.reservations: dict[Reservation, None] = {}
+        """All of its nodes."""
+        self.reserved = 0
+        """How many of them are not firm."""
+        self.ready: dict[Node, None] = {}
+        """Nodes with reservations of which some may fit now, or are void."""
+        self.shapes = Shapes()
+        self.patience = Patience(self.shapes.due)
+        self.moves = 0
+        """How often something was placed, asked to go or freed, or a node changed: what was found out then may be
+        otherwise now."""
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
-        self.shapes = Shapes()
         self.freed_nodes: dict[Node, None] = {}
         self.freed_queues: dict[Queue, None] = {}
         """Where something became free in this step for which somebody may wait."""
@@ -109,6 +132,11 @@ class Partition:
             total.add(node.capacity.items())
         return total
 
+    @property
+    def reservable(self) -> int:
+        """How many more nodes may be reserved by asks that just waited for long."""
+        return max(RESERVED_NODES_MIN, len(self.nodes) * RESERVED_NODES_PERCENT // 100) - self.reserved
+
     def touch(self, queue: Queue) -> None:
         """Pending changed in `queue` and above."""
         touched = self.touched
@@ -122,12 +150,27 @@ class Partition:
 
     def refusal(self, shape: Shape, node: Node) -> str | None:
         """Why no ask of this shape may be placed on the node now, as a phrase; None if one may."""
-        if not node.ordered and not (shape.required_node == node.node_id and node.ready):
-            return node.state.value.replace("_", " ")
-        name = node.available.lacks(shape.items)
+        state = self._state_refusal(shape, node)
+        if state is not None:
+            return state
+        room = node.available.minus(node.firmly_kept) if shape.required_node and node.reservations else node.free
+        name = room.lacks(shape.items)
         if name is not None:
-            return f"not enough {name}"
+            return f"not enough {name}" if node.available.lacks(shape.items) is not None else "reserved"
         return self.objection(shape, node)
+
+    def refusal_in_exchange(self, shape: Shape, node: Node) -> str | None:
+        """Likewise for an ask that takes the room of a placeholder which just went from there: nobody kept that."""
+        state = self._state_refusal(shape, node)
+        if state is not None:
+            return state
+        name = node.available.lacks(shape.items)
+        return f"not enough {name}" if name is not None else self.objection(shape, node)
+
+    def _state_refusal(self, shape: Shape, node: Node) -> str | None:
+        if node.ordered or (shape.required_node == node.node_id and node.ready):
+            return None
+        return node.state.value.replace("_", " ")
 
     def objection(self, shape: Shape, node: Node) -> str | None:
         """What is against an ask of this shape on the node, whatever room there is; None if nothing."""
@@ -136,6 +179,12 @@ class Partition:
         if self.feasibility is None or shape.asker is None:
             return None
         return self.feasibility.refusal(*shape.asker, node.node_id)
+
+    def objection_without(self, shape: Shape, node: Node, victims: Sequence[Allocation]) -> str | None:
+        """Likewise, if these allocations were not there."""
+        if self.feasibility is None or shape.asker is None or not victims:
+            return self.objection(shape, node)
+        return self.feasibility.refusal_without(*shape.asker, node.node_id, [one.key for one in victims])
 
     def first_fit(self, shape: Shape) -> Node | None:
         """The first node in order on which an ask of this shape may be placed, or None.
@@ -148,6 +197,12 @@ class Partition:
         if self.feasibility is None:
             return self.node_order.first_fit(shape)
         return next((node for node in self.node_order if self.refusal(shape, node) is None), None)
+
+    def check_reservations(self, application: Application) -> None:
+        """Whether the application waits for room may have changed."""
+        for reservation in self.reservations:
+            if reservation.application is application:
+                self.ready[reservation.node] = None
 
     def deny(self, application: Application, group: AskGroup) -> None:
         """No node would take the real asks of this group: they leave their placeholders alone until one might."""
@@ -178,6 +233,9 @@ class Partition:
 
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
+        self.moves += 1
+        if node.reservations:
+            self.ready[node] = None
         if self.shapes.any_parked() or self.denied:
             self.freed_nodes[node] = None
 
@@ -189,7 +247,10 @@ class Partition:
 
     @property
     def wants_cycle(self) -> bool:
-        """Whether a cycle might place anything."""
+        """Whether a cycle might place anything, or keep or make room for somebody."""
+        patience = self.patience
+        if self.ready or patience.is_over or patience.reserving or patience.claimants:
+            return True
         return bool(self.swaps) or self.root.lines.first() is not None
 
     def settle(self) -> None:
@@ -215,7 +276,7 @@ class Partition:
         most = Resources()
         for node in self.freed_nodes:
             if node.ordered:
-                for name, amount in node.available.items():
+                for name, amount in node.free.items():
                     most[name] = max(most[name], amount)
         for shape in [
             shape
@@ -241,6 +302,7 @@ class Partition:
         for noted in (self.touched, self.freed_queues):
             noted.clear()
         self.freed_nodes.clear()
+        self.patience.forget()
         for queue in self.root.subtree():
             queue.start_anew()
         for application in self.applications.values():

@@ -33,9 +33,11 @@ class Queue(Host):
         "allocated",
         "applications",
         "children",
+        "claimed",
         "draining",
         "guaranteed",
         "is_leaf",
+        "leaving",
         "limits",
         "lineage",
         "managed",
@@ -80,6 +82,10 @@ class Queue(Host):
         self.children: dict[str, Queue] = {}
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
+        self.leaving = Resources()
+        """Of that, what was asked to go and whose room nobody has taken in exchange."""
+        self.claimed = Resources()
+        """What asks in it and below will use for which room is kept firmly on a node."""
         self.pending = Resources()
         self.promised = Resources()
         """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
@@ -160,6 +166,14 @@ class Queue(Host):
         if shape.starts and self.max_applications and self.running >= self.max_applications:
             return f"queue {self.path} runs {self.running} applications, its maxapplications is {self.max_applications}"
         return self.usages.refusal(self, shape) if shape.party is not None else None
+
+    def short_for(self, shape: Shape) -> Queue | None:
+        """The highest queue on the way to the root that lets no more of the shape in, or None if all do."""
+        short = None
+        for one in self.lineage:
+            if (one.max or shape.starts or shape.party is not None) and one.refusal(shape) is not None:
+                short = one
+        return short
 
     def headroom(self) -> Limits:
         """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from schedulerd.core.model.due import Due
 from schedulerd.core.model.party import Party
 from schedulerd.core.resources import Items, Resources
 
@@ -68,9 +69,11 @@ class Shape:
 class Shapes:
     """The shapes of a partition that have pending asks, and those of them that wait for room on a node."""
 
-    __slots__ = ("_known", "_parked")
+    __slots__ = ("_known", "_parked", "due")
 
     def __init__(self) -> None:
+        self.due: Due[Shape] = Due()
+        """Parked ones, by when the first ask of them was made for which no room is kept yet."""
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
@@ -114,6 +117,7 @@ class Shapes:
             shape.parked = False
         self._known.clear()
         self._parked.clear()
+        self.due.clear()
 
     def park(self, shape: Shape) -> None:
         shape.parked = True
@@ -123,6 +127,7 @@ class Shapes:
         """It does not wait for room any longer; fine if it did not."""
         shape.parked = False
         self._parked.pop(shape, None)
+        self.due.discard(shape)
 
     def any_parked(self) -> bool:
         return bool(self._parked)

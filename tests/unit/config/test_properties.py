@@ -1,12 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from schedulerd.config import load_queue_file
 from schedulerd.config.properties import PROPERTIES
-from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueProperties
+from schedulerd.core.specs import (
+    MINUTE_NS,
+    SECOND_NS,
+    ApplicationOrder,
+    PreemptionPolicy,
+    PriorityPolicy,
+    QueueProperties,
+)
 from tests.unit.config.build import a_partition, a_text, load_queue, problems_with
 
 GOOD = {
@@ -85,8 +92,16 @@ EVERYTHING = {
     "application.sort.priority": "disabled",
     "priority.policy": "Fence",
     "priority.offset": "-7",
+    "preemption.policy": "Fence",
     "preemption.delay": "5s",
+    "quota.preemption.delay": "2m",
 }
+HANDED_DOWN = QueueProperties(
+    application_order=ApplicationOrder.STATE_AWARE,
+    priority_sort=False,
+    preemption_delay_ns=5 * SECOND_NS,
+    quota_preemption_delay_ns=2 * MINUTE_NS,
+)
 
 
 def test_what_is_written_holds() -> None:
@@ -95,15 +110,17 @@ def test_what_is_written_holds() -> None:
         priority_sort=False,
         priority_policy=PriorityPolicy.FENCE,
         priority_offset=-7,
+        preemption_policy=PreemptionPolicy.FENCE,
+        preemption_delay_ns=5 * SECOND_NS,
+        quota_preemption_delay_ns=2 * MINUTE_NS,
     )
 
 
-def test_a_child_takes_over_the_order_but_neither_policy_nor_offset_of_priorities() -> None:
+def test_a_child_takes_over_order_and_delays_but_neither_fences_nor_offset() -> None:
     middle = {"name": "middle", "queues": [{"name": "leaf"}]}
     parent = load_queue(properties=EVERYTHING, queues=[middle])
     (child,) = parent.children
-    expected = QueueProperties(application_order=ApplicationOrder.STATE_AWARE, priority_sort=False)
-    assert child.properties == child.children[0].properties == expected
+    assert child.properties == child.children[0].properties == HANDED_DOWN
 
 
 def test_a_child_with_a_value_of_its_own_keeps_the_rest_of_what_it_takes_over() -> None:
@@ -111,9 +128,36 @@ def test_a_child_with_a_value_of_its_own_keeps_the_rest_of_what_it_takes_over() 
         properties=EVERYTHING,
         queues=[{"name": "leaf", "properties": {"application.sort.policy": "fair", "priority.offset": "2"}}],
     )
-    assert parent.children[0].properties == QueueProperties(
-        application_order=ApplicationOrder.FAIR, priority_sort=False, priority_offset=2
+    assert parent.children[0].properties == replace(
+        HANDED_DOWN, application_order=ApplicationOrder.FAIR, priority_offset=2
     )
+
+
+def test_what_is_never_a_victim_stays_so_below_until_a_queue_says_otherwise() -> None:
+    parent = load_queue(
+        properties={"preemption.policy": "disabled"},
+        queues=[
+            {"name": "silent", "queues": [{"name": "leaf"}]},
+            {"name": "default", "properties": {"preemption.policy": "default"}, "queues": [{"name": "leaf"}]},
+            {"name": "fence", "properties": {"preemption.policy": "fence"}, "queues": [{"name": "leaf"}]},
+        ],
+    )
+    policies = {
+        child.name: (child.properties.preemption_policy.value, child.children[0].properties.preemption_policy.value)
+        for child in parent.children
+    }
+    assert policies == {
+        "silent": ("disabled", "disabled"),
+        "default": ("default", "default"),
+        "fence": ("fence", "default"),
+    }
+
+
+def test_a_child_ends_the_quota_preemption_that_it_would_take_over() -> None:
+    off = {"name": "off", "properties": {"quota.preemption.delay": "0"}, "queues": [{"name": "leaf"}]}
+    (child,) = load_queue(properties=EVERYTHING, queues=[off]).children
+    assert child.properties.quota_preemption_delay_ns == child.children[0].properties.quota_preemption_delay_ns == 0
+    assert child.properties.preemption_delay_ns == 5 * SECOND_NS
 
 
 def test_root_hands_down_what_it_has() -> None:

@@ -152,6 +152,26 @@ def test_partitions_with_their_policies() -> None:
     assert not gpu.root.submit_acl.allows("somebody", ("guests",))
 
 
+@pytest.mark.parametrize(
+    ("written", "between_queues", "for_quotas"),
+    [
+        (None, True, False),
+        ({}, True, False),
+        ({"enabled": False}, False, False),
+        ({"quotapreemptionenabled": True}, True, True),
+        ({"enabled": False, "quotapreemptionenabled": True}, False, True),
+        ({"enabled": None, "quotapreemptionenabled": None}, True, False),
+    ],
+)
+def test_preemption_between_queues_and_for_quotas_are_switched_apart(
+    written: Any, between_queues: bool, for_quotas: bool
+) -> None:
+    file = load_queue_file(a_text(a_partition(preemption=written)))
+    (partition,) = file.partitions
+    assert (partition.preemption_enabled, partition.quota_preemption_enabled) == (between_queues, for_quotas)
+    assert file.warnings == ()
+
+
 def test_a_cluster_of_namespaces() -> None:
     (partition,) = load("namespaces").partitions
     assert [rule.kind for rule in partition.rules] == ["tag", "tag", "user", "fixed", "recovery"]

@@ -91,19 +91,28 @@ def test_exactly_the_properties_without_effect_are_said_to_be() -> None:
 
 
 OTHER_VALUES = {
-    "application.sort.policy": "fair",
-    "application.sort.priority": "disabled",
-    "priority.policy": "fence",
-    "priority.offset": "7",
+    "application.sort.policy": ["fair", "stateaware"],
+    "application.sort.priority": ["disabled"],
+    "priority.policy": ["fence"],
+    "priority.offset": ["7"],
+    "preemption.policy": ["fence", "disabled"],
+    "preemption.delay": ["5s"],
+    "quota.preemption.delay": ["5m"],
 }
 
 
 @pytest.mark.parametrize("name", sorted(name for name, item in PROPERTIES.items() if item.field))
 def test_what_a_child_takes_over_of_the_properties(name: str) -> None:
-    parent = load_queue(properties={name: OTHER_VALUES[name]}, queues=[{"name": "child"}])
-    assert parent.properties != QueueProperties()
-    taken_over = parent.children[0].properties == parent.properties
-    assert rows("properties")[name]["inherited"].strip() == ("yes" if taken_over else "no")
+    taken_over = []
+    for value in OTHER_VALUES[name]:
+        parent = load_queue(properties={name: value}, queues=[{"name": "child"}])
+        assert parent.properties != QueueProperties()
+        if parent.children[0].properties == parent.properties:
+            taken_over.append(value)
+        else:
+            assert parent.children[0].properties == QueueProperties()
+    some = "no" if not taken_over else f"{', '.join(f'`{value}`' for value in taken_over)} only"
+    assert rows("properties")[name]["inherited"].strip() == ("yes" if taken_over == OTHER_VALUES[name] else some)
 
 
 def a_file_with(section: str, written: dict[str, Any]) -> str:
@@ -184,5 +193,5 @@ def test_the_examples_load(section: str) -> None:
 
 def _shown(section: str) -> set[str]:
     """The keys that the example of a section has to show; what is a section of its own is shown there."""
-    own = {name.rstrip("[]") for name in SECTIONS} | {"properties", "quotapreemptionenabled"}
+    own = {name.rstrip("[]") for name in SECTIONS} | {"properties"}
     return set(SECTIONS[section].model_fields) - own

@@ -8,7 +8,15 @@ import pytest
 
 from schedulerd.config import load_queue_file
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import ApplicationOrder, QueueProperties, QueueSpec, TemplateSpec
+from schedulerd.core.specs import (
+    MINUTE_NS,
+    SECOND_NS,
+    ApplicationOrder,
+    PreemptionPolicy,
+    QueueProperties,
+    QueueSpec,
+    TemplateSpec,
+)
 from tests.unit.config.build import a_partition, a_text, load_queue
 
 RESOURCES = {"guaranteed": {"memory": 20}, "max": {"memory": 50, "vcore": "5m"}}
@@ -48,6 +56,26 @@ def test_properties_come_on_top_of_what_a_child_takes_over() -> None:
         properties={"application.sort.policy": "fair", "priority.offset": "100"},
     )
     assert template_of(parent).properties == QueueProperties(application_order=ApplicationOrder.FAIR, priority_offset=3)
+
+
+def test_preemption_in_a_template_comes_on_top_of_what_the_parent_hands_down() -> None:
+    parent = a_parent(
+        {"properties": {"preemption.policy": "fence", "preemption.delay": "5s"}},
+        properties={"preemption.policy": "disabled", "preemption.delay": "1m", "quota.preemption.delay": "2m"},
+    )
+    assert template_of(parent).properties == QueueProperties(
+        preemption_policy=PreemptionPolicy.FENCE,
+        preemption_delay_ns=5 * SECOND_NS,
+        quota_preemption_delay_ns=2 * MINUTE_NS,
+    )
+
+
+@pytest.mark.parametrize(("above", "handed_down"), [("fence", "default"), ("disabled", "disabled")])
+def test_a_template_without_a_preemption_policy_has_what_a_child_takes_over(above: str, handed_down: str) -> None:
+    parent = a_parent({"properties": {"priority.offset": "3"}}, properties={"preemption.policy": above})
+    properties = template_of(parent).properties
+    assert properties is not None
+    assert properties.preemption_policy == handed_down
 
 
 def test_the_nearest_template_above_counts_with_the_properties_of_the_queue_itself() -> None:

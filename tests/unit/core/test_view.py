@@ -10,7 +10,7 @@ import pytest
 from schedulerd.core import view
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import ApplicationOrder, LimitSpec, Timeouts
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec, PreemptionPolicy, Timeouts
 from schedulerd.core.views import LimitView
 from tests.unit.core.builders import (
     RM,
@@ -148,6 +148,16 @@ def test_a_queue_shows_what_is_left_of_all_quotas_above() -> None:
     assert (queue.max, queue.headroom) == ({"gpu": 2, "memory": 80}, {"gpu": 2, "memory": 30})
     assert (queue.allocated, queue.leaf, queue.application_order) == ({"memory": 20}, True, "fair")
     assert queue.applications == ["app"]
+
+
+def test_a_queue_shows_its_part_in_preemption() -> None:
+    fenced = a_queue_spec("a", preemption_policy=PreemptionPolicy.FENCE, preemption_delay_ns=7)
+    talk = a_conversation(root=a_root(fenced, a_queue_spec("b")))
+    shown = {path: talk.queue(path) for path in ("root.a", "root.b")}
+    assert {path: (queue.preemption_policy, queue.preemption_delay_ns) for path, queue in shown.items()} == {
+        "root.a": ("fence", 7),
+        "root.b": ("default", 30 * SECOND_NS),
+    }
 
 
 def test_applications_run_from_their_first_real_allocation() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from schedulerd.core.commands import NodeAction
@@ -34,6 +36,11 @@ class Says:
 
     def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
         return "tainted" if (allocation_key, node_id) in self.refused else None
+
+    def refusal_without(
+        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
+    ) -> str | None:
+        return self.refusal(application_id, allocation_key, node_id)
 
 
 def a_talk(says: Says, *nodes: str, memory: int = 20) -> Conversation:

@@ -73,7 +73,7 @@ def test_a_placeholder_without_a_task_group_is_an_ordinary_ask() -> None:
 )
 def test_the_time_starts_with_the_first_placeholder(fields: dict[str, Any], timeout_ns: int) -> None:
     talk = a_gang(room=5, **fields)
-    assert talk.scheduler.next_deadline_ns() is None
+    assert talk.model().applications["gang"].gang_alarm is None
     talk.now_ns += 77
     talk.nodes(a_node("n2", {"memory": 20}))
     talk.schedule()

@@ -1,0 +1,83 @@
+"""The part of `commit` that is about room which is not free for everybody: kept for somebody, or about to be free.
+
+Node, ask, queues and partition change together here as well.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.reservation import Reservation
+
+
+def reserve(application: Application, ask: Ask, node: Node, *, is_firm: bool, now_ns: int) -> Reservation:
+    """Keeps room of the node for one pending allocation of the ask, which has none there yet."""
+    reservation = Reservation(application, ask, node, is_firm=is_firm, now_ns=now_ns)
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    ask.reservations[node] = node.reservations[ask] = reservation
+    partition.reservations[reservation] = None
+    node.kept.add(reservation.items)
+    partition.reserved += not is_firm
+    if is_firm:
+        node.firmly_kept.add(reservation.items)
+        for one in queue.lineage:
+            one.claimed.add(reservation.items)
+    _kept_changed(application, node)
+    return reservation
+
+
+def end_reservation(reservation: Reservation) -> None:
+    """The room is for everybody again. Who was asked to go for it goes all the same."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    del ask.reservations[node], node.reservations[ask], partition.reservations[reservation]
+    node.kept.subtract(reservation.items)
+    partition.reserved -= not reservation.is_firm
+    if reservation.is_firm:
+        node.firmly_kept.subtract(reservation.items)
+        for one in queue.lineage:
+            one.claimed.subtract(reservation.items)
+    for victim in reservation.victims:
+        victim.makes_room = None
+    _kept_changed(application, node)
+    partition.note_free_node(node)
+
+
+def make_room(reservation: Reservation, victim: Allocation) -> None:
+    """The allocation was asked to go for the sake of the reservation."""
+    reservation.victims[victim] = None
+    victim.makes_room = reservation
+
+
+def leave(allocation: Allocation, termination: TerminationType) -> None:
+    """It was asked to go. If nobody takes its room in exchange, others may count on that room."""
+    allocation.releasing = termination
+    _count_leaving(allocation, 1)
+
+
+def left(allocation: Allocation) -> None:
+    """It is gone; fine if it was not asked to go."""
+    _count_leaving(allocation, -1)
+    if allocation.makes_room is not None:
+        del allocation.makes_room.victims[allocation]
+
+
+def _count_leaving(allocation: Allocation, times: int) -> None:
+    if allocation.releasing in (None, TerminationType.PLACEHOLDER_REPLACED):
+        return
+    items, queue = allocation.shape.items, allocation.application.queue
+    assert queue is not None
+    allocation.node.leaving.add(items, times)
+    for one in queue.lineage:
+        one.leaving.add(items, times)
+
+
+def _kept_changed(application: Application, node: Node) -> None:
+    application.partition.moves += 1
+    node.rescore()
+    if node.ordered:
+        application.partition.node_order.moved(node)

@@ -1,0 +1,45 @@
+"""Placing one pending allocation of an ask on the node that was chosen, and saying so."""
+
+from __future__ import annotations
+
+from schedulerd.core import commit
+from schedulerd.core.facts import Allocated
+from schedulerd.core.handlers import application_states, execution_times, reservations
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Node
+from schedulerd.core.turn import Turn
+
+
+def place(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
+    """The change of state that comes with it is said first."""
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    uuid = turn.cluster.new_uuid()
+    allocation = commit.place(application, ask, node, uuid)
+    if ask.reservations:
+        reservations.trim(turn, ask)
+    if application.state is not ApplicationState.RUNNING or allocation.placeholder:
+        application_states.on_placed(turn, application, allocation)
+    spec = ask.spec
+    if spec.execution_timeout_ms > 0:
+        execution_times.begin(turn, allocation)
+    turn.say(
+        Allocated(
+            partition.rm_id,
+            partition.name,
+            queue.path,
+            application.application_id,
+            spec.allocation_key,
+            uuid,
+            node.node_id,
+            ask.shape.resources,
+            spec.priority,
+            spec.tags,
+            spec.task_group,
+            allocation.placeholder,
+            False,
+            ask.asked_at_ns,
+        )
+    )

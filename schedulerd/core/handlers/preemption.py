@@ -1,0 +1,213 @@
+"""Others end for those who have a right to their room (two-phase, like every release the core starts).
+
+What is decided is a value; carrying it out means: the room is kept for the ask, and the RM is asked to end the victims.
+When these are gone the ask is placed like any other with a reservation, whatever else became of them meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from itertools import islice
+
+from schedulerd.core import commit_room
+from schedulerd.core.decide.preemption import Decision, Search, victims_for_required_node
+from schedulerd.core.facts import ReleaseCause
+from schedulerd.core.handlers import departures, reservations
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.patience import Refused
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnd
+from schedulerd.core.turn import Turn
+
+VISITS_PER_SLICE = 2_000
+"""How many nodes and allocations are looked at before the loop gets a turn."""
+ASKS_MAX = 1_000
+"""How many asks of one application and shape are looked at for one that may claim room."""
+SEARCHES_MAX = 3
+"""How often the same is searched for, if what was found does not hold any longer when the search is done."""
+
+_REASONS = {
+    PreemptionRefusal.NOT_ENTITLED: "nothing is guaranteed to its queues, or they would use more than that with it",
+    PreemptionRefusal.QUOTA: "a quota or limit does not let it in, whoever ends",
+    PreemptionRefusal.NO_VICTIMS: "no queue that it may take from uses more than it is guaranteed",
+    PreemptionRefusal.NO_NODE: "on no node would those that may be ended make enough room",
+}
+
+
+class Progress(Enum):
+    """What became of looking whether others end for somebody."""
+
+    NOTHING = auto()
+    """There is nobody for whom that is to be looked at now."""
+    DECIDED = auto()
+    UNFINISHED = auto()
+    """The search goes on in the next cycle."""
+
+
+def look(turn: Turn, partition: Partition) -> None:
+    """Lines up the applications that may claim room now, those first that would be placed first."""
+    patience = partition.patience
+    due = []
+    while (application := patience.attempts_due.pop(turn.now_ns)) is not None:
+        if application.groups and application not in patience.claimants:
+            due.append(application)
+    patience.claimants.extend(sorted(due, key=_place))
+    for key, refused in list(patience.refused.items()):
+        if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= turn.now_ns):
+            del patience.refused[key]
+
+
+def _place(application: Application) -> tuple[object, ...]:
+    assert application.queue is not None
+    return *(queue.key() for queue in reversed(application.queue.lineage[:-1])), application.key()
+
+
+def advance(turn: Turn, partition: Partition) -> Progress:
+    """Goes on with the applications that are lined up, until somebody is asked to end or a slice is used up."""
+    patience = partition.patience
+    visits_left = VISITS_PER_SLICE
+    while patience.claimants:
+        application = patience.claimants[0]
+        search = patience.search
+        if search is None or search.application is not application or not _may_claim(turn, search.group, search.ask):
+            search = patience.search = _next_search(turn, application)
+        if search is None:
+            patience.claimants.popleft()
+            continue
+        before = search.visits
+        if not search.run(visits_left):
+            return Progress.UNFINISHED
+        visits_left -= search.visits - before
+        patience.search = None
+        decision = search.decision()
+        if decision is not None:
+            _carry_out(turn, decision)
+            return Progress.DECIDED
+        if search.refusal is None and search.attempt < SEARCHES_MAX:
+            patience.search = Search(application, search.group, search.ask, attempt=search.attempt + 1)
+        else:
+            _refuse(turn, search)
+    return Progress.NOTHING
+
+
+def _next_search(turn: Turn, application: Application) -> Search | None:
+    """For the first ask of the application that may claim room now. If none may, when one will is noted."""
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    patience = partition.patience
+    for group in sorted(application.groups.values(), key=AskGroup.key):
+        if not _is_closed(application, group):
+            continue
+        refused = patience.refused.get((queue, group.kind))
+        for ask in islice(group.in_order(), ASKS_MAX):
+            if not ask.spec.allow_preempt_other or ask.shape.required_node:
+                continue
+            if refused is not None and ask.spec.priority <= refused.priority:
+                if refused.moves == partition.moves:
+                    patience.dormant[application] = refused.until_ns
+                    break
+                if refused.until_ns > turn.now_ns:
+                    patience.attempts_due.hurry(application, refused.until_ns)
+                    break
+            due_ns = ask.asked_at_ns + queue.properties.preemption_delay_ns
+            if due_ns > turn.now_ns:
+                patience.attempts_due.hurry(application, due_ns)
+            elif _may_claim(turn, group, ask):
+                return Search(application, group, ask)
+    return None
+
+
+def _is_closed(application: Application, group: AskGroup) -> bool:
+    """Whether it was found out that none of the group can be placed now."""
+    assert application.queue is not None
+    hosts = (application, *application.queue.lineage)
+    return bool(group.needs) and application.passes_on and any(group.kind in host.lines.closed for host in hosts)
+
+
+def _may_claim(turn: Turn, group: AskGroup, ask: Ask) -> bool:
+    """Whether one of the ask is pending for which nobody was asked to end yet."""
+    return ask in group and ask.pending > sum(one.is_firm for one in ask.reservations.values())
+
+
+def _carry_out(turn: Turn, decision: Decision) -> None:
+    application, ask, node = decision.application, decision.ask, decision.node
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    weaker = [one for one in ask.reservations.values() if not one.is_firm]
+    if weaker and (ask.unreserved <= 0 or node in ask.reservations):
+        reservations.end(turn, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
+    reservation = reservations.keep(turn, application, ask, node, is_firm=True)
+    turn.say(
+        Preempted(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=node.node_id,
+            victims=tuple((_queue_of(one).path, one.uuid) for one in decision.victims),
+            why=decision.why,
+        )
+    )
+    _end(turn, reservation, decision.victims)
+
+
+def for_required_node(turn: Turn, reservation: Reservation) -> bool:
+    """Others end for an ask that may run nowhere else; False if nobody has to, or that would not help."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    found = victims_for_required_node(application, ask, node)
+    if found is None or not found.victims:
+        return False
+    partition, queue = application.partition, application.queue
+    assert queue is not None
+    turn.say(
+        Preempted(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=node.node_id,
+            victims=tuple((_queue_of(one).path, one.uuid) for one in found.victims),
+            why=f"it may run on node {node.node_id} only",
+        )
+    )
+    _end(turn, reservation, found.victims)
+    return True
+
+
+def _end(turn: Turn, reservation: Reservation, victims: Iterable[Allocation]) -> None:
+    application, ask = reservation.application, reservation.ask
+    message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    for victim in victims:
+        commit_room.make_room(reservation, victim)
+        departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+
+
+def _queue_of(allocation: Allocation) -> Queue:
+    assert allocation.application.queue is not None
+    return allocation.application.queue
+
+
+def _refuse(turn: Turn, search: Search) -> None:
+    """Nobody ends for the ask, nor for others of its kind in the leaf that do not rank above it, for a while."""
+    partition, ask = search.partition, search.ask
+    until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+    partition.patience.refused[search.queue, search.group.kind] = Refused(ask.spec.priority, partition.moves, until_ns)
+    refusal = search.refusal or PreemptionRefusal.NO_NODE
+    turn.say(
+        PreemptionRefused(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=search.queue.path,
+            application_id=search.application.application_id,
+            allocation_key=ask.key,
+            refusal=refusal,
+            reason=f"nobody ends for ask {ask.key}: {_REASONS[refusal]}",
+        )
+    )

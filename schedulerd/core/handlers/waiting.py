@@ -1,0 +1,97 @@
+"""Asks whose patience is over: room is kept for them, and they get it when it is there."""
+
+from __future__ import annotations
+
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.handlers import preemption, reservations
+from schedulerd.core.handlers.placements import place
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.resources import Resources
+from schedulerd.core.turn import Turn
+
+
+def park(turn: Turn, partition: Partition, shape: Shape, first: Ask) -> None:
+    """No node has room for the shape, of which `first` is the next to be placed."""
+    partition.park(shape)
+    patience, delay_ns = partition.patience, turn.cluster.timeouts.reservation_delay_ns
+    since_ns = turn.now_ns - delay_ns if shape.required_node else first.asked_at_ns
+    patience.reservations_due.hurry(shape, since_ns)
+    patience.is_over = patience.is_over or since_ns + delay_ns <= turn.now_ns
+
+
+def arm(turn: Turn, partition: Partition) -> None:
+    """Sees to it that the next cycle, or an alarm, looks who is due."""
+    patience = partition.patience
+    patience.wake(partition.moves)
+    next_ns = patience.next_ns(turn.cluster.timeouts.reservation_delay_ns)
+    if next_ns is None:
+        turn.cluster.alarms.cancel(patience.alarm)
+        return
+    if next_ns <= turn.now_ns:
+        patience.is_over = True
+    elif patience.alarm is None or not patience.alarm.live or next_ns < patience.alarm.deadline_ns:
+        turn.cluster.alarms.cancel(patience.alarm)
+        patience.alarm = turn.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
+
+
+def look(turn: Turn, partition: Partition) -> None:
+    """Lines up everybody who is due now."""
+    partition.patience.is_over = False
+    reservations.look(turn, partition)
+    preemption.look(turn, partition)
+
+
+def serve_next(turn: Turn, partition: Partition) -> bool:
+    """Places the next ask whose reserved room is there, or makes room for it; False if there is none."""
+    while partition.ready:
+        node = next(iter(partition.ready))
+        kept = Resources()
+        for reservation in sorted(node.reservations.values(), key=lambda one: not one.is_firm):
+            void = _void(partition, reservation)
+            if void is not None:
+                reservations.end(turn, reservation, void)
+            elif _serve(turn, reservation, kept):
+                return True
+            else:
+                kept.add(reservation.items)
+        del partition.ready[node]
+    return False
+
+
+def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | None:
+    """Why the reservation is for nothing; None if it is not."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    group = application.groups.get(ask.band)
+    if group is None or ask not in group or not group.needs or not application.passes_on:
+        return ReservationEnd.NOT_NEEDED
+    takes = node.ready if ask.shape.required_node else node.ordered
+    if not takes or not node.can_ever_fit(reservation.items) or partition.objection(ask.shape, node) is not None:
+        return ReservationEnd.NODE
+    return None
+
+
+def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
+    """`kept` is what those before it have a right to."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    queue = application.queue
+    assert queue is not None
+    if node.available.minus(kept).lacks(reservation.items) is not None:
+        may_preempt = ask.shape.required_node and application.partition.spec.preemption_enabled
+        return bool(may_preempt) and preemption.for_required_node(turn, reservation)
+    if queue.short_for(application.groups[ask.band].kind) is not None:
+        reservations.end(turn, reservation, ReservationEnd.QUOTA)
+        return False
+    reservations.end(turn, reservation, ReservationEnd.PLACED)
+    place(turn, application, ask, node)
+    return True
+
+
+def forget_node(turn: Turn, partition: Partition, node: Node) -> None:
+    """The node is about to go, and nothing can be kept there."""
+    reservations.end_all(turn, node)
+    partition.ready.pop(node, None)

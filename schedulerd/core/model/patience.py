@@ -1,0 +1,92 @@
+"""Whose patience is over in a partition, and what is being done about it.
+
+An ask that finds no node has room kept for it after a while; one that has a right to room has others end for it, after
+a longer while. Who that is, is looked at once when the time comes, and worked off by the cycles that follow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.due import Due
+from schedulerd.core.model.shape import Shape
+
+if TYPE_CHECKING:
+    from schedulerd.core.decide.preemption import Search
+    from schedulerd.core.model.allocation import Ask
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.queue import Queue
+
+
+class Refused(NamedTuple):
+    """Nobody ends for asks up to this priority, unless something has changed, and not before that time."""
+
+    priority: int
+    moves: int
+    until_ns: int
+
+
+class Patience:
+    __slots__ = (
+        "alarm",
+        "attempts_due",
+        "claimants",
+        "dormant",
+        "dormant_since",
+        "is_over",
+        "refused",
+        "reservations_due",
+        "reserving",
+        "search",
+        "unserved",
+    )
+
+    def __init__(self, reservations_due: Due[Shape]) -> None:
+        self.alarm: Alarm | None = None
+        """Rings when the next of these is due."""
+        self.is_over = False
+        """Whether some are due, and the next cycle has to look who."""
+        self.reservations_due = reservations_due
+        """Shapes that no node fits, by when the first ask of them was made for which no room is kept yet."""
+        self.reserving: deque[tuple[Application, Ask]] = deque()
+        """For whom room is to be kept, in order."""
+        self.unserved: dict[Shape, None] = {}
+        """Of which more asks are old enough than could have room kept; looked at again when a reservation ends."""
+        self.attempts_due: Due[Application] = Due()
+        """Applications with asks that may have others end for them, by when one of these may be old enough."""
+        self.claimants: deque[Application] = deque()
+        """Those of them that are due, in order."""
+        self.search: Search | None = None
+        """Whom to end for the first of them, while that is being found out."""
+        self.refused: dict[tuple[Queue, Shape], Refused] = {}
+        """Leaves and shapes for which nobody was found to end."""
+        self.dormant: dict[Application, int] = {}
+        """Applications that wait until anything changes at all, and not before that time."""
+        self.dormant_since = 0
+        """How many moves the partition had made when it was last looked whether something changed."""
+
+    def next_ns(self, reservation_delay_ns: int) -> int | None:
+        """When somebody's patience will be over next."""
+        asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
+        if asked_ns is None:
+            return attempt_ns
+        reservation_ns = asked_ns + reservation_delay_ns
+        return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
+
+    def wake(self, moves: int) -> None:
+        """Lets those be looked at again who wait for any change, if there was one."""
+        if self.dormant and moves != self.dormant_since:
+            for application, at_ns in self.dormant.items():
+                self.attempts_due.hurry(application, at_ns)
+            self.dormant.clear()
+        self.dormant_since = moves
+
+    def forget(self) -> None:
+        """Everybody is lined up anew, and everything found out about shapes and queues is void."""
+        self.search = None
+        self.reserving.clear()
+        self.unserved.clear()
+        self.refused.clear()
+        self.dormant_since = -1

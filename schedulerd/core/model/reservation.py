@@ -1,0 +1,36 @@
+"""Room of a node that is kept for one allocation of an ask until it fits there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.resources import Items
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.allocation import Allocation, Ask
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.node import Node
+
+
+class Reservation:
+    """Others see the node without that room. It is a claim and no usage: quotas do not count it.
+
+    A firm one is of an ask that has a right to the node: others end for it, or it may run nowhere else. Such asks look
+    past the other kind.
+    """
+
+    __slots__ = ("alarm", "application", "ask", "is_firm", "items", "made_at_ns", "node", "victims")
+
+    def __init__(self, application: Application, ask: Ask, node: Node, *, is_firm: bool, now_ns: int) -> None:
+        self.application = application
+        self.ask = ask
+        self.node = node
+        self.items: Items = ask.shape.items
+        """What is kept."""
+        self.is_firm = is_firm
+        self.made_at_ns = now_ns
+        self.victims: dict[Allocation, None] = {}
+        """Allocations that were asked to go for its sake and are still there."""
+        self.alarm: Alarm | None = None
+        """When it has been kept for long enough."""
