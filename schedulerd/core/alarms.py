@@ -23,6 +23,7 @@ class AlarmKind(Enum):
     ALLOCATION_EXECUTION = auto()
     PATIENCE = auto()
     RESERVATION = auto()
+    ABOVE_MAX = auto()
     CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
@@ -33,7 +34,8 @@ class Alarm:
     deadline_ns: int
     kind: AlarmKind
     subject: object
-    """What it is about: the application, the allocation, the resource manager, the early item."""
+    """What it is about: an application, an allocation, a reservation, a partition, a queue with its partition, a resource
+    manager, an early item."""
     live: bool = True
 
 

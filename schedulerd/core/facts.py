@@ -16,7 +16,14 @@ from typing import TypeAlias
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption_facts import Preempted, PreemptionRefused, ReservationEnded, Reserved, RoomMade
+from schedulerd.core.preemption_facts import (
+    Preempted,
+    PreemptionRefused,
+    QuotaPreempted,
+    ReservationEnded,
+    Reserved,
+    RoomMade,
+)
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText
 
@@ -375,6 +382,7 @@ Fact: TypeAlias = (
     | Reserved
     | ReservationEnded
     | Preempted
+    | QuotaPreempted
     | RoomMade
     | PreemptionRefused
     | Released

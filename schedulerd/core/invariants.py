@@ -345,6 +345,8 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
         for partition in rm.partitions.values():
             owned.update(one.alarm for one in partition.reservations if one.alarm is not None)
+            above = (one.above_max_alarm for one in partition.root.subtree())
+            owned.update(one for one in above if one is not None)
             alarm = partition.patience.alarm
             owned.update(one for one in (partition.cleanup_alarm, alarm) if one is not None and one.live)
             for app in (*partition.applications.values(), *partition.terminated.values()):

@@ -85,6 +85,18 @@ class Preempted:
 
 
 @dataclass(slots=True)
+class QuotaPreempted:
+    """A queue was above its max for longer than it may be, and the RM is asked to end what is too much of it."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    victims: int
+    """How many allocations; none if none of them may be ended, which is not tried again then."""
+    why: str
+
+
+@dataclass(slots=True)
 class RoomMade:
     """The last that had to go for an ask is gone."""
 

@@ -36,6 +36,7 @@ from schedulerd.core.handlers import (
     gangs,
     nodes,
     queues,
+    quota_preemption,
     releases,
     reservations,
     resource_managers,
@@ -146,6 +147,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         subject.patience.is_over = True
     elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
         reservations.on_expired(turn, subject)
+    elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
+        quota_preemption.on_time_over(turn, *subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, NewAsk, TerminationType, UpdateAllocations
+from schedulerd.core.commands import Command, NewAsk, TerminationType, UpdateAllocations, UpdateNodes
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -82,18 +82,26 @@ class GangLaw:
 
     def _hear(self, command: Command) -> None:
         """Whatever is asked for or taken back may be the end of what would have been asked for again."""
+        if isinstance(command, UpdateNodes):
+            for node in command.nodes:
+                for existing in node.existing:
+                    self._outdate(command.rm_id, existing.application_id, existing.allocation_key)
         if not isinstance(command, UpdateAllocations):
             return
         for ask in command.asks:
             self._asked.setdefault((ask.application_id, ask.allocation_key), []).append(ask)
-            for (rm_id, _, application_id), book in self._books.by_name.items():
-                if (rm_id, application_id) == (command.rm_id, ask.application_id):
-                    there = book.placeholders.values()
-                    self._outdated.update(one.uuid for one in there if one.allocation_key == ask.allocation_key)
+            self._outdate(command.rm_id, ask.application_id, ask.allocation_key)
         touched = {ask.application_id for ask in command.asks} | {one.application_id for one in command.ask_releases}
         for uuid, (rm_id, _, application_id) in list(self._returning.items()):
             if rm_id == command.rm_id and ("" in touched or application_id in touched):
                 del self._returning[uuid]
+
+    def _outdate(self, rm_id: str, application_id: str, allocation_key: str) -> None:
+        """The ask may want less from now on than it has: it came again, or one of it runs on a node already."""
+        for (of_rm, _, of_application), book in self._books.by_name.items():
+            if (of_rm, of_application) == (rm_id, application_id):
+                there = book.placeholders.values()
+                self._outdated.update(one.uuid for one in there if one.allocation_key == allocation_key)
 
     def _parked_and_taken_back(self, command: Command) -> Iterator[str]:
         """What the RM takes back while it waits for a placeholder does not come after all."""

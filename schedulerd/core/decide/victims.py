@@ -18,6 +18,8 @@ from schedulerd.core.resources import Items, Resources
 
 STEPS_MAX = 2_000
 """How many choices of the search are looked at on one node."""
+KINDS_MAX = 100
+"""With more kinds of candidates there is no exact search: it would go too deep."""
 
 Rank: TypeAlias = tuple[int, int]
 """Kind of the allocation (ordinary, opted out, originator), then priority: the higher, the more protected."""
@@ -78,14 +80,22 @@ def smallest_set(candidates: Iterable[Candidate], need: Mapping[str, int], unit:
     """
     kinds = _kinds(candidates, need)
     search = _Search(kinds, need, unit)
-    search.descend(0)
-    best = search.best
-    if best is None and search.steps >= STEPS_MAX:
+    best = search.exact()
+    if best is None and not search.was_complete:
         best = search.greedy()
     if best is None:
         return None
-    victims = [one for kind, count in best.taken for one in kind.members[:count]]
-    return VictimSet(tuple(reversed(victims)), best.harm)
+    return VictimSet(best.victims(), best.harm)
+
+
+def harmless_part(
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int]
+) -> tuple[Allocation, ...]:
+    """The least harmful set that frees `need`; if there is none, as much as the budgets allow, harmless first."""
+    kinds = _kinds(candidates, need)
+    search = _Search(kinds, need, unit)
+    best = search.exact() or search.greedy(enough=False)
+    return best.victims() if best is not None else ()
 
 
 @dataclass(slots=True)
@@ -121,6 +131,10 @@ class _Found(NamedTuple):
     """Oldest first: of sets that are equal otherwise, the one whose oldest is youngest."""
     taken: list[tuple[_Kind, int]]
 
+    def victims(self) -> tuple[Allocation, ...]:
+        """The least protected first."""
+        return tuple(reversed([one for kind, count in self.taken for one in kind.members[:count]]))
+
 
 class _Search:
     def __init__(self, kinds: Sequence[_Kind], need: Mapping[str, int], unit: Mapping[str, int]) -> None:
@@ -141,6 +155,16 @@ class _Search:
             total.add(kind.items, len(kind.members))
             sums.append(total)
         return sums[::-1]
+
+    def exact(self) -> _Found | None:
+        """The best of all sets, if the bounds let all of them be looked at."""
+        if len(self.kinds) <= KINDS_MAX:
+            self.descend(0)
+        return self.best
+
+    @property
+    def was_complete(self) -> bool:
+        return len(self.kinds) <= KINDS_MAX and self.steps < STEPS_MAX
 
     def descend(self, at: int) -> None:
         """Tries every number of the kind `at`, with all that follow."""
@@ -167,8 +191,11 @@ class _Search:
         self._take(kind, -taken)
         del self._harm[len(self._harm) - taken :]
 
-    def greedy(self) -> _Found | None:
-        """The least protected first, as long as anything is needed; then what turns out to be needless is spared."""
+    def greedy(self, *, enough: bool = True) -> _Found | None:
+        """The least protected first, as long as anything is needed; then what turns out to be needless is spared.
+
+        With `enough`, only if that frees all that is needed.
+        """
         for kind in reversed(self.kinds):
             taken = 0
             while taken < len(kind.members) and any(self.rest[name] > 0 for name, _ in kind.items):
@@ -183,7 +210,7 @@ class _Search:
                 taken -= 1
             self._taken[at] = kind, taken
             self._harm += [(kind.rank, kind.weight)] * taken
-        if all(amount <= 0 for amount in self.rest.values()):
+        if not enough or all(amount <= 0 for amount in self.rest.values()):
             self._note()
         for kind, taken in self._taken:
             self._take(kind, -taken)

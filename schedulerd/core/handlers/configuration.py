@@ -12,7 +12,7 @@ from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.decide.reload import assess, drains
 from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, WithdrawCause
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, departures, nodes, queues
+from schedulerd.core.handlers import application_states, departures, nodes, queues, quota_preemption
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
@@ -52,6 +52,7 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
             _apply(partition.root, spec.root)
             partition.reconfigure(spec)
             queues.watch(turn, partition)
+            quota_preemption.watch_all(turn, partition)
     named = {spec.name for spec in specs}
     for name in [name for name in rm.partitions if name not in named]:
         _remove_partition(turn, rm.partitions.pop(name))
@@ -91,5 +92,7 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
         application_states.forget(turn, application)
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
     turn.cluster.alarms.cancel(partition.patience.alarm)
+    for queue in partition.root.subtree():
+        quota_preemption.forget(turn, queue)
     for node in list(partition.nodes.values()):
         nodes.drop(turn, partition, node, node.state, message)

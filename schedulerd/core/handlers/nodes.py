@@ -16,7 +16,7 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.handlers import application_states, departures, early, releases, waiting
+from schedulerd.core.handlers import application_states, departures, early, quota_preemption, releases, waiting
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -262,8 +262,10 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
         )
     application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
-    application_states.on_placed(turn, application, allocation)
     assert application.queue is not None
+    for queue in application.queue.lineage:
+        quota_preemption.watch(turn, partition, queue)
+    application_states.on_placed(turn, application, allocation)
     turn.say(
         Allocated(
             rm_id=partition.rm_id,

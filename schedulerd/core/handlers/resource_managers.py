@@ -61,6 +61,8 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
     for partition in rm.partitions.values():
         alarms.cancel(partition.cleanup_alarm)
         alarms.cancel(partition.patience.alarm)
+        for queue in partition.root.subtree():
+            alarms.cancel(queue.above_max_alarm)
         for reservation in partition.reservations:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedulerd.core.alarms import Alarm
 from schedulerd.core.decide.shares import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.host import ClosedFor, Host
@@ -29,6 +30,8 @@ class Queue(Host):
     """A node of the queue tree. Leaves have applications, parents have queues."""
 
     __slots__ = (
+        "above_max_alarm",
+        "above_max_since_ns",
         "admin_acl",
         "allocated",
         "applications",
@@ -82,6 +85,10 @@ class Queue(Host):
         self.children: dict[str, Queue] = {}
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
+        self.above_max_since_ns: int | None = None
+        """Since when it uses more than a lowered max, if that may end what runs in it."""
+        self.above_max_alarm: Alarm | None = None
+        """When it has had time enough to come back by itself."""
         self.leaving = Resources()
         """Of that, what was asked to go and whose room nobody has taken in exchange."""
         self.claimed = Resources()

@@ -1,0 +1,79 @@
+"""A queue above a lowered max is given time to come back by itself, and then what is too much of it ends.
+
+Off by default: the partition has to allow it (`quotapreemptionenabled`) and the queue to say how much time there is
+(`quota.preemption.delay`). The time starts when the queue is found above its max, and lowering it further does not
+start it anew; another delay moves its end.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.decide.quota_relief import excess, relief
+from schedulerd.core.facts import ReleaseCause
+from schedulerd.core.handlers import departures
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.preemption_facts import QuotaPreempted
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.turn import Turn
+
+PASS_EACH_NS = SECOND_NS
+"""Between two passes over the same queue, as long as it is above its max and the last one ended something."""
+
+
+def watch(turn: Turn, partition: Partition, queue: Queue) -> None:
+    """Its max, its delay or what it uses changed: it has its time from now on, or goes on having it, or needs none."""
+    delay_ns = queue.properties.quota_preemption_delay_ns
+    is_watched = partition.spec.quota_preemption_enabled and delay_ns > 0 and queue.managed and not queue.draining
+    if not is_watched or not queue.max or not excess(queue):
+        forget(turn, queue)
+        return
+    if queue.above_max_since_ns is None:
+        queue.above_max_since_ns = turn.now_ns
+    _ring_at(turn, partition, queue, max(turn.now_ns, queue.above_max_since_ns + delay_ns))
+
+
+def watch_all(turn: Turn, partition: Partition) -> None:
+    for queue in partition.root.subtree():
+        watch(turn, partition, queue)
+
+
+def forget(turn: Turn, queue: Queue) -> None:
+    """Nothing has to end in the queue; fine if nothing had to."""
+    queue.above_max_since_ns = None
+    turn.cluster.alarms.cancel(queue.above_max_alarm)
+    queue.above_max_alarm = None
+
+
+def _ring_at(turn: Turn, partition: Partition, queue: Queue, deadline_ns: int) -> None:
+    alarm = queue.above_max_alarm
+    if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
+        turn.cluster.alarms.cancel(alarm)
+        queue.above_max_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
+
+
+def on_time_over(turn: Turn, partition: Partition, queue: Queue) -> None:
+    """The queue had its time: the RM is asked to end what is above its max, as far as guarantees below allow."""
+    queue.above_max_alarm = None
+    above = excess(queue)
+    if not above:
+        forget(turn, queue)
+        return
+    victims = relief(queue)
+    if not victims:
+        queue.above_max_since_ns = None
+        turn.say(_said(partition, queue, above, 0))
+        return
+    turn.say(_said(partition, queue, above, len(victims)))
+    for victim in victims:
+        message = f"queue {queue.path} uses more than its max"
+        departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+    if excess(queue):
+        _ring_at(turn, partition, queue, turn.now_ns + PASS_EACH_NS)
+    else:
+        queue.above_max_since_ns = None
+
+
+def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:
+    amounts = ", ".join(f"{name} {queue.allocated[name]} of max {queue.max[name]}" for name in sorted(above))
+    return QuotaPreempted(partition.rm_id, partition.name, queue.path, victims, f"uses {amounts}")
