@@ -34,8 +34,7 @@ class Alarm:
     deadline_ns: int
     kind: AlarmKind
     subject: object
-    """What it is about: an application, an allocation, a reservation, a partition, a queue with its partition, a resource
-    manager, an early item."""
+    """What it is about: an application, an allocation, a reservation, a partition, an early item and so on."""
     live: bool = True
 
 

@@ -41,6 +41,7 @@ def end_reservation(reservation: Reservation) -> None:
         node.firmly_kept.subtract(reservation.items)
         for one in queue.lineage:
             one.claimed.subtract(reservation.items)
+        partition.note_free_quota(queue)
     for victim in reservation.victims:
         victim.makes_room = None
     _kept_changed(application, node)
@@ -62,8 +63,10 @@ def leave(allocation: Allocation, termination: TerminationType) -> None:
 def left(allocation: Allocation) -> None:
     """It is gone; fine if it was not asked to go."""
     _count_leaving(allocation, -1)
-    if allocation.makes_room is not None:
-        del allocation.makes_room.victims[allocation]
+    reservation = allocation.makes_room
+    if reservation is not None:
+        del reservation.victims[allocation]
+        allocation.application.partition.ready[reservation.node] = None
 
 
 def _count_leaving(allocation: Allocation, times: int) -> None:

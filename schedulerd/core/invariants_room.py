@@ -38,8 +38,8 @@ def _reservation(one: Reservation) -> Iterator[str]:
     for victim in one.victims:
         if victim.makes_room is not one or victim.releasing is not TerminationType.PREEMPTED_BY_SCHEDULER:
             yield f"{name} has {victim.uuid} for a victim that does not go for it"
-        if victim.node is not one.node or victim.application is one.application:
-            yield f"{name} has {victim.uuid} for a victim that runs elsewhere, or is of the same application"
+        if victim.application is one.application:
+            yield f"{name} has {victim.uuid} for a victim, which is of the same application"
 
 
 def rooms(partition: Partition) -> Iterator[str]:

@@ -2,15 +2,17 @@
 
 An ask has a right to what its queues are guaranteed and do not use. Against a victim, those queues count that do not
 hold both of them: below the parent where the two paths part, the ask's must stay within their guarantees and the
-victim's above theirs, resource by resource. All victims of one ask run on the node that it gets.
+victim's above theirs, resource by resource. The victims run on the node that the ask gets; if it is a max on its way
+that lacks room, and not the node, they run anywhere below that queue.
 
 A search goes through many nodes, so it runs in slices: it only reads, and what it found is judged again before use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from schedulerd.core.decide.victims import Budget, Candidate, VictimSet, rank_of, smallest_set
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -24,6 +26,8 @@ from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
 
+CANDIDATES_MAX = 2_000
+"""How many allocations are looked at where the node does not matter, the youngest of each application first."""
 _WEIGHT_OF_ALL = 10**12
 """What all of a resource in the partition weighs."""
 
@@ -66,8 +70,11 @@ class Search:
         self.visits = 0
         """Nodes and allocations looked at so far."""
         self.refusal: PreemptionRefusal | None = None
+        self._elsewhere: VictimSet | None = None
+        self._looked_elsewhere = False
         self._found: tuple[VictimSet, tuple[float, str], Node] | None = None
         total = self.partition.total()
+        self._lacking, self._roof = self._short_of_quota()
         self._unit = {name: _WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
         self._sides: dict[Queue, _Side | None] = {}
         self._budgets: dict[Queue, Budget] = {}
@@ -95,6 +102,8 @@ class Search:
         node = self._found[2]
         self._sides.clear()
         self._budgets.clear()
+        self._looked_elsewhere = False
+        self._lacking, self._roof = self._short_of_quota()
         self._entitled = [self._rights(level) for level in range(len(self.queue.lineage))]
         found = self._victims_on(node) if self.partition.nodes.get(node.node_id) is node else None
         if found is None:
@@ -106,18 +115,35 @@ class Search:
     def _refused_at_once(self) -> PreemptionRefusal | None:
         kind = self.group.kind
         for queue in self.queue.lineage:
-            items = queue.claimed.plus(self.ask.shape.resources).canonical()
-            whole = Shape(items, kind.party, starts=kind.starts, gate=kind.gate)
-            if queue.refusal(whole) is not None:
+            if queue.refusal(Shape((), starts=kind.starts, gate=kind.gate)) is not None:
                 return PreemptionRefusal.QUOTA
+            items = queue.claimed.plus(self.ask.shape.resources).canonical()
+            if kind.party is not None and queue.usages.refusal(queue, Shape(items, kind.party)) is not None:
+                return PreemptionRefusal.QUOTA
+        if self._roof == 0:
+            return PreemptionRefusal.QUOTA
         if not any(self._entitled):
             return PreemptionRefusal.NOT_ENTITLED
         return None if any(True for _ in self._victim_leaves()) else PreemptionRefusal.NO_VICTIMS
 
+    def _short_of_quota(self) -> tuple[Resources, int | None]:
+        """What the maxima on its way lack for it, and the level of the lowest that does: victims are below that one."""
+        lacking, roof = Resources(), None
+        for level, queue in enumerate(self.queue.lineage):
+            for name, amount in self.ask.shape.items:
+                if name in queue.max:
+                    short = _in_use(queue)[name] + amount - queue.max[name]
+                    if short > 0:
+                        lacking[name] = max(lacking[name], short)
+                        roof = level if roof is None else roof
+        return lacking, roof
+
     def _rights(self, level: int) -> frozenset[str]:
         """The resources to which the ask has a right against what runs below `lineage[level]`."""
         way = self.queue.lineage
-        if level == 0 or any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
+        if level == 0 or (self._roof is not None and level > self._roof):
+            return frozenset()
+        if any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
             return frozenset()
         rights = set()
         for name, amount in self.ask.shape.items:
@@ -185,7 +211,10 @@ class Search:
 
     def _candidates(self, node: Node, short: Resources) -> Iterator[Candidate]:
         """What may be ended on the node, the youngest first."""
-        for allocation in reversed(node.allocations.values()):
+        return self._may_end(reversed(node.allocations.values()), short)
+
+    def _may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
+        for allocation in allocations:
             self.visits += 1
             if allocation.releasing is not None or allocation.shape.required_node:
                 continue
@@ -201,6 +230,19 @@ class Search:
                 priority = one.shown_priority(priority)
             if priority <= self._priorities[side.level]:
                 yield Candidate(allocation, rank_of(allocation), self._weight(allocation.shape.items), side.budgets)
+
+    def _anywhere(self) -> VictimSet | None:
+        """The victims if the node does not lack room, but a max does: the same for every such node."""
+        if self._looked_elsewhere:
+            return self._elsewhere
+        allocations = chain.from_iterable(
+            reversed(app.allocations.values())
+            for leaf in self._victim_leaves()
+            for app in reversed(leaf.applications.values())
+        )
+        candidates = islice(self._may_end(allocations, self._lacking), CANDIDATES_MAX)
+        self._elsewhere, self._looked_elsewhere = smallest_set(candidates, self._lacking, self._unit), True
+        return self._elsewhere
 
     def _weight(self, items: Items) -> int:
         return sum(amount * self._unit.get(name, 0) for name, amount in items)
@@ -226,7 +268,7 @@ class Search:
                     self._found is None or (found.order(), place) < (self._found[0].order(), self._found[1])
                 ):
                     self._found = found, place, node
-                    if not found.victims:
+                    if not found.victims or not self._short(node):
                         return
             yield
 
@@ -235,7 +277,12 @@ class Search:
         if not node.ordered:
             return None
         short = self._short(node)
-        found = smallest_set(self._candidates(node, short), short, self._unit)
+        if self._lacking and not short:
+            found = self._anywhere()
+        else:
+            for name, amount in self._lacking.items():
+                short[name] = max(short[name], amount)
+            found = smallest_set(self._candidates(node, short), short, self._unit)
         return found if found is not None and self._objection(node, found.victims) is None else None
 
     def _short(self, node: Node) -> Resources:

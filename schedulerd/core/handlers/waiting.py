@@ -83,8 +83,10 @@ def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     if node.available.minus(kept).lacks(reservation.items) is not None:
         may_preempt = ask.shape.required_node and application.partition.spec.preemption_enabled
         return bool(may_preempt) and preemption.for_required_node(turn, reservation)
-    if queue.short_for(application.groups[ask.band].kind) is not None:
-        reservations.end(turn, reservation, ReservationEnd.QUOTA)
+    own_claim = reservation.items if reservation.is_firm else ()
+    if queue.short_for(application.groups[ask.band].kind, own_claim) is not None:
+        if not reservation.victims:
+            reservations.end(turn, reservation, ReservationEnd.QUOTA)
         return False
     reservations.end(turn, reservation, ReservationEnd.PLACED)
     place(turn, application, ask, node)

@@ -153,16 +153,28 @@ class Queue(Host):
 
     # quotas ---------------------------------------------------------------------------------------------------------
 
-    def lacks_quota(self, items: Items) -> str | None:
+    def lacks_quota(self, items: Items, own_claim: Items = ()) -> str | None:
         """The first resource for which this queue's own quota has no room, or None."""
-        return self.max.exceeded_by(self.allocated, items)
+        if not self.claimed:
+            return self.max.exceeded_by(self.allocated, items)
+        return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)
 
-    def refusal(self, shape: Shape) -> str | None:
-        """Why the rules of this queue let no more of the shape in at present, as a sentence; None if they do."""
-        name = self.lacks_quota(shape.items) if self.max else None
+    def _claimed_by_others(self, own_claim: Items) -> Resources:
+        others = Resources(self.claimed)
+        others.subtract(own_claim)
+        return others
+
+    def refusal(self, shape: Shape, own_claim: Items = ()) -> str | None:
+        """Why the rules of this queue let no more of the shape in at present, as a sentence; None if they do.
+
+        What others have a reserved right to is not to be had; `own_claim` is what the asker itself has.
+        """
+        name = self.lacks_quota(shape.items, own_claim) if self.max else None
         if name is not None:
             used, limit, amount = self.allocated[name], self.max[name], dict(shape.items)[name]
-            return f"quota of queue {self.path}: {name} {used} used + {amount} asked is more than max {limit}"
+            claims = self._claimed_by_others(own_claim)[name]
+            claimed = f" + {claims} claimed by others" if claims else ""
+            return f"quota of queue {self.path}: {name} {used} used{claimed} + {amount} asked is more than max {limit}"
         name = self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate) if shape.gate else None
         if name is not None:
             used, promised, gang = self.allocated[name], self.promised[name], dict(shape.gate)[name]
@@ -174,11 +186,11 @@ class Queue(Host):
             return f"queue {self.path} runs {self.running} applications, its maxapplications is {self.max_applications}"
         return self.usages.refusal(self, shape) if shape.party is not None else None
 
-    def short_for(self, shape: Shape) -> Queue | None:
+    def short_for(self, shape: Shape, own_claim: Items = ()) -> Queue | None:
         """The highest queue on the way to the root that lets no more of the shape in, or None if all do."""
         short = None
         for one in self.lineage:
-            if (one.max or shape.starts or shape.party is not None) and one.refusal(shape) is not None:
+            if (one.max or shape.starts or shape.party is not None) and one.refusal(shape, own_claim) is not None:
                 short = one
         return short
 
@@ -186,7 +198,7 @@ class Queue(Host):
         """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""
         left = Limits()
         for queue in self.lineage:
-            left = left.tightest(queue.max.left(queue.allocated))
+            left = left.tightest(queue.max.left(queue.allocated.plus(queue.claimed)))
         return left
 
     def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Reservation:
-    """Others see the node without that room. It is a claim and no usage: quotas do not count it.
+    """Others see the node without that room.
 
     A firm one is of an ask that has a right to the node: others end for it, or it may run nowhere else. Such asks look
-    past the other kind.
+    past the other kind, and the quota for it is kept as well.
     """
 
     __slots__ = ("alarm", "application", "ask", "is_firm", "items", "made_at_ns", "node", "victims")
@@ -31,6 +31,6 @@ class Reservation:
         self.is_firm = is_firm
         self.made_at_ns = now_ns
         self.victims: dict[Allocation, None] = {}
-        """Allocations that were asked to go for its sake and are still there."""
+        """Allocations that were asked to go for its sake and are still there; elsewhere too, if a quota lacks room."""
         self.alarm: Alarm | None = None
         """When it has been kept for long enough."""
