@@ -35,7 +35,8 @@ def look(turn: Turn, partition: Partition) -> None:
         if not shape.parked:
             continue
         if shape.required_node:
-            patience.reserving.extend(_asks_of(partition.root, shape))
+            asks = _asks_of(partition.root, shape)
+            patience.reserving.extend(entry for entry in asks if entry[1].rests_until_ns <= turn.now_ns)
             continue
         room = max(0, partition.reservable - len(patience.reserving)) + SPARE_MAX
         old = (entry for entry in _asks_of(partition.root, shape) if _due_ns(turn, entry[1]) <= turn.now_ns)

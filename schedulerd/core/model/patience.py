@@ -86,6 +86,9 @@ class Patience:
     def forget(self) -> None:
         """Everybody is lined up anew, and everything found out about shapes and queues is void."""
         self.search = None
+        self.claimants.clear()
+        self.attempts_due.clear()
+        self.dormant.clear()
         self.reserving.clear()
         self.unserved.clear()
         self.refused.clear()
