@@ -176,6 +176,7 @@ def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
             timed_out=one.timed_out,
             unused=one.unused,
             gave_back=one.gave_back,
+            preempted=one.preempted,
         )
         for name, one in look.take_named("task groups", known, "")
     ]

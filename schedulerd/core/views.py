@@ -62,6 +62,8 @@ class TaskGroupView:
     """Released because they were too small for the ask that came for them, or their application completed."""
     gave_back: int
     """Released for the sake of an earlier gang, to be placed again."""
+    preempted: int
+    """Released for the sake of others who have a right to their room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ COUNTED = {
     ReleaseCause.TOO_SMALL: "unused",
     ReleaseCause.UNUSED: "unused",
     ReleaseCause.GAVE_WAY: "gave_back",
+    ReleaseCause.PREEMPTED: "preempted",
 }
 """As what a placeholder counts that has to go; a replaced one counts when its ask has the room."""
 
@@ -274,7 +275,7 @@ def _counts(book: GangBook, item: ApplicationView) -> Iterator[tuple[str, object
     yield "pending placeholders", book.pending, sum(ask.pending for ask in item.asks if ask.placeholder)
     yield "running gang", book.began_ns is not None, item.gang_started
     for group in item.task_groups:
-        for what in ("placed", "replaced", "unused", "gave_back"):
+        for what in ("placed", "replaced", "unused", "gave_back", "preempted"):
             yield f"{what} {group.name}", book.counts[group.name, what], getattr(group, what)
         yield f"idle {group.name}", len(book.idle(group.name)), group.idle
     timed_out = sum(count for (_, what), count in book.counts.items() if what == "timed_out") + book.missed

@@ -274,7 +274,8 @@ class Search:
 
     def _victims_on(self, node: Node) -> VictimSet | None:
         self.visits += 1
-        if not node.ordered:
+        kept = self.ask.reservations.get(node)
+        if not node.ordered or (kept is not None and kept.is_firm):
             return None
         short = self._short(node)
         if self._lacking and not short:

@@ -28,6 +28,7 @@ class TaskGroup:
         "name",
         "parked",
         "placed",
+        "preempted",
         "replaced",
         "timed_out",
         "unused",
@@ -50,6 +51,8 @@ class TaskGroup:
         """Placeholders released because they were too small for their ask, or their application completed."""
         self.gave_back = 0
         """Placeholders released for the sake of an earlier gang, to be placed again."""
+        self.preempted = 0
+        """Placeholders released for the sake of others who have a right to their room."""
         self.waiting: dict[AskGroup, None] = {}
         """The groups of its real asks that are pending."""
         self._idle: dict[Items, dict[Allocation, None]] = {}
@@ -73,6 +76,8 @@ class TaskGroup:
                 self.unused += 1
             case ReleaseCause.GAVE_WAY:
                 self.gave_back += 1
+            case ReleaseCause.PREEMPTED:
+                self.preempted += 1
 
     def count_timed_out(self, count: int) -> None:
         """So many were withdrawn because their time was over: they were wanted all the same."""

@@ -124,3 +124,15 @@ def test_where_nodes_lack_room_as_well_all_victims_run_on_the_one_node() -> None
     confirm(talk, facts)
     assert [key for _, key, _ in placed(talk.schedule())] == ["c"]
     assert {one.end.value for one in of(ReservationEnded, facts)} <= {"not_needed", "placed"}
+
+
+def test_one_node_is_claimed_once_by_an_ask_for_several() -> None:
+    talk = a_talk(leaf("rich", 10), leaf("poor", 20), most=100)
+    talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)))
+    talk.schedule()
+    talk.asks(an_ask("c", 10, 2, "poor", allow_preempt_other=True))
+    talk.schedule()
+    facts = later(talk)
+    assert len({one.node_id for one in of(Preempted, facts)}) == 2
+    confirm(talk, facts)
+    assert len(placed(talk.schedule())) == 2
