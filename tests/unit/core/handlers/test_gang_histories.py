@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, UpdateConfiguration
+from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
 from schedulerd.core.facts import Allocated, AskAdded, NodeRejected, ReleaseRequested
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
@@ -154,6 +154,17 @@ def test_placeholder_asks_that_are_taken_back_are_not_promised_any_longer() -> N
     talk.nodes(a_node("n3", {"memory": 10}))
     placeholders(talk, 1, "other")
     assert len(talk.app("other").allocations) == 1
+
+
+def test_placeholders_that_go_together_are_all_gone_before_their_asks_look_for_room() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 20}))
+    a_gang(talk)
+    placeholders(talk)
+    reals(talk, 2)
+    talk.nodes(a_node("n1", {"memory": 15}, action=NodeAction.UPDATE))
+    facts = talk.release(application_id="gang", allocation_key="p", termination=TerminationType.PLACEHOLDER_REPLACED)
+    assert placed(facts) == [("gang", "r", "n1")]
+    assert sum(ask.pending for ask in talk.app("gang").asks) == 1
 
 
 def test_a_placeholder_that_comes_again_does_not_use_up_what_is_promised_for_another() -> None:
