@@ -144,6 +144,20 @@ class Settings(BaseModel):
         description="How long a gang that has begun finds no node for the rest of it before later gangs that are "
         "incomplete too give their placeholders back for it; at most half of its own time, 0 for never.",
     )
+    reservation_delay_s: float = Field(
+        default=2,
+        ge=0,
+        le=1_000_000_000,
+        allow_inf_nan=False,
+        description="How old an ask that finds no node has to be before room of one is kept for it; 0 for at once.",
+    )
+    reservation_s: Seconds = Field(
+        default=300, description="How long room is kept for an ask at most, and how long it is left to others then."
+    )
+    preemption_attempt_s: Seconds = Field(
+        default=15,
+        description="How long it takes at least before it is looked at again whether others have to end for an ask.",
+    )
     queue_cleanup_timeout_s: Seconds = Field(
         default=10,
         description="How long an empty queue stays that nobody needs any longer: dynamic, or gone from the file.",
@@ -177,6 +191,9 @@ class Settings(BaseModel):
             placeholder_ns=_nanoseconds(self.placeholder_timeout_s, SECOND_NS),
             gang_patience_ns=_nanoseconds(self.gang_patience_s, SECOND_NS),
             retention_ns=_nanoseconds(self.retention_days, DAY_NS),
+            reservation_delay_ns=_nanoseconds(self.reservation_delay_s, SECOND_NS),
+            reservation_ns=_nanoseconds(self.reservation_s, SECOND_NS),
+            preemption_attempt_ns=_nanoseconds(self.preemption_attempt_s, SECOND_NS),
             reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
             cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),
             early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),

@@ -260,6 +260,7 @@ def open_node(partition: Partition, node: Node) -> None:
     else:
         node.ordered = True
         partition.node_order.add(node)
+    partition.capacity_changed()
     partition.note_free_node(node)
 
 
@@ -268,6 +269,7 @@ def shut_node(partition: Partition, node: Node) -> None:
     if node.ordered:
         node.ordered = False
         partition.node_order.remove(node)
+    partition.capacity_changed()
     partition.note_free_node(node)
 
 

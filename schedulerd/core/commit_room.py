@@ -35,6 +35,7 @@ def end_reservation(reservation: Reservation) -> None:
     partition, queue = application.partition, application.queue
     assert queue is not None
     del ask.reservations[node], node.reservations[ask], partition.reservations[reservation]
+    partition.short_of_quota.pop(reservation, None)
     node.kept.subtract(reservation.items)
     partition.reserved -= not reservation.is_firm
     if reservation.is_firm:
@@ -48,8 +49,10 @@ def end_reservation(reservation: Reservation) -> None:
     partition.note_free_node(node)
 
 
-def make_room(reservation: Reservation, victim: Allocation) -> None:
+def make_room(reservation: Reservation, victim: Allocation, now_ns: int) -> None:
     """The allocation was asked to go for the sake of the reservation."""
+    if not reservation.victims:
+        reservation.asked_to_end_ns = now_ns
     reservation.victims[victim] = None
     victim.makes_room = reservation
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import CycleRan
-from schedulerd.core.handlers import gangs, preemption, reservations, waiting
+from schedulerd.core.handlers import gangs, preemption, reserving, waiting
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
@@ -29,10 +29,13 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
         return
     first = turn.cluster.cycle_turn % len(partitions)
     turn.cluster.cycle_turn += 1
-    placements = parked = 0
+    placements = parked = visits = 0
     more = False
     for partition in partitions[first:] + partitions[:first]:
-        placed, refused, cut = _run_partition(turn, partition, placements_max - placements)
+        before = partition.patience.effort.visits
+        visits_end = before + preemption.VISITS_PER_SLICE - visits
+        placed, refused, cut = _run_partition(turn, partition, placements_max - placements, visits_end)
+        visits += partition.patience.effort.visits - before
         placements += placed
         partition.moves += placed
         parked += refused
@@ -41,24 +44,28 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
         turn.say(CycleRan(placements=placements, parked=parked, more=more))
 
 
-def _run_partition(turn: Turn, partition: Partition, placements_max: int) -> tuple[int, int, bool]:
-    """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound."""
+def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits_end: int) -> tuple[int, int, bool]:
+    """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound.
+
+    `visits_end` is where it stops to look for who might end for whom.
+    """
     placements = parked = repeated = 0
     first_fit = partition.first_fit
     patience = partition.patience
-    while placements < placements_max and parked + repeated < PARKED_MAX:
+    effort = patience.effort
+    while placements < placements_max and parked + repeated < PARKED_MAX and effort.visits < visits_end:
         if patience.is_over:
             waiting.look(turn, partition)
         if (
             (partition.ready and waiting.serve_next(turn, partition))
             or (partition.swaps and gangs.swap_next(turn, partition))
-            or (patience.reserving and reservations.reserve_next(turn, partition))
+            or (partition.may_reserve and reserving.reserve_next(turn, partition))
         ):
             placements += 1
             continue
         found = next_ask(partition)
         if found is None:
-            progress = preemption.advance(turn, partition)
+            progress = preemption.advance(turn, partition, visits_end)
             if progress is not Progress.DECIDED:
                 return placements, parked, progress is Progress.UNFINISHED
             placements += 1

@@ -65,6 +65,10 @@ def _differ(what: str, has: Resources, counted: Resources) -> Iterator[str]:
 
 
 def _nodes(partition: Partition) -> Iterator[str]:
+    offered = Resources()
+    for node in partition.nodes.values():
+        offered.add(node.capacity.items())
+    yield from _differ("the total of the partition", partition.total(), offered)
     for node in partition.nodes.values():
         counted = Resources()
         for uuid, allocation in node.allocations.items():

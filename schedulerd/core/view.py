@@ -6,8 +6,7 @@ grow with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from schedulerd.core.explanation import Explanation
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -17,7 +16,6 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
@@ -65,7 +63,7 @@ def _resource_manager(rm: ResourceManager, look: Look) -> ResourceManagerView:
 
 
 def _partition(one: Partition, state: ResourceManagerState, look: Look) -> PartitionView:
-    explain = _Explanation(one, state, look)
+    explain = Explanation(one, state, look)
     applications = [app for _, app in look.take_named("applications", one.applications, look.application_id)]
     terminated = [app for app in one.terminated.values() if look.application_id in ("", app.application_id)]
     nodes = look.take_named("nodes", one.nodes, look.node_id)
@@ -80,10 +78,8 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
             _queue(queue, look)
             for queue in sorted(look.take("queues", queues, len(queues)), key=lambda queue: queue.path)
         ],
-        applications=[_application(app, explain.why, look) for app in applications],
-        terminated=[
-            _application(app, explain.why, look) for app in look.take("terminated", terminated, len(terminated))
-        ],
+        applications=[_application(app, explain, look) for app in applications],
+        terminated=[_application(app, explain, look) for app in look.take("terminated", terminated, len(terminated))],
         nodes=[_node(node, look) for _, node in nodes],
         users=_users("users", one.usages.users, look),
         groups=_users("groups", one.usages.groups, look),
@@ -120,6 +116,8 @@ def _queue(queue: Queue, look: Look) -> QueueView:
         allocated=queue.allocated.nonzero(),
         pending=queue.pending.nonzero(),
         promised=queue.promised.nonzero(),
+        claimed=queue.claimed.nonzero(),
+        leaving=queue.leaving.nonzero(),
         running_applications=queue.running,
         max_applications=queue.max_applications,
         limits=[
@@ -130,10 +128,11 @@ def _queue(queue: Queue, look: Look) -> QueueView:
         application_order=queue.properties.application_order.value,
         preemption_policy=queue.properties.preemption_policy.value,
         preemption_delay_ns=queue.properties.preemption_delay_ns,
+        above_max_since_ns=queue.above_max_since_ns,
     )
 
 
-def _application(app: Application, why: Callable[[Application, Ask], str], look: Look) -> ApplicationView:
+def _application(app: Application, explain: Explanation, look: Look) -> ApplicationView:
     pending = (ask for group in app.groups.values() for ask in group)
     asks = look.take("asks", pending, sum(map(len, app.groups.values())))
     return ApplicationView(
@@ -148,7 +147,7 @@ def _application(app: Application, why: Callable[[Application, Ask], str], look:
         allocated=app.allocated.nonzero(),
         placeholder_allocated=app.placeholder_allocated.nonzero(),
         pending=app.pending.nonzero(),
-        asks=[_ask(app, ask, why(app, ask)) for ask in sorted(asks, key=lambda ask: ask.key)],
+        asks=[_ask(app, ask, explain) for ask in sorted(asks, key=lambda ask: ask.key)],
         allocations=_allocations("allocations of applications", app.allocations, look),
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
@@ -187,7 +186,8 @@ def _held_back_for(app: Application) -> str:
     return app.held_back_by.application_id if waits and app.held_back_by is not None else ""
 
 
-def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:
+def _ask(app: Application, ask: Ask, explain: Explanation) -> AskView:
+    waiting_for = explain.waiting(app, ask)
     return AskView(
         application_id=app.application_id,
         allocation_key=ask.key,
@@ -199,6 +199,7 @@ def _ask(app: Application, ask: Ask, waiting_for: str) -> AskView:
         required_node=ask.shape.required_node,
         asked_at_ns=ask.asked_at_ns,
         waiting_for=waiting_for,
+        no_preemption_because=explain.no_preemption(app, ask) if waiting_for else "",
     )
 
 
@@ -250,65 +251,6 @@ def _node(node: Node, look: Look) -> NodeView:
         ],
         allocations=_allocations("allocations of nodes", node.allocations, look),
     )
-
-
-class _Explanation:
-    """Why asks wait, worked out once per shape."""
-
-    def __init__(self, partition: Partition, state: ResourceManagerState, look: Look) -> None:
-        self._partition = partition
-        self._nodes = partition.nodes
-        self._look = look
-        running = state is ResourceManagerState.RUNNING
-        self._paused = "" if running else f"the resource manager is {state}: nothing is placed for it"
-        self._no_node: dict[Shape, str] = {}
-
-    def why(self, app: Application, ask: Ask) -> str:
-        if not ask.pending or app.queue is None:
-            return ""
-        if self._paused:
-            return self._paused
-        if not app.may_stand(app.groups[ask.band]):
-            return self._hindrance(app)
-        shape = app.groups[ask.band].kind
-        if not app.passes_on:
-            return f"application is {app.state}: its asks are not placed in this state"
-        for queue in app.queue.lineage:
-            reason = queue.refusal(shape) if shape in queue.lines.closed else None
-            if reason is not None:
-                return reason
-        if not shape.parked:
-            return ""
-        if shape not in self._no_node:
-            self._no_node[shape] = self._count_refusals(shape)
-        return self._no_node[shape] + "".join(map(_kept, ask.reservations.values()))
-
-    def _hindrance(self, app: Application) -> str:
-        first = app.held_back_by
-        if first is not None:
-            return f"waits until the gang of application {first.application_id} is complete, which came first"
-        return "waits until the placeholders of its application are placed"
-
-    def _count_refusals(self, shape: Shape) -> str:
-        if shape.required_node:
-            required = self._nodes.get(shape.required_node)
-            if required is None:
-                return f"required node {shape.required_node} is not registered"
-            return f"required node {shape.required_node}: {self._partition.refusal(shape, required) or 'has room now'}"
-        refusals: dict[str, int] = {}
-        asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
-        for node in asked:
-            reason = self._partition.refusal(shape, node) or "has room now"
-            refusals[reason] = refusals.get(reason, 0) + 1
-        counted = ", ".join(f"{count} {reason}" for reason, count in sorted(refusals.items()))
-        of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""
-        text = f"no node has room: {len(self._nodes)} considered"
-        return text + (f": {counted}{of_how_many}" if counted else "")
-
-
-def _kept(one: Reservation) -> str:
-    victims = f", where {len(one.victims)} allocations have to end for it" if one.victims else ""
-    return f"; room is kept for it on node {one.node.node_id}{victims}"
 
 
 def _outstanding(applications: list[Application], look: Look) -> list[tuple[str, str, int]]:

@@ -40,6 +40,8 @@ class AskView:
     asked_at_ns: int
     waiting_for: str
     """Why it is not placed, as a sentence; '' if it has not been tried since something changed for it."""
+    no_preemption_because: str
+    """Why nobody was asked to end for it, as a sentence; '' if somebody was, or if it is not known to have to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,10 @@ class QueueView:
     pending: Amounts
     promised: Amounts
     """What gangs that were let start have not placed yet (SEMANTICS G2)."""
+    claimed: Amounts
+    """What its asks will use for which others end: it counts against its guarantee already."""
+    leaving: Amounts
+    """Of what is allocated, what was asked to end: it does not count against its guarantee any longer."""
     running_applications: int
     """Those that count towards its maxapplications, its children's included."""
     max_applications: int
@@ -143,6 +149,8 @@ class QueueView:
     preemption_policy: str
     preemption_delay_ns: int
     """How old an ask of a leaf has to be before others are ended for it."""
+    above_max_since_ns: int | None
+    """Since when it uses more than its max, if what is too much of it is to end; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe import families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
-from schedulerd.observe.tally import QueueKey, QueueTally, Tally
+from schedulerd.observe.holdings import QueueKey, QueueTally
+from schedulerd.observe.preemption_tally import PreemptionTally
+from schedulerd.observe.tally import Tally
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 
@@ -26,6 +28,7 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
         yield counters(family, counts.items())
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
+    yield from _preemption_families(tally.preemption)
     yield from _queue_families(tally)
     yield from _node_families(tally)
     reloads = tally.last_reloads.items()
@@ -33,6 +36,16 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
     yield gauges(families.LAST_RELOAD_SUCCESSFUL, [((rm_id,), last.successful) for rm_id, last in reloads])
     states = list(tally.resource_managers.values())
     yield gauges(families.RESOURCE_MANAGERS, [((state,), states.count(state)) for state in ResourceManagerState])
+
+
+def _preemption_families(tally: PreemptionTally) -> Iterator[Metric]:
+    queues = tally.queues.items()
+    yield counters(families.PREEMPTIONS, [(key, queue.preemptions) for key, queue in queues])
+    yield counters(families.PREEMPTION_VICTIMS, [(key, queue.victims) for key, queue in queues])
+    quota = ((key, outcome, n) for key, queue in queues for outcome, n in queue.quota_preemptions.items())
+    yield counters(families.QUOTA_PREEMPTIONS, [((*key, outcome), n) for key, outcome, n in quota])
+    yield gauges(families.RESERVATIONS, tally.held.items())
+    yield histograms(families.PREEMPTION_ROOM_MADE, {(): tally.room_made})
 
 
 def _queue_families(tally: Tally) -> Iterator[Metric]:

@@ -65,6 +65,12 @@ _GANG_BOUNDS_SECONDS = (
 )
 """For what a gang waits: up to its timeout, 15 minutes if it does not say, and before that at the gate of its queue."""
 
+_ENDING_BOUNDS_SECONDS = (
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
+    *(90.0, 120.0, 300.0, 600.0, 1800.0),
+)
+"""For what it takes to end a pod: 30 seconds of grace are usual, and some ask for much more."""
+
 _PARTITION = ("rm", "partition")
 _QUEUE = (*_PARTITION, "queue")
 
@@ -89,6 +95,20 @@ RELOADS = _counter(
 APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
 PLACEHOLDERS = _counter("placeholders", (*_PARTITION, "event"), "What became of placeholders, one by one.")
 GANGS = _counter("gangs", (*_PARTITION, "event"), "What became of gangs as a whole.")
+PREEMPTION_ATTEMPTS = _counter(
+    "preemption_attempts", (*_PARTITION, "outcome"), "Times it was looked at who could end for an ask, by the outcome."
+)
+PREEMPTIONS = _counter("preemptions", _QUEUE, "Allocations for which others were asked to end, by whom they are for.")
+PREEMPTION_VICTIMS = _counter(
+    "preemption_victims", _QUEUE, "Allocations asked to end for others, or because their queue is above its max."
+)
+QUOTA_PREEMPTIONS = _counter(
+    "quota_preemptions", (*_QUEUE, "outcome"), "Times that a queue was above its max for longer than it may be."
+)
+RESERVATIONS_MADE = _counter("reservations_made", (*_PARTITION, "kind"), "Reservations of room on a node.")
+RESERVATIONS_ENDED = _counter(
+    "reservations_ended", (*_PARTITION, "kind", "reason"), "Reservations that ended, by the reason."
+)
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
 
@@ -101,6 +121,7 @@ ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders 
 PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
 ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the queue's allocations.")
 APPLICATIONS = _gauge("applications", (*_QUEUE, "state"), "Applications known, by state; no queue if never placed.")
+RESERVATIONS = _gauge("reservations", (*_PARTITION, "kind"), "Allocations for which room of a node is kept.")
 NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes known, by state.")
 CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
 OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what others occupy on the nodes.")
@@ -123,6 +144,12 @@ GANG_COMPLETE = _histogram(
     _GANG_BOUNDS_SECONDS,
     "From the first placeholder of a gang being asked for to all being placed.",
 )
+PREEMPTION_ROOM_MADE = _histogram(
+    "preemption_room_made",
+    (),
+    _ENDING_BOUNDS_SECONDS,
+    "From allocations being asked to end for an ask to the last of them being gone.",
+)
 CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
 STEP_DURATION = _histogram(
     "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "How long a command held the loop, by kind of command."
@@ -131,14 +158,17 @@ LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event 
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
-    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS, SHAPES_PARKED, CYCLES_CUT),
+    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS),
+    *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, SHAPES_PARKED, CYCLES_CUT),
 )
-"""The counters that facts drive. The first label, if there is one, is the resource manager."""
+"""The counters that facts drive, except those by queue. The first label, if there is one, is the resource manager."""
 
 FAMILIES = (
     *FACT_COUNTERS,
+    *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
     *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
-    *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
+    *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
-    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, PLACEMENT_LATENCY, GANG_COMPLETE, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
+    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO),
+    *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

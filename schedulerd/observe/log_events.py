@@ -16,6 +16,7 @@ import structlog
 
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
+from schedulerd.core import preemption_facts as p
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
 
@@ -38,7 +39,7 @@ class _Line:
 _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
 _CONFIGURATION = "core.scheduler.configuration"
-_GANG = "core.scheduler.gang"
+_GANG, _PREEMPTION = "core.scheduler.gang", "core.scheduler.preemption"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {
@@ -48,6 +49,8 @@ _NEWS = {
     g.GangCompleted: _Line(_GANG, "gang complete", logging.INFO),
     g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
     g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
+    p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
+    p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),
     f.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
     f.ConfigurationUpdated: _Line(_CONFIGURATION, "queue file reloaded", logging.INFO),
     f.ConfigurationRejected: _Line(_CONFIGURATION, "queue file not reloaded: nothing changed", logging.ERROR),
@@ -69,6 +72,10 @@ _DETAILS = {
     f.Allocated: _Line(_ALLOCATION, "allocated", logging.DEBUG),
     f.ReleaseRequested: _Line(_ALLOCATION, "release requested", logging.DEBUG),
     f.Released: _Line(_ALLOCATION, "released", logging.DEBUG),
+    p.Reserved: _Line(_PREEMPTION, "room reserved", logging.DEBUG),
+    p.ReservationEnded: _Line(_PREEMPTION, "reservation ended", logging.DEBUG),
+    p.RoomMade: _Line(_PREEMPTION, "room made", logging.DEBUG),
+    p.PreemptionRefused: _Line(_PREEMPTION, "preemption refused", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
 }
 _USUAL: dict[type, _Line] = {**_NEWS, **_COMPLAINTS}
@@ -154,6 +161,8 @@ def _level(fact: f.Fact, line: _Line) -> int:
         case f.ResourceManagerChanged(state=ResourceManagerState.PAUSED | ResourceManagerState.STOPPED):
             return logging.WARNING
         case g.GangTimedOut(state=ApplicationState.FAILING | ApplicationState.RESUMING):
+            return logging.WARNING
+        case p.QuotaPreempted(victims=0):
             return logging.WARNING
         case f.NodeChanged(old_state=old_state, state=state) if old_state == state:
             return logging.DEBUG

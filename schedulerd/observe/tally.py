@@ -12,23 +12,19 @@ while somebody looks at it, until `STOPPED_KEPT` others have stopped after it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
-
-Counts: TypeAlias = defaultdict[tuple[str, ...], int]
-PartitionKey: TypeAlias = tuple[str, str]
-"""Resource manager, partition."""
-QueueKey: TypeAlias = tuple[str, str, str]
-"""Resource manager, partition, queue path."""
+from schedulerd.observe.holdings import Counts, NodesTally, PartitionKey, QueueKey, QueueTally
+from schedulerd.observe.preemption_tally import PreemptionTally
 
 STOPPED_KEPT = 64
 """How many stopped resource managers are remembered at most."""
@@ -72,71 +68,6 @@ class LastReload:
     successful: bool
 
 
-class QueueTally:
-    """What is in one queue itself, without its children."""
-
-    __slots__ = (
-        *("allocated", "allocated_placeholders", "applications", "has_gangs"),
-        *("parked_asks", "pending", "pending_asks", "pending_placeholders"),
-    )
-
-    def __init__(self) -> None:
-        self.pending_asks = 0
-        self.has_gangs = False
-        """Whether there were placeholders in it."""
-        self.pending_placeholders = 0
-        self.allocated_placeholders = 0
-        self.parked_asks = 0
-        self.pending: defaultdict[str, int] = defaultdict(int)
-        self.allocated: defaultdict[str, int] = defaultdict(int)
-        self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
-
-    def add(self, other: QueueTally) -> None:
-        self.pending_asks += other.pending_asks
-        self.has_gangs |= other.has_gangs
-        self.pending_placeholders += other.pending_placeholders
-        self.allocated_placeholders += other.allocated_placeholders
-        self.parked_asks += other.parked_asks
-        for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
-            for name, amount in theirs.items():
-                mine[name] += amount
-        for state, count in other.applications.items():
-            self.applications[state] += count
-
-    def has_live_applications(self) -> bool:
-        return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
-
-    def is_idle(self) -> bool:
-        return not (self.pending_asks or self.parked_asks or any(self.pending.values()) or any(self.allocated.values()))
-
-
-class NodesTally:
-    """The nodes of one partition and the sums over them."""
-
-    __slots__ = ("_known", "capacity", "occupied", "states")
-
-    def __init__(self) -> None:
-        self.states: dict[NodeState, int] = {state: 0 for state in NodeState if state is not NodeState.REMOVED}
-        self.capacity: defaultdict[str, int] = defaultdict(int)
-        self.occupied: defaultdict[str, int] = defaultdict(int)
-        self._known: dict[str, tuple[NodeState, dict[str, int], dict[str, int]]] = {}
-
-    def change(self, node_id: str, state: NodeState, capacity: Mapping[str, int], occupied: Mapping[str, int]) -> None:
-        """Takes a node's new state and amounts in place of those last told; REMOVED forgets it."""
-        before = self._known.pop(node_id, None)
-        if before is not None:
-            self._count(*before, times=-1)
-        if state is not NodeState.REMOVED:
-            now = self._known[node_id] = (state, dict(capacity), dict(occupied))
-            self._count(*now, times=1)
-
-    def _count(self, state: NodeState, capacity: dict[str, int], occupied: dict[str, int], times: int) -> None:
-        self.states[state] += times
-        for sums, amounts in ((self.capacity, capacity), (self.occupied, occupied)):
-            for name, amount in amounts.items():
-                sums[name] += times * amount
-
-
 class Tally:
     """All counts. `observe` facts, then read the attributes; nothing else changes them."""
 
@@ -151,6 +82,7 @@ class Tally:
         """By resource manager; a registration counts as one."""
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
+        self.preemption = PreemptionTally(self.counters)
         self._now_ns = 0
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
@@ -182,6 +114,7 @@ class Tally:
             f.ConfigurationUpdated: self._reloaded,
             f.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
+            **self.preemption.handlers,
         }
 
     def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
@@ -209,6 +142,7 @@ class Tally:
                 del self.queues[queue_key]
             for partition_key in [key for key in self.nodes if key[0] == rm_id]:
                 del self.nodes[partition_key]
+            self.preemption.forget_state(rm_id)
         self.resource_managers.pop(rm_id, None)
         self.resource_managers[rm_id] = fact.state
         stopped = [rm for rm, state in self.resource_managers.items() if state is ResourceManagerState.STOPPED]
@@ -217,12 +151,16 @@ class Tally:
 
     def _forget_resource_manager(self, rm_id: str) -> None:
         del self.resource_managers[rm_id]
+        self.preemption.forget_resource_manager(rm_id)
         for counts in self.counters.values():
             for labels in [labels for labels in counts if labels[:1] == (rm_id,)]:
                 del counts[labels]
 
     def _node_changed(self, fact: f.NodeChanged) -> None:
-        self.nodes[fact.rm_id, fact.partition].change(fact.node_id, fact.state, fact.capacity, fact.occupied)
+        key = (fact.rm_id, fact.partition)
+        if key not in self.nodes:
+            self.preemption.expect(*key)
+        self.nodes[key].change(fact.node_id, fact.state, fact.capacity, fact.occupied)
 
     def _node_rejected(self, fact: f.NodeRejected) -> None:
         self.counters[families.REJECTIONS][fact.rm_id, "node", fact.code] += 1
@@ -258,6 +196,7 @@ class Tally:
         queue.has_gangs = False
         if not any(queue.applications.values()):
             del self.queues[key]
+            self.preemption.forget_queue(key, self.queues)
 
     def _ask_added(self, fact: f.AskAdded) -> None:
         count = fact.count
@@ -338,6 +277,8 @@ class Tally:
     def _release_requested(self, fact: f.ReleaseRequested) -> None:
         labels = (fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination])
         self.counters[families.RELEASE_REQUESTS][labels] += 1
+        if fact.cause is f.ReleaseCause.PREEMPTED:
+            self.preemption.count_victim(fact)
         if fact.placeholder and fact.cause is not f.ReleaseCause.REPLACED:  # that counts when it is done
             self._placeholders[fact.rm_id, fact.partition, fact.cause] += 1
 

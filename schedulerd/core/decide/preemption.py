@@ -10,16 +10,20 @@ A search goes through many nodes, so it runs in slices: it only reads, and what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import NamedTuple
 
-from schedulerd.core.decide.victims import Budget, Candidate, VictimSet, rank_of, smallest_set
+from schedulerd.core.decide.prospects import PORTION, Pool, Prospects
+from schedulerd.core.decide.victims import Budget, Candidate, Effort, Harm, VictimSet, rank_of, smallest_set
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.party import Party
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.preemption_facts import PreemptionRefusal
@@ -28,6 +32,8 @@ from schedulerd.core.specs import PreemptionPolicy
 
 CANDIDATES_MAX = 2_000
 """How many allocations are looked at where the node does not matter, the youngest of each application first."""
+LOOKS_MAX = 64
+"""How many nodes are searched exactly, the most promising, once there is one on which it can be done."""
 _WEIGHT_OF_ALL = 10**12
 """What all of a resource in the partition weighs."""
 
@@ -53,32 +59,58 @@ class _Side:
     below: tuple[Queue, ...]
     """The leaf's way up to, but without, that queue."""
     budgets: tuple[Budget, ...]
+    priority: int
+    """The ask's, as that queue sees it."""
+    _admitted: dict[int, bool] = field(default_factory=dict)
+
+    def admits(self, priority: int) -> bool:
+        """Whether an allocation of this priority may be ended."""
+        if priority not in self._admitted:
+            shown = priority
+            for one in self.below:
+                shown = one.shown_priority(shown)
+            self._admitted[priority] = shown <= self.priority
+        return self._admitted[priority]
+
+
+class _Found(NamedTuple):
+    """The best set of victims so far, and its node; of two the lesser is the better."""
+
+    harm: Harm
+    size: int
+    score: float
+    node_id: str
+    node: Node
 
 
 class Search:
     """Looks for the node on which room for an ask costs least."""
 
-    def __init__(self, application: Application, group: AskGroup, ask: Ask, *, attempt: int = 1) -> None:
+    def __init__(
+        self, application: Application, group: AskGroup, ask: Ask, effort: Effort | None = None, *, attempt: int = 1
+    ) -> None:
         self.application = application
         self.partition: Partition = application.partition
         assert application.queue is not None
         self.queue: Queue = application.queue
         self.ask = ask
+        self.spec = ask.spec
+        """What the ask was like when the search began; an update is another one."""
         self.group = group
         self.attempt = attempt
         """How often it was searched for, as what is found may not hold any longer when the search is done."""
-        self.visits = 0
-        """Nodes and allocations looked at so far."""
+        self.effort = effort or Effort()
         self.refusal: PreemptionRefusal | None = None
         self._elsewhere: VictimSet | None = None
         self._looked_elsewhere = False
-        self._found: tuple[VictimSet, tuple[float, str], Node] | None = None
+        self._found: _Found | None = None
         total = self.partition.total()
         self._lacking, self._roof = self._short_of_quota()
         self._unit = {name: _WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
         self._sides: dict[Queue, _Side | None] = {}
         self._budgets: dict[Queue, Budget] = {}
         self._entitled = [self._rights(level) for level in range(len(self.queue.lineage))]
+        self._claimable = frozenset().union(*self._entitled)
         self._priorities = self._priorities_at_levels()
         self.refusal = self._refused_at_once()
         self._steps = self._compare()
@@ -87,9 +119,9 @@ class Search:
         """Goes on for about so many visits; True when there is nothing left to look at."""
         if self.refusal is not None:
             return True
-        end = self.visits + visits_max
+        end = self.effort.visits + visits_max
         for _ in self._steps:
-            if self.visits >= end:
+            if self.effort.visits >= end:
                 return False
         if self._found is None:
             self.refusal = PreemptionRefusal.NO_NODE
@@ -97,15 +129,18 @@ class Search:
 
     def decision(self) -> Decision | None:
         """What was found, judged by the state as it is now; None if nothing was, or if it does not hold any longer."""
-        if self._found is None or self._refused_at_once() is not None:
+        if self._found is None:
             return None
-        node = self._found[2]
+        node = self._found.node
         self._sides.clear()
         self._budgets.clear()
         self._looked_elsewhere = False
         self._lacking, self._roof = self._short_of_quota()
         self._entitled = [self._rights(level) for level in range(len(self.queue.lineage))]
-        found = self._victims_on(node) if self.partition.nodes.get(node.node_id) is node else None
+        self._claimable = frozenset().union(*self._entitled)
+        if self._refused_at_once() is not None or self.partition.nodes.get(node.node_id) is not node:
+            return None
+        found = self._victims_on(node)
         if found is None:
             return None
         return Decision(self.application, self.ask, node, found.victims, self._why())
@@ -117,14 +152,33 @@ class Search:
         for queue in self.queue.lineage:
             if queue.refusal(Shape((), starts=kind.starts, gate=kind.gate)) is not None:
                 return PreemptionRefusal.QUOTA
-            items = queue.claimed.plus(self.ask.shape.resources).canonical()
-            if kind.party is not None and queue.usages.refusal(queue, Shape(items, kind.party)) is not None:
-                return PreemptionRefusal.QUOTA
+            if kind.party is not None:
+                items = self._claimed_by(kind.party, queue).plus(self.ask.shape.resources).canonical()
+                if queue.usages.refusal(queue, Shape(items, kind.party)) is not None:
+                    return PreemptionRefusal.QUOTA
         if self._roof == 0:
             return PreemptionRefusal.QUOTA
         if not any(self._entitled):
             return PreemptionRefusal.NOT_ENTITLED
-        return None if any(True for _ in self._victim_leaves()) else PreemptionRefusal.NO_VICTIMS
+        if self._may_have_room() or any(True for _ in self._victim_leaves()):
+            return None
+        return PreemptionRefusal.NO_VICTIMS
+
+    def _may_have_room(self) -> bool:
+        """Whether there may be room for which nobody has to end: what is about to be free, or kept for the weaker."""
+        own = sum(not one.is_firm for one in self.ask.reservations.values())
+        return self.partition.reserved > own or bool(self.partition.root.leaving)
+
+    def _claimed_by(self, party: Party, queue: Queue) -> Resources:
+        """What asks of the same user or group have a reserved right to in the queue, and will use."""
+        claimed = Resources()
+        for one in self.partition.reservations:
+            other = one.application
+            assert other.queue is not None
+            is_same = other.spec.user == party.user or (party.group != "" and other.group == party.group)
+            if one.is_firm and is_same and queue in other.queue.lineage:
+                claimed.add(one.items)
+        return claimed
 
     def _short_of_quota(self) -> tuple[Resources, int | None]:
         """What the maxima on its way lack for it, and the level of the lowest that does: victims are below that one."""
@@ -132,7 +186,7 @@ class Search:
         for level, queue in enumerate(self.queue.lineage):
             for name, amount in self.ask.shape.items:
                 if name in queue.max:
-                    short = _in_use(queue)[name] + amount - queue.max[name]
+                    short = in_use(queue)[name] + amount - queue.max[name]
                     if short > 0:
                         lacking[name] = max(lacking[name], short)
                         roof = level if roof is None else roof
@@ -148,7 +202,7 @@ class Search:
         rights = set()
         for name, amount in self.ask.shape.items:
             guaranteeing = [one for one in way[:level] if one.guaranteed[name]]
-            if guaranteeing and all(_in_use(one)[name] + amount <= one.guaranteed[name] for one in guaranteeing):
+            if guaranteeing and all(in_use(one)[name] + amount <= one.guaranteed[name] for one in guaranteeing):
                 rights.add(name)
         return frozenset(rights)
 
@@ -163,7 +217,7 @@ class Search:
         level = next(level for level, rights in enumerate(self._entitled) if rights)
         name = min(self._entitled[level])
         one = next(one for one in self.queue.lineage[:level] if one.guaranteed[name])
-        return f"{one.path} uses {name} {_in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
+        return f"{one.path} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
 
     # victims --------------------------------------------------------------------------------------------------------
 
@@ -176,8 +230,9 @@ class Search:
                         yield from self._leaves_to_spare(child, rights)
 
     def _leaves_to_spare(self, queue: Queue, rights: frozenset[str]) -> Iterator[Queue]:
-        used = queue.allocated.minus(queue.leaving)
-        if not any(used[name] > queue.guaranteed[name] for name in rights):
+        self.effort.visits += 1
+        used, leaving, guaranteed = queue.allocated, queue.leaving, queue.guaranteed
+        if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name in rights):
             return
         if queue.applications and self._side(queue) is not None:
             yield queue
@@ -198,7 +253,8 @@ class Search:
         if not self._entitled[level]:
             return None
         below = leaf.lineage[: leaf.lineage.index(way[level])]
-        return _Side(level, below, tuple(self._budget(one) for one in below if one.guaranteed))
+        budgets = tuple(self._budget(one) for one in below if one.guaranteed)
+        return _Side(level, below, budgets, self._priorities[level])
 
     def _budget(self, queue: Queue) -> Budget:
         """One for each queue, whichever of its leaves something is taken from."""
@@ -215,7 +271,7 @@ class Search:
 
     def _may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
         for allocation in allocations:
-            self.visits += 1
+            self.effort.visits += 1
             if allocation.releasing is not None or allocation.shape.required_node:
                 continue
             application = allocation.application
@@ -225,10 +281,7 @@ class Search:
                 continue
             if not short.keys() <= self._entitled[side.level]:
                 continue
-            priority = allocation.spec.priority
-            for one in side.below:
-                priority = one.shown_priority(priority)
-            if priority <= self._priorities[side.level]:
+            if side.admits(allocation.spec.priority):
                 yield Candidate(allocation, rank_of(allocation), self._weight(allocation.shape.items), side.budgets)
 
     def _anywhere(self) -> VictimSet | None:
@@ -241,7 +294,7 @@ class Search:
             for app in reversed(leaf.applications.values())
         )
         candidates = islice(self._may_end(allocations, self._lacking), CANDIDATES_MAX)
-        self._elsewhere, self._looked_elsewhere = smallest_set(candidates, self._lacking, self._unit), True
+        self._elsewhere, self._looked_elsewhere = smallest_set(candidates, self._lacking, self._unit, self.effort), True
         return self._elsewhere
 
     def _weight(self, items: Items) -> int:
@@ -250,30 +303,74 @@ class Search:
     # nodes ----------------------------------------------------------------------------------------------------------
 
     def _compare(self) -> Iterator[None]:
-        """One node at a time, those first that lack least."""
-        lacking: list[tuple[int, float, str, Node]] = []
-        for node in list(self.partition.node_order):
-            self.visits += 1
-            if node.can_ever_fit(self.ask.shape.items):
-                short = self._short(node)
-                if all(any(name in rights for rights in self._entitled) for name in short):
-                    lacking.append((self._weight(short.canonical()), node.score, node.node_id, node))
-            yield
-        lacking.sort(key=lambda entry: entry[:3])
-        for _, score, node_id, node in lacking:
-            if self.partition.nodes.get(node_id) is node:
-                found = self._victims_on(node)
-                place = (score, node_id)
-                if found is not None and (
-                    self._found is None or (found.order(), place) < (self._found[0].order(), self._found[1])
-                ):
-                    self._found = found, place, node
-                    if not found.victims or not self._short(node):
-                        return
+        """Interrupted now and then; what is found last is the best."""
+        prospects = Prospects(self._unit, self.effort)
+        if (yield from self._look_for_room(prospects)):
+            return
+        yield from self._gather(prospects)
+        looks = 0
+        for prospect in prospects.in_order():
+            if prospect is not None:
+                harm, node = prospect
+                if looks >= LOOKS_MAX or self._beats(harm, 1, node):
+                    return
+                fewest = prospects.fewest(prospect)
+                if fewest and not self._beats(harm, fewest, node):
+                    self._look_at(node)
+                    looks += self._found is not None
             yield
 
+    def _beats(self, harm: Harm, size: int, node: Node) -> bool:
+        """Whether nothing on the node could be better than what was found, if it is at best so."""
+        return self._found is not None and self._found[:4] < (harm, size, node.score, node.node_id)
+
+    def _look_for_room(self, prospects: Prospects) -> Generator[None, None, bool]:
+        """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
+        nodes = list(self.partition.node_order)
+        for first in range(0, len(nodes), PORTION):
+            portion = nodes[first : first + PORTION]
+            self.effort.visits += len(portion)
+            for node in portion:
+                short = self._short(node)
+                if not short:
+                    self._look_at(node)
+                    if self._found is not None:
+                        return True
+                elif short.keys() <= self._claimable:
+                    prospects.consider(node, self._with_quota(short))
+            yield
+        return False
+
+    def _gather(self, prospects: Prospects) -> Iterator[None]:
+        """All that may be ended for the ask as far as queues and priorities go."""
+        for leaf in list(self._victim_leaves()):
+            side = self._side(leaf)
+            assert side is not None
+            pools: dict[tuple[bool, bool, int], Pool] = {}
+            for application in list(leaf.applications.values()):
+                allocations = list(application.allocations.values())
+                for first in range(0, len(allocations), PORTION):
+                    portion = allocations[first : first + PORTION]
+                    self.effort.visits += len(portion)
+                    for allocation in portion:
+                        if allocation.releasing is None and not allocation.shape.required_node:
+                            spec = allocation.spec
+                            kind = spec.originator, spec.allow_preempt_self, spec.priority
+                            if kind not in pools:
+                                admitted = side.admits(spec.priority)
+                                pools[kind] = prospects.pool(rank_of(allocation)) if admitted else defaultdict(list)
+                            pools[kind][allocation.node].append(allocation)
+                    yield
+
+    def _look_at(self, node: Node) -> None:
+        found = self._victims_on(node) if self.partition.nodes.get(node.node_id) is node else None
+        if found is not None:
+            here = _Found(found.harm, len(found.victims), node.score, node.node_id, node)
+            if self._found is None or here < self._found:
+                self._found = here
+
     def _victims_on(self, node: Node) -> VictimSet | None:
-        self.visits += 1
+        self.effort.visits += 1
         kept = self.ask.reservations.get(node)
         if not node.ordered or (kept is not None and kept.is_firm):
             return None
@@ -281,26 +378,39 @@ class Search:
         if self._lacking and not short:
             found = self._anywhere()
         else:
-            for name, amount in self._lacking.items():
-                short[name] = max(short[name], amount)
-            found = smallest_set(self._candidates(node, short), short, self._unit)
+            need = self._with_quota(short)
+            found = smallest_set(self._candidates(node, need), need, self._unit, self.effort)
         return found if found is not None and self._objection(node, found.victims) is None else None
 
+    def _with_quota(self, short: Resources) -> Resources:
+        """What has to come free on a node that is short of so much."""
+        for name, amount in self._lacking.items():
+            short[name] = max(short[name], amount)
+        return short
+
     def _short(self, node: Node) -> Resources:
-        return shortage(self.ask.shape.items, node, Resources())
+        return shortage(self.ask.shape.items, node, node.firmly_kept)
 
     def _objection(self, node: Node, victims: tuple[Allocation, ...]) -> str | None:
         return self.partition.objection_without(self.ask.shape, node, victims)
 
 
-def shortage(items: Items, node: Node, own: Resources) -> Resources:
-    """What a node lacks for so much when all that was asked to go has gone. `own` is what is kept there for it."""
-    room = node.available.plus(node.leaving).minus(node.firmly_kept).plus(own)
-    return Resources({name: amount - room[name] for name, amount in items if amount > room[name]})
+def shortage(items: Items, node: Node, kept: Resources) -> Resources:
+    """What a node lacks for so much when all that was asked to go has gone. `kept` is what others have before it."""
+    room = node.available
+    if node.leaving or kept:
+        room = room.plus(node.leaving).minus(kept)
+    get = room.get
+    return Resources({name: amount - get(name, 0) for name, amount in items if amount > get(name, 0)})
 
 
-def victims_for_required_node(application: Application, ask: Ask, node: Node) -> VictimSet | None:
-    """Who has to end so that the ask fits on the only node it may run on; guarantees do not protect from that."""
+def victims_for_required_node(
+    application: Application, ask: Ask, node: Node, kept: Resources, effort: Effort | None = None
+) -> VictimSet | None:
+    """Who has to end so that the ask fits on the only node it may run on; guarantees do not protect from that.
+
+    `kept` is what others on the node have a right to before it.
+    """
     unit = {name: _WEIGHT_OF_ALL // amount for name, amount in node.capacity.items() if amount > 0}
     candidates = []
     for allocation in reversed(node.allocations.values()):
@@ -312,13 +422,12 @@ def victims_for_required_node(application: Application, ask: Ask, node: Node) ->
         if is_open and allocation.spec.priority <= ask.spec.priority:
             weight = sum(amount * unit.get(name, 0) for name, amount in allocation.shape.items)
             candidates.append(Candidate(allocation, rank_of(allocation), weight, ()))
-    short = shortage(ask.shape.items, node, ask.shape.resources if node in ask.reservations else Resources())
-    found = smallest_set(candidates, short, unit)
+    found = smallest_set(candidates, shortage(ask.shape.items, node, kept), unit, effort)
     if found is None or application.partition.objection_without(ask.shape, node, found.victims) is not None:
         return None
     return found
 
 
-def _in_use(queue: Queue) -> Resources:
+def in_use(queue: Queue) -> Resources:
     """What counts against its guarantee: what stays allocated, and what its asks have a reserved right to."""
     return queue.allocated.minus(queue.leaving).plus(queue.claimed)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.resources import Items
 
 STEPS_MAX = 2_000
 """How many choices of the search are looked at on one node."""
@@ -47,6 +47,16 @@ class Budget:
                 self.left[name] -= amount * times
 
 
+class Effort:
+    """How much was looked at to find out who might end; it is what is bounded and counted instead of time."""
+
+    __slots__ = ("visits",)
+
+    def __init__(self) -> None:
+        self.visits = 0
+        """Queues, nodes, allocations and choices of a set."""
+
+
 class Candidate(NamedTuple):
     """An allocation that may be ended, and what its queues can spare."""
 
@@ -73,16 +83,19 @@ def rank_of(allocation: Allocation) -> Rank:
     return 2 if spec.originator else 0 if spec.allow_preempt_self else 1, spec.priority
 
 
-def smallest_set(candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int]) -> VictimSet | None:
+def smallest_set(
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort | None = None
+) -> VictimSet | None:
     """The least harmful set that frees `need`, or None if there is none within the budgets.
 
-    `candidates` come youngest first; `unit` is the weight of one of each resource.
+    `candidates` come youngest first; `unit` is the weight of one of each resource; the choices are added to `effort`.
     """
-    kinds = _kinds(candidates, need)
-    search = _Search(kinds, need, unit)
+    search = _Search(_kinds(candidates, need), need, unit)
     best = search.exact()
     if best is None and not search.was_complete:
         best = search.greedy()
+    if effort is not None:
+        effort.visits += search.steps
     if best is None:
         return None
     return VictimSet(best.victims(), best.harm)
@@ -92,8 +105,7 @@ def harmless_part(
     candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int]
 ) -> tuple[Allocation, ...]:
     """The least harmful set that frees `need`; if there is none, as much as the budgets allow, harmless first."""
-    kinds = _kinds(candidates, need)
-    search = _Search(kinds, need, unit)
+    search = _Search(_kinds(candidates, need), need, unit)
     best = search.exact() or search.greedy(enough=False)
     return best.victims() if best is not None else ()
 
@@ -104,11 +116,22 @@ class _Kind:
 
     rank: Rank
     items: Items
+    frees: tuple[int, ...]
+    """What each of them frees of the resources that are needed, in their order."""
     weight: int
     budgets: tuple[Budget, ...]
     members: list[Allocation] = field(default_factory=list)
     ages: list[int] = field(default_factory=list)
     """Of each member its place among all candidates, the youngest is 0."""
+
+    def most(self) -> int:
+        """How many of them the budgets allow."""
+        most = len(self.members)
+        for budget in self.budgets:
+            times = budget.times(self.items)
+            if times is not None and times < most:
+                most = times
+        return most
 
 
 def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Kind]:
@@ -116,12 +139,15 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
     kinds: dict[tuple[Rank, Items, tuple[Budget, ...]], _Kind] = {}
     for age, (allocation, rank, weight, budgets) in enumerate(candidates):
         items = allocation.shape.items
-        if not any(name in need for name, _ in items):
-            continue
-        kind = kinds.setdefault((rank, items, budgets), _Kind(rank, items, weight, budgets))
+        kind = kinds.get((rank, items, budgets))
+        if kind is None:
+            amounts = allocation.shape.resources
+            frees = tuple([amounts[name] for name in need])
+            kind = kinds[rank, items, budgets] = _Kind(rank, items, frees, weight, budgets)
         kind.members.append(allocation)
         kind.ages.append(age)
-    return sorted(kinds.values(), key=lambda kind: (kind.rank, kind.weight), reverse=True)
+    useful = [kind for kind in kinds.values() if any(kind.frees)]
+    return sorted(useful, key=lambda kind: (kind.rank, kind.weight), reverse=True)
 
 
 class _Found(NamedTuple):
@@ -137,118 +163,126 @@ class _Found(NamedTuple):
 
 
 class _Search:
+    """Goes through the numbers to take of each kind, depth first. Amounts are in the order of the resources needed."""
+
     def __init__(self, kinds: Sequence[_Kind], need: Mapping[str, int], unit: Mapping[str, int]) -> None:
         self.kinds = kinds
-        self.rest = Resources(need)
-        self.unit = unit
+        self.rest = list(need.values())
+        """What is not freed yet; below 0 where more is."""
+        self.units = [unit.get(name, 0) for name in need]
         self.steps = 0
         self.best: _Found | None = None
-        self._harm: list[tuple[Rank, int]] = []
         self._taken: list[tuple[_Kind, int]] = []
-        self._ahead = self._sums()
+        self._outlooks = self._look_ahead()
 
-    def _sums(self) -> list[Resources]:
-        """What all kinds from the n-th on could free."""
-        sums = [Resources()]
-        for kind in reversed(self.kinds):
-            total = Resources(sums[-1])
-            total.add(kind.items, len(kind.members))
-            sums.append(total)
-        return sums[::-1]
+    def _look_ahead(self) -> list[tuple[list[int], list[int], list[int]]]:
+        """Of all kinds from the n-th on: what they free together, what without its rank, and one of them at most."""
+        none = [0] * len(self.rest)
+        ahead, lower, largest = none, none, none
+        outlooks = [(none, none, none)]
+        for at in range(len(self.kinds) - 1, -1, -1):
+            kind = self.kinds[at]
+            if at + 1 < len(self.kinds) and self.kinds[at + 1].rank != kind.rank:
+                lower = ahead
+            count = len(kind.members)
+            ahead = [amount + count * frees for amount, frees in zip(ahead, kind.frees, strict=True)]
+            largest = list(map(max, largest, kind.frees))
+            outlooks.append((ahead, lower, largest))
+        return outlooks[::-1]
 
     def exact(self) -> _Found | None:
         """The best of all sets, if the bounds let all of them be looked at."""
         if len(self.kinds) <= KINDS_MAX:
-            self.descend(0)
+            self._descend(0, (), 0)
         return self.best
 
     @property
     def was_complete(self) -> bool:
         return len(self.kinds) <= KINDS_MAX and self.steps < STEPS_MAX
 
-    def descend(self, at: int) -> None:
+    def _descend(self, at: int, harm: Harm, size: int) -> None:
         """Tries every number of the kind `at`, with all that follow."""
         self.steps += 1
-        if all(amount <= 0 for amount in self.rest.values()):
-            self._note()
+        if max(self.rest, default=0) <= 0:
+            self._note(harm)
             return
-        if self.steps >= STEPS_MAX or self._is_hopeless(at):
+        if self.steps >= STEPS_MAX or self._is_hopeless(at, harm, size):
             return
         kind = self.kinds[at]
-        most = len(kind.members)
-        for budget in kind.budgets:
-            times = budget.times(kind.items)
-            most = most if times is None else min(most, times)
-        self.descend(at + 1)
+        most = kind.most()
+        self._descend(at + 1, harm, size)
         taken = 0
-        while taken < most and any(self.rest[name] > 0 for name, _ in kind.items if name in self.rest):
+        while taken < most and self._helps(kind):
             self._take(kind, 1)
             taken += 1
-            self._harm.append((kind.rank, kind.weight))
+            harm = _more(harm, kind.rank, kind.weight)
             self._taken.append((kind, taken))
-            self.descend(at + 1)
+            self._descend(at + 1, harm, size + taken)
             self._taken.pop()
         self._take(kind, -taken)
-        del self._harm[len(self._harm) - taken :]
 
     def greedy(self, *, enough: bool = True) -> _Found | None:
         """The least protected first, as long as anything is needed; then what turns out to be needless is spared.
 
         With `enough`, only if that frees all that is needed.
         """
+        counts = []
         for kind in reversed(self.kinds):
             taken = 0
-            while taken < len(kind.members) and any(self.rest[name] > 0 for name, _ in kind.items):
+            while taken < len(kind.members) and self._helps(kind):
                 if any(budget.times(kind.items) == 0 for budget in kind.budgets):
                     break
                 self._take(kind, 1)
                 taken += 1
-            self._taken.append((kind, taken))
-        for at, (kind, taken) in reversed(list(enumerate(self._taken))):
-            while taken and all(self.rest[name] + amount <= 0 for name, amount in kind.items if name in self.rest):
+            counts.append(taken)
+        harm: Harm = ()
+        for kind, taken in zip(self.kinds, reversed(counts), strict=True):
+            while taken and all(rest + frees <= 0 for rest, frees in zip(self.rest, kind.frees, strict=True) if frees):
                 self._take(kind, -1)
                 taken -= 1
-            self._taken[at] = kind, taken
-            self._harm += [(kind.rank, kind.weight)] * taken
-        if not enough or all(amount <= 0 for amount in self.rest.values()):
-            self._note()
+            self._taken.append((kind, taken))
+            harm = _more(harm, kind.rank, kind.weight * taken) if taken else harm
+        if not enough or max(self.rest, default=0) <= 0:
+            self._note(harm)
         for kind, taken in self._taken:
             self._take(kind, -taken)
         return self.best
 
+    def _helps(self, kind: _Kind) -> bool:
+        """Whether it frees anything that is still needed."""
+        return any(frees and rest > 0 for rest, frees in zip(self.rest, kind.frees, strict=True))
+
     def _take(self, kind: _Kind, times: int) -> None:
-        for name, amount in kind.items:
-            if name in self.rest:
-                self.rest[name] -= amount * times
+        self.rest = [rest - frees * times for rest, frees in zip(self.rest, kind.frees, strict=True)]
         for budget in kind.budgets:
             budget.take(kind.items, times)
 
-    def _is_hopeless(self, at: int) -> bool:
-        """Whether what follows cannot free enough, or only with more harm than the best set does."""
-        if any(amount > self._ahead[at][name] for name, amount in self.rest.items() if amount > 0):
-            return True
+    def _is_hopeless(self, at: int, harm: Harm, size: int) -> bool:
+        """Whether what follows cannot free enough, or only with more harm, or more victims, than the best set has."""
+        least, fewest = 0, 0
+        for rest, ahead, lower, largest, unit in zip(self.rest, *self._outlooks[at], self.units, strict=True):
+            if rest > ahead:
+                return True
+            if rest > lower:
+                least += (rest - lower) * unit
+            if rest > fewest * largest:
+                fewest = -(-rest // largest)
         if self.best is None:
             return False
-        harm = _summed(self._harm)
-        if self.kinds[at].rank == self.kinds[-1].rank:
-            least = sum(amount * self.unit[name] for name, amount in self.rest.items() if amount > 0)
-            harm = _summed([*self._harm, (self.kinds[at].rank, least)])
-        return harm > self.best.harm
+        if least:
+            harm = _more(harm, self.kinds[at].rank, least)
+        return (harm, size + fewest) > self.best[:2]
 
-    def _note(self) -> None:
+    def _note(self, harm: Harm) -> None:
         taken = [(kind, count) for kind, count in self._taken if count]
         ages = sorted((age for kind, count in taken for age in kind.ages[:count]), reverse=True)
-        found = _Found(_summed(self._harm), len(ages), ages, taken)
+        found = _Found(harm, len(ages), ages, taken)
         if self.best is None or found[:3] < self.best[:3]:
             self.best = found
 
 
-def _summed(taken: Iterable[tuple[Rank, int]]) -> Harm:
-    """The weight of each rank; what is taken comes with the most protected first."""
-    harm: list[tuple[Rank, int]] = []
-    for rank, weight in taken:
-        if harm and harm[-1][0] == rank:
-            harm[-1] = rank, harm[-1][1] + weight
-        else:
-            harm.append((rank, weight))
-    return tuple(harm)
+def _more(harm: Harm, rank: Rank, weight: int) -> Harm:
+    """With so much taken of a rank that is the last of it, or less protected than all of it."""
+    if harm and harm[-1][0] == rank:
+        return *harm[:-1], (rank, harm[-1][1] + weight)
+    return *harm, (rank, weight)

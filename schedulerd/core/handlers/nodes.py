@@ -16,7 +16,15 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.handlers import application_states, departures, early, quota_preemption, releases, waiting
+from schedulerd.core.handlers import (
+    application_states,
+    departures,
+    early,
+    quota_preemption,
+    releases,
+    reservations,
+    waiting,
+)
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -107,7 +115,7 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
         _remove(turn, partition, node, "registration rolled back", tell=False)
         _reject(turn, rm, item, mistake)
         return
-    _reopen_or_shut(partition, node)
+    _reopen_or_shut(turn, partition, node)
     turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 
@@ -117,14 +125,14 @@ def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> N
     node.offer(item.capacity, item.occupied)
     if item.attributes:
         node.attributes = dict(item.attributes)
-    _reopen_or_shut(partition, node)
+    _reopen_or_shut(turn, partition, node)
     _changed(turn, partition, node, old, "updated")
 
 
 def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
     old = node.state
     node.draining = True
-    _reopen_or_shut(partition, node)
+    _reopen_or_shut(turn, partition, node)
     _changed(turn, partition, node, old, "drained")
 
 
@@ -136,7 +144,7 @@ def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> 
         return
     old = node.state
     node.draining = False
-    _reopen_or_shut(partition, node)
+    _reopen_or_shut(turn, partition, node)
     _changed(turn, partition, node, old, "schedulable again")
 
 
@@ -154,6 +162,7 @@ _CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None
 
 def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell: bool) -> None:
     """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
+    waiting.forget_node(turn, partition, node)
     commit.shut_node(partition, node)
     old = node.state
     by_application: dict[Application, list[Allocation]] = {}
@@ -167,9 +176,9 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
 
 
 def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
-    """Forgets a node on which nothing runs any more."""
-    waiting.forget_node(turn, partition, node)
+    """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
+    partition.capacity_changed()
     turn.say(
         NodeChanged(
             rm_id=partition.rm_id,
@@ -287,7 +296,8 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
     application_states.on_taken_over(turn, allocation)
 
 
-def _reopen_or_shut(partition: Partition, node: Node) -> None:
+def _reopen_or_shut(turn: Turn, partition: Partition, node: Node) -> None:
+    reservations.look_again(turn, partition, node, turn.now_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:

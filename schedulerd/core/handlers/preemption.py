@@ -11,7 +11,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from schedulerd.core import commit_room
-from schedulerd.core.decide.preemption import Decision, Search, victims_for_required_node
+from schedulerd.core.decide.preemption import Decision, Search, in_use, victims_for_required_node
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.handlers import departures, reservations
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -22,9 +22,11 @@ from schedulerd.core.model.patience import Refused
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnd
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import PreemptionPolicy
 from schedulerd.core.turn import Turn
 
-VISITS_PER_SLICE = 2_000
+VISITS_PER_SLICE = 1_000
 """How many nodes and allocations are looked at before the loop gets a turn."""
 ASKS_MAX = 1_000
 """How many asks of one application and shape are looked at for one that may claim room."""
@@ -32,7 +34,8 @@ SEARCHES_MAX = 3
 """How often the same is searched for, if what was found does not hold any longer when the search is done."""
 
 _REASONS = {
-    PreemptionRefusal.NOT_ENTITLED: "nothing is guaranteed to its queues, or they would use more than that with it",
+    PreemptionRefusal.NOT_ENTITLED: "none of its queues, up to a fence or a max that is reached, is guaranteed what "
+    "it asks for",
     PreemptionRefusal.QUOTA: "a quota or limit does not let it in, whoever ends",
     PreemptionRefusal.NO_VICTIMS: "no queue that it may take from uses more than it is guaranteed",
     PreemptionRefusal.NO_NODE: "on no node would those that may be ended make enough room",
@@ -67,29 +70,29 @@ def _place(application: Application) -> tuple[object, ...]:
     return *(queue.key() for queue in reversed(application.queue.lineage[:-1])), application.key()
 
 
-def advance(turn: Turn, partition: Partition) -> Progress:
-    """Goes on with the applications that are lined up, until somebody is asked to end or a slice is used up."""
+def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:
+    """Goes on with the applications that are lined up, until somebody is asked to end, or as far as `visits_end`."""
     patience = partition.patience
-    visits_left = VISITS_PER_SLICE
+    effort = patience.effort
     while patience.claimants:
+        if effort.visits >= visits_end:
+            return Progress.UNFINISHED
         application = patience.claimants[0]
         search = patience.search
-        if search is None or search.application is not application or not _may_claim(turn, search.group, search.ask):
+        if search is None or search.application is not application or not _is_wanted(turn, search):
             search = patience.search = _next_search(turn, application)
         if search is None:
             patience.claimants.popleft()
             continue
-        before = search.visits
-        if not search.run(visits_left):
+        if not search.run(visits_end - effort.visits):
             return Progress.UNFINISHED
-        visits_left -= search.visits - before
         patience.search = None
         decision = search.decision()
         if decision is not None:
             _carry_out(turn, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
-            patience.search = Search(application, search.group, search.ask, attempt=search.attempt + 1)
+            patience.search = Search(application, search.group, search.ask, effort, attempt=search.attempt + 1)
         else:
             _refuse(turn, search)
     return Progress.NOTHING
@@ -105,6 +108,7 @@ def _next_search(turn: Turn, application: Application) -> Search | None:
             continue
         refused = patience.refused.get((queue, group.kind))
         for ask in islice(group.in_order(), ASKS_MAX):
+            patience.effort.visits += 1
             if not ask.spec.allow_preempt_other or ask.shape.required_node:
                 continue
             if refused is not None and ask.spec.priority <= refused.priority:
@@ -114,11 +118,11 @@ def _next_search(turn: Turn, application: Application) -> Search | None:
                 if refused.until_ns > turn.now_ns:
                     patience.attempts_due.hurry(application, refused.until_ns)
                     break
-            due_ns = ask.asked_at_ns + queue.properties.preemption_delay_ns
+            due_ns = application.claims_from_ns(ask)
             if due_ns > turn.now_ns:
                 patience.attempts_due.hurry(application, due_ns)
             elif _may_claim(turn, group, ask):
-                return Search(application, group, ask)
+                return Search(application, group, ask, patience.effort)
     return None
 
 
@@ -132,6 +136,12 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
 def _may_claim(turn: Turn, group: AskGroup, ask: Ask) -> bool:
     """Whether one of the ask is pending for which nobody was asked to end yet."""
     return ask in group and ask.pending > sum(one.is_firm for one in ask.reservations.values())
+
+
+def _is_wanted(turn: Turn, search: Search) -> bool:
+    """Whether the ask it is for is still as it was, and waits."""
+    is_same = search.ask.spec is search.spec
+    return is_same and _is_closed(search.application, search.group) and _may_claim(turn, search.group, search.ask)
 
 
 def _carry_out(turn: Turn, decision: Decision) -> None:
@@ -157,13 +167,16 @@ def _carry_out(turn: Turn, decision: Decision) -> None:
     _end(turn, reservation, decision.victims)
 
 
-def for_required_node(turn: Turn, reservation: Reservation) -> bool:
-    """Others end for an ask that may run nowhere else; False if nobody has to, or that would not help."""
+def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
+    """Others end for an ask that may run nowhere else; False if nobody has to, or that would not help.
+
+    `kept` is what others on the node have a right to before it.
+    """
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    found = victims_for_required_node(application, ask, node)
+    partition, queue = application.partition, application.queue
+    found = victims_for_required_node(application, ask, node, kept, partition.patience.effort)
     if found is None or not found.victims:
         return False
-    partition, queue = application.partition, application.queue
     assert queue is not None
     turn.say(
         Preempted(
@@ -185,7 +198,7 @@ def _end(turn: Turn, reservation: Reservation, victims: Iterable[Allocation]) ->
     application, ask = reservation.application, reservation.ask
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
     for victim in victims:
-        commit_room.make_room(reservation, victim)
+        commit_room.make_room(reservation, victim, turn.now_ns)
         departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
 
 
@@ -198,8 +211,11 @@ def _refuse(turn: Turn, search: Search) -> None:
     """Nobody ends for the ask, nor for others of its kind in the leaf that do not rank above it, for a while."""
     partition, ask = search.partition, search.ask
     until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
-    partition.patience.refused[search.queue, search.group.kind] = Refused(ask.spec.priority, partition.moves, until_ns)
     refusal = search.refusal or PreemptionRefusal.NO_NODE
+    reason = _reason(search, refusal)
+    partition.patience.refused[search.queue, search.group.kind] = Refused(
+        ask.spec.priority, partition.moves, until_ns, reason
+    )
     turn.say(
         PreemptionRefused(
             rm_id=partition.rm_id,
@@ -208,6 +224,20 @@ def _refuse(turn: Turn, search: Search) -> None:
             application_id=search.application.application_id,
             allocation_key=ask.key,
             refusal=refusal,
-            reason=f"nobody ends for ask {ask.key}: {_REASONS[refusal]}",
+            reason=f"nobody ends for ask {ask.key}: {reason}",
         )
     )
+
+
+def _reason(search: Search, refusal: PreemptionRefusal) -> str:
+    """As a sentence, with the numbers if it is a matter of guarantees."""
+    if refusal is not PreemptionRefusal.NOT_ENTITLED:
+        return _REASONS[refusal]
+    for queue in search.queue.lineage:
+        used = in_use(queue)
+        for name, amount in search.ask.shape.items:
+            if queue.guaranteed[name] and used[name] + amount > queue.guaranteed[name]:
+                return f"{queue.path} would use {name} {used[name] + amount} of {queue.guaranteed[name]} guaranteed"
+        if queue.properties.preemption_policy is PreemptionPolicy.FENCE:
+            break
+    return _REASONS[refusal]

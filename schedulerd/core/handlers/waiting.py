@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
-from schedulerd.core.handlers import preemption, reservations
+from schedulerd.core.handlers import preemption, reservations, reserving
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.node import Node
@@ -19,9 +19,9 @@ def park(turn: Turn, partition: Partition, shape: Shape, first: Ask) -> None:
     """No node has room for the shape, of which `first` is the next to be placed."""
     partition.park(shape)
     patience, delay_ns = partition.patience, turn.cluster.timeouts.reservation_delay_ns
-    since_ns = turn.now_ns - delay_ns if shape.required_node else first.asked_at_ns
-    patience.reservations_due.hurry(shape, since_ns)
-    patience.is_over = patience.is_over or since_ns + delay_ns <= turn.now_ns
+    patience.expect(shape, first.asked_at_ns)
+    if shape.required_node or first.asked_at_ns + delay_ns <= turn.now_ns:
+        patience.is_over = True
 
 
 def arm(turn: Turn, partition: Partition) -> None:
@@ -42,7 +42,7 @@ def arm(turn: Turn, partition: Partition) -> None:
 def look(turn: Turn, partition: Partition) -> None:
     """Lines up everybody who is due now."""
     partition.patience.is_over = False
-    reservations.look(turn, partition)
+    reserving.look(turn, partition)
     preemption.look(turn, partition)
 
 
@@ -57,7 +57,7 @@ def serve_next(turn: Turn, partition: Partition) -> bool:
                 reservations.end(turn, reservation, void)
             elif _serve(turn, reservation, kept):
                 return True
-            else:
+            elif reservation in partition.reservations:
                 kept.add(reservation.items)
         del partition.ready[node]
     return False
@@ -70,9 +70,10 @@ def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | No
     if group is None or ask not in group or not group.needs or not application.passes_on:
         return ReservationEnd.NOT_NEEDED
     takes = node.ready if ask.shape.required_node else node.ordered
-    if not takes or not node.can_ever_fit(reservation.items) or partition.objection(ask.shape, node) is not None:
+    if not takes or not node.can_ever_fit(reservation.items):
         return ReservationEnd.NODE
-    return None
+    is_refused = partition.objection_without(ask.shape, node, tuple(reservation.victims)) is not None
+    return ReservationEnd.NODE if is_refused else None
 
 
 def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
@@ -82,10 +83,19 @@ def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     assert queue is not None
     if node.available.minus(kept).lacks(reservation.items) is not None:
         may_preempt = ask.shape.required_node and application.partition.spec.preemption_enabled
-        return bool(may_preempt) and preemption.for_required_node(turn, reservation)
+        return bool(may_preempt) and preemption.for_required_node(turn, reservation, kept)
+    if reservation.victims and application.partition.objection(ask.shape, node) is not None:
+        return False
     own_claim = reservation.items if reservation.is_firm else ()
-    if queue.short_for(application.groups[ask.band].kind, own_claim) is not None:
-        if not reservation.victims:
+    kind = application.groups[ask.band].kind
+    if queue.short_for(kind, own_claim) is not None:
+        comes_free = all(
+            not one.will_lack_quota(reservation.items, own_claim) and one.limit_refusal(kind) is None
+            for one in queue.lineage
+        )
+        if reservation.victims or comes_free:
+            application.partition.short_of_quota[reservation] = None
+        else:
             reservations.end(turn, reservation, ReservationEnd.QUOTA)
         return False
     reservations.end(turn, reservation, ReservationEnd.PLACED)

@@ -21,6 +21,7 @@ class Ask:
     __slots__ = (
         "allocations",
         "asked_at_ns",
+        "claim_rests_until_ns",
         "key",
         "pending",
         "placed",
@@ -48,6 +49,8 @@ class Ask:
         """Where room is kept for it; each is of one of the pending ones."""
         self.rests_until_ns = 0
         """Before that no room is kept for it, as it was in vain for long."""
+        self.claim_rests_until_ns = 0
+        """Before that nobody ends for it, as it was in vain for long."""
         self.task_group = spec.task_group
         """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
         self.placed = 0

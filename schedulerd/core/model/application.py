@@ -143,10 +143,7 @@ class Application(Host):
             group.forget_place()
             group.priority = None
             self._stand(group)
-            for ask in group:
-                if ask.spec.allow_preempt_other:
-                    self.claim_later(ask)
-                    break
+        self._claim_again()
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its band."""
@@ -159,7 +156,7 @@ class Application(Host):
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
             if group.kind.parked:
-                self.partition.patience.reservations_due.hurry(group.kind, ask.asked_at_ns)
+                self.partition.patience.expect(group.kind, ask.asked_at_ns)
         else:
             group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
@@ -167,18 +164,26 @@ class Application(Host):
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.wait(group)
             if group.kind.parked:
-                self.partition.patience.reservations_due.hurry(group.kind, ask.asked_at_ns)
-        if ask.spec.allow_preempt_other:
-            self.claim_later(ask)
+                self.partition.patience.expect(group.kind, ask.asked_at_ns)
+        self.claim_later(ask)
         if self.gang is not None:
             self.look_for_swaps()
 
     def claim_later(self, ask: Ask) -> None:
-        """When the ask is old enough, and still waits, others may have to end for it."""
+        """When the ask is old enough, and still waits, others may have to end for it, if it allows that."""
+        if ask.spec.allow_preempt_other and self.partition.spec.preemption_enabled and not ask.shape.required_node:
+            self.partition.patience.attempts_due.hurry(self, self.claims_from_ns(ask))
+
+    def claims_from_ns(self, ask: Ask) -> int:
+        """From when on others may have to end for the ask."""
         assert self.queue is not None
-        if self.partition.spec.preemption_enabled and not ask.shape.required_node:
-            due_ns = ask.asked_at_ns + self.queue.properties.preemption_delay_ns
-            self.partition.patience.attempts_due.hurry(self, due_ns)
+        return max(ask.asked_at_ns + self.queue.properties.preemption_delay_ns, ask.claim_rests_until_ns)
+
+    def _claim_again(self) -> None:
+        """Its asks are looked at from now on: who was not when it was old enough may claim room now."""
+        for group in self.groups.values():
+            if group.claims:
+                self.claim_later(next(ask for ask in group if ask.spec.allow_preempt_other))
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more."""
@@ -279,6 +284,7 @@ class Application(Host):
     def restand(self, *, placeholders: bool) -> None:
         """Whether these groups are looked at may have changed."""
         self.partition.check_reservations(self)
+        self._claim_again()
         for group in self.groups.values():
             if group.placeholder is placeholders and bool(group.needs) is not self.may_stand(group):
                 self._show_priority(group)
@@ -354,6 +360,8 @@ class Application(Host):
         self.look_for_swaps()
         self.partition.check_reservations(self)
         passes_on = self.passes_on
+        if passes_on:
+            self._claim_again()
         for shape in self.lines.shapes():
             if passes_on and shape not in self.needs:
                 self.queue.offer(self, self.key(), shape)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.line import Contender, Key
 from schedulerd.core.model.shape import Shape
 
@@ -13,7 +14,7 @@ from schedulerd.core.model.shape import Shape
 class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
-    __slots__ = ("_entries", "_heap", "denied", "kind", "placeholder", "shape", "task_group")
+    __slots__ = ("_entries", "_heap", "claims", "denied", "kind", "placeholder", "shape", "task_group")
 
     def __init__(self, shape: Shape, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
@@ -24,6 +25,8 @@ class AskGroup(Contender):
         """The shape it stands in line for: that of its asks, on its application's account where that matters."""
         self.denied = False
         """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
+        self.claims = 0
+        """How many of its asks may have others end for them."""
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}
 
@@ -40,10 +43,12 @@ class AskGroup(Contender):
     def add(self, ask: Ask) -> None:
         entry = (-ask.spec.priority, ask.serial, ask)
         self._entries[ask.key] = entry
+        self.claims += ask.spec.allow_preempt_other
         heappush(self._heap, entry)
 
     def discard(self, ask: Ask) -> None:
-        self._entries.pop(ask.key, None)
+        if self._entries.pop(ask.key, None) is not None:
+            self.claims -= ask.spec.allow_preempt_other
         if len(self._heap) > 2 * len(self._entries) + 32:
             self._heap = sorted(self._entries.values(), key=lambda entry: entry[:2])
 
@@ -57,16 +62,8 @@ class AskGroup(Contender):
 
     def in_order(self) -> Iterator[Ask]:
         """All of them, the first to be placed first; whoever stops early pays for no more than was taken."""
-        heap, entries = self._heap, self._entries
-        fringe = [(heap[0][:2], 0)] if heap else []
-        while fringe:
-            _, at = heappop(fringe)
-            entry = heap[at]
-            if entries.get(entry[2].key) is entry:
-                yield entry[2]
-            for below in (2 * at + 1, 2 * at + 2):
-                if below < len(heap):
-                    heappush(fringe, (heap[below][:2], below))
+        entries = self._entries
+        return (entry[2] for entry in in_order(self._heap) if entries.get(entry[2].key) is entry)
 
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""

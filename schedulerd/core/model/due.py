@@ -1,14 +1,16 @@
 """When to look at something again: a heap of times, of which the latest set for a thing counts.
 
-What is put off or forgotten is recognised when it surfaces, and dropped then.
+What is put off or forgotten is recognised when it surfaces, and dropped then; or when most of the heap is such.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 ThingT = TypeVar("ThingT")
+
+_SLACK = 32
 
 
 class Due(Generic[ThingT]):
@@ -30,6 +32,8 @@ class Due(Generic[ThingT]):
             self._at_ns[thing] = at_ns
             self._serial += 1
             heappush(self._heap, (at_ns, self._serial, thing))
+            if len(self._heap) > 2 * len(self._at_ns) + _SLACK:
+                self._compact()
 
     def hurry(self, thing: ThingT, at_ns: int) -> None:
         """It is due then, or earlier if it was to be due earlier."""
@@ -56,6 +60,13 @@ class Due(Generic[ThingT]):
         thing = heappop(self._heap)[2]
         del self._at_ns[thing]
         return thing
+
+    def _compact(self) -> None:
+        """Of several entries of a thing that are true, the first to surface stays."""
+        last_first = sorted(self._heap, reverse=True)
+        valid = {entry[2]: entry for entry in last_first if self._at_ns.get(entry[2]) == entry[0]}
+        self._heap = list(valid.values())
+        heapify(self._heap)
 
     def clear(self) -> None:
         self._at_ns.clear()

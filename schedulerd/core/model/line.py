@@ -12,9 +12,10 @@ Both forget lazily: an entry that is no longer true is recognised when it surfac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace, merge
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.shape import Shape
 
 if TYPE_CHECKING:
@@ -178,10 +179,10 @@ class Lines:
             if line.open_shapes == 1:
                 self._show(line)
 
-    def needing(self, shape: Shape) -> list[Contender]:
-        """All who need the shape, in order, whether it is closed or not."""
-        entries = [entry for line in self._by_shape.get(shape, ()) for entry in line.heap if entry[2].entry is entry]
-        return [entry[2] for entry in sorted(entries, key=lambda entry: entry[0])]
+    def in_order(self, shape: Shape) -> Iterator[Contender]:
+        """All who need the shape, in order, whether it is closed or not; a line may not change meanwhile."""
+        lines = [in_order(line.heap) for line in self._by_shape.get(shape, ())]
+        return (entry[2] for entry in merge(*lines, key=lambda entry: entry[0]) if entry[2].entry is entry)
 
     def __iter__(self) -> Iterator[tuple[Key, Contender]]:
         """Everybody who stands in a line, with the key; for the invariants."""

@@ -58,6 +58,7 @@ class Node:
         "ordered",
         "ordered_by",
         "reservations",
+        "rests_until_ns",
         "score",
         "scoring",
     )
@@ -73,6 +74,8 @@ class Node:
         """Capacity less occupied less allocated; negative where the node is over-committed."""
         self.reservations: dict[Ask, Reservation] = {}
         """For whom room is kept here, in the order in which that began."""
+        self.rests_until_ns = 0
+        """Before that no ask that just waited for long has room kept here, as that was in vain for another."""
         self.kept = Resources()
         """By all of them."""
         self.firmly_kept = Resources()

@@ -35,7 +35,7 @@ class _Block:
     def __init__(self, entries: list[_Entry], bound: Resources) -> None:
         self.entries = entries
         self.bound = bound
-        """At least as much of every resource as any node of the block has free."""
+        """At least as much of every resource as any node of the block has free; never below 0, as some may have 0."""
         self.misfits: set[Shape] = set()
         """Shapes within the bound that no node of the block fits; valid until somebody enters."""
 
@@ -77,7 +77,9 @@ class NodeOrder:
         entry = (node.score, node.node_id, node)
         node.ordered_by = node.score
         if not self._blocks:
-            self._blocks.append(_Block([entry], Resources(node.free)))
+            block = _Block([entry], Resources())
+            block.raise_bound(node.free)
+            self._blocks.append(block)
             self._lasts.append(entry)
             return
         at = min(bisect_left(self._lasts, entry), len(self._blocks) - 1)
@@ -136,15 +138,15 @@ class NodeOrder:
         Blocks are taken by what their bound lacks, until no other can have a better node.
         """
         best: tuple[float, float, str] | None = None
-        found = None
+        found, found_at = None, 0
         for short, at in sorted((_shortage(shape.items, block.bound), at) for at, block in enumerate(self._blocks)):
-            if best is not None and short > best[0]:
+            if best is not None and (short, at) > (best[0], found_at):
                 break
             for score, node_id, node in self._blocks[at].entries:
                 self.visits += 1
                 rank = (_shortage(shape.items, node.free), score, node_id)
                 if (best is None or rank < best) and may(node):
-                    best, found = rank, node
+                    best, found, found_at = rank, node, at
         return found
 
     def __iter__(self) -> Iterator[Node]:

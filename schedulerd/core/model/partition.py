@@ -34,6 +34,7 @@ submits rubbish in a loop cannot fill the memory."""
 
 class Partition:
     __slots__ = (
+        "_total",
         "allocations",
         "applications",
         "cleanup_alarm",
@@ -58,6 +59,7 @@ class Partition:
         "scoring",
         "serial",
         "shapes",
+        "short_of_quota",
         "spec",
         "swaps",
         "terminated",
@@ -77,6 +79,7 @@ class Partition:
         """Rings when queues that nobody needs have been empty for long enough."""
         self.scoring = Scoring(spec.node_order, spec.node_weights)
         self.nodes: dict[str, Node] = {}
+        self._total: Resources | None = None
         self.node_order = NodeOrder()
         """Those of the nodes that may get new allocations."""
         self.applications: dict[str, Application] = {}
@@ -95,6 +98,8 @@ class Partition:
         """All of its nodes."""
         self.reserved = 0
         """How many of them are not firm."""
+        self.short_of_quota: dict[Reservation, None] = {}
+        """Those whose room is there, while a quota has none yet; they are looked at when less is used."""
         self.ready: dict[Node, None] = {}
         """Nodes with reservations of which some may fit now, or are void."""
         self.shapes = Shapes()
@@ -126,16 +131,27 @@ class Partition:
         return self.serial
 
     def total(self) -> Resources:
-        """Capacity of all its nodes."""
-        total = Resources()
-        for node in self.nodes.values():
-            total.add(node.capacity.items())
-        return total
+        """Capacity of all its nodes; summed when it is asked for and any of them has changed."""
+        if self._total is None:
+            self._total = Resources()
+            for node in self.nodes.values():
+                self._total.add(node.capacity.items())
+        return self._total
+
+    def capacity_changed(self) -> None:
+        """A node offers something else than before, or is new, or gone."""
+        self._total = None
 
     @property
     def reservable(self) -> int:
         """How many more nodes may be reserved by asks that just waited for long."""
         return max(RESERVED_NODES_MIN, len(self.nodes) * RESERVED_NODES_PERCENT // 100) - self.reserved
+
+    @property
+    def may_reserve(self) -> bool:
+        """Whether there may be somebody for whom room can be kept now."""
+        patience = self.patience
+        return bool(patience.requiring) or (bool(patience.reserving or patience.unserved) and self.reservable > 0)
 
     def touch(self, queue: Queue) -> None:
         """Pending changed in `queue` and above."""
@@ -241,6 +257,9 @@ class Partition:
 
     def note_free_quota(self, queue: Queue) -> None:
         """Less is used in the queue and above, or more is allowed: likewise."""
+        for reservation in self.short_of_quota:
+            self.ready[reservation.node] = None
+        self.short_of_quota.clear()
         for one in queue.lineage:
             if one.lines.closed:
                 self.freed_queues[one] = None
@@ -249,7 +268,7 @@ class Partition:
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything, or keep or make room for somebody."""
         patience = self.patience
-        if self.ready or patience.is_over or patience.reserving or patience.claimants:
+        if self.ready or patience.is_over or patience.claimants or self.may_reserve:
             return True
         return bool(self.swaps) or self.root.lines.first() is not None
 
@@ -303,6 +322,8 @@ class Partition:
             noted.clear()
         self.freed_nodes.clear()
         self.patience.forget()
+        for reservation in self.reservations:
+            self.ready[reservation.node] = None
         for queue in self.root.subtree():
             queue.start_anew()
         for application in self.applications.values():

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.decide.victims import Effort
 from schedulerd.core.model.due import Due
 from schedulerd.core.model.shape import Shape
 
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
 
 
+_LONG_AGO_NS = -(2**63)
+
+
 class Refused(NamedTuple):
     """Nobody ends for asks up to this priority, unless something has changed, and not before that time."""
 
     priority: int
     moves: int
     until_ns: int
+    reason: str
 
 
 class Patience:
@@ -35,8 +40,11 @@ class Patience:
         "claimants",
         "dormant",
         "dormant_since",
+        "effort",
         "is_over",
+        "nodeless",
         "refused",
+        "requiring",
         "reservations_due",
         "reserving",
         "search",
@@ -52,8 +60,12 @@ class Patience:
         """Shapes that no node fits, by when the first ask of them was made for which no room is kept yet."""
         self.reserving: deque[tuple[Application, Ask]] = deque()
         """For whom room is to be kept, in order."""
+        self.requiring: deque[tuple[Application, Ask]] = deque()
+        """Those of them who may run on a single node."""
         self.unserved: dict[Shape, None] = {}
-        """Of which more asks are old enough than could have room kept; looked at again when a reservation ends."""
+        """Of which more asks may be old enough than are lined up."""
+        self.nodeless: dict[Shape, None] = {}
+        """For which no node was found where room could be kept; looked at again when one may be."""
         self.attempts_due: Due[Application] = Due()
         """Applications with asks that may have others end for them, by when one of these may be old enough."""
         self.claimants: deque[Application] = deque()
@@ -66,6 +78,8 @@ class Patience:
         """Applications that wait until anything changes at all, and not before that time."""
         self.dormant_since = 0
         """How many moves the partition had made when it was last looked whether something changed."""
+        self.effort = Effort()
+        """What was done so far to find out who might end; a cycle ends after some of it."""
 
     def next_ns(self, reservation_delay_ns: int) -> int | None:
         """When somebody's patience will be over next."""
@@ -74,6 +88,11 @@ class Patience:
             return attempt_ns
         reservation_ns = asked_ns + reservation_delay_ns
         return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
+
+    def expect(self, shape: Shape, asked_at_ns: int) -> None:
+        """An ask of this shape waits since then, and no node fits it: in time, room is to be kept for it; at once, if
+        there is a single node that would do."""
+        self.reservations_due.hurry(shape, _LONG_AGO_NS if shape.required_node else asked_at_ns)
 
     def wake(self, moves: int) -> None:
         """Lets those be looked at again who wait for any change, if there was one."""
@@ -90,6 +109,8 @@ class Patience:
         self.attempts_due.clear()
         self.dormant.clear()
         self.reserving.clear()
+        self.requiring.clear()
         self.unserved.clear()
+        self.nodeless.clear()
         self.refused.clear()
         self.dormant_since = -1

@@ -159,6 +159,11 @@ class Queue(Host):
             return self.max.exceeded_by(self.allocated, items)
         return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)
 
+    def will_lack_quota(self, items: Items, own_claim: Items = ()) -> bool:
+        """Whether it will have no room even when all that was asked to go has gone."""
+        left = self.allocated.minus(self.leaving).plus(self._claimed_by_others(own_claim))
+        return self.max.exceeded_by(left, items) is not None
+
     def _claimed_by_others(self, own_claim: Items) -> Resources:
         others = Resources(self.claimed)
         others.subtract(own_claim)
@@ -175,6 +180,10 @@ class Queue(Host):
             claims = self._claimed_by_others(own_claim)[name]
             claimed = f" + {claims} claimed by others" if claims else ""
             return f"quota of queue {self.path}: {name} {used} used{claimed} + {amount} asked is more than max {limit}"
+        return self.limit_refusal(shape)
+
+    def limit_refusal(self, shape: Shape) -> str | None:
+        """Likewise, for all rules but the quota for the shape itself."""
         name = self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate) if shape.gate else None
         if name is not None:
             used, promised, gang = self.allocated[name], self.promised[name], dict(shape.gate)[name]

@@ -20,7 +20,7 @@ class Reservation:
     past the other kind, and the quota for it is kept as well.
     """
 
-    __slots__ = ("alarm", "application", "ask", "is_firm", "items", "made_at_ns", "node", "victims")
+    __slots__ = ("alarm", "application", "ask", "asked_to_end_ns", "is_firm", "items", "made_at_ns", "node", "victims")
 
     def __init__(self, application: Application, ask: Ask, node: Node, *, is_firm: bool, now_ns: int) -> None:
         self.application = application
@@ -32,5 +32,7 @@ class Reservation:
         self.made_at_ns = now_ns
         self.victims: dict[Allocation, None] = {}
         """Allocations that were asked to go for its sake and are still there; elsewhere too, if a quota lacks room."""
+        self.asked_to_end_ns: int | None = None
+        """When the first of these was asked to; None if nobody ever was."""
         self.alarm: Alarm | None = None
         """When it has been kept for long enough."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -65,3 +67,23 @@ def test_updates_of_one_ask_do_not_pile_up() -> None:
         group.discard(updated)
     assert group.first() is kept
     assert len(group._heap) < 100
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=60), st.integers(0, 10))
+def test_all_in_order_are_those_inside_from_the_first_on(plan: list[tuple[int, int, bool]], some: int) -> None:
+    group, inside = AskGroup(SHAPE, "", placeholder=False), dict[str, Ask]()
+    asks = [make(number, 0) for number in range(10)]
+    for number, priority, leave in plan:
+        ask = asks[number]
+        if ask.key in inside:
+            group.discard(inside.pop(ask.key))
+        if not leave:
+            ask.spec.priority = priority
+            group.add(ask)
+            inside[ask.key] = ask
+    wanted = sorted(inside.values(), key=lambda one: (-one.spec.priority, one.serial))
+    event("nobody is inside" if not wanted else "somebody is inside")
+    assert list(islice(group.in_order(), some)) == wanted[:some]
+    assert list(group.in_order()) == wanted
+    if wanted:
+        assert group.first() is wanted[0]

@@ -90,9 +90,71 @@ def test_first_fit_is_what_a_linear_scan_finds(
         node_order._BLOCK_NODES_MAX = blocks_max
 
 
+def least_short_by_scan(nodes: list[Node], shape: Shape) -> Node | None:
+    def lacks(node: Node) -> float:
+        return sum((amount - node.free[name]) / amount for name, amount in shape.items if amount > node.free[name])
+
+    return min(nodes, key=lambda one: (lacks(one), one.score, one.node_id), default=None)
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, NODES),
+    st.lists(st.tuples(st.integers(0, NODES - 1), shapes, st.booleans()), max_size=60),
+    st.sets(st.integers(0, NODES - 1)),
+    shapes,
+)
+def test_least_short_is_what_a_linear_scan_finds(
+    ready: int, plan: list[tuple[int, tuple[int, int, int], bool]], barred: set[int], wanted: tuple[int, int, int]
+) -> None:
+    blocks_max, node_order._BLOCK_NODES_MAX = node_order._BLOCK_NODES_MAX, 4
+    try:
+        world = World(Policy.FAIR)
+        for who in range(ready):
+            world.do("enter", who, a_shape(memory=1))
+        for who, (memory, vcore, gpu), gives in plan:
+            shape = a_shape(memory=memory, vcore=vcore, gpu=gpu)
+            change(world.all[who], shape, 1 if gives else -1)
+            if who in world.inside:
+                world.order.moved(world.inside[who])
+            world.order.first_fit(shape)
+        memory, vcore, gpu = wanted
+        shape, kept = a_shape(memory=memory, vcore=vcore, gpu=gpu), {world.all[who] for who in barred}
+        expected = least_short_by_scan([node for node in world.inside.values() if node not in kept], shape)
+        assert world.order.least_short(shape, lambda node: node not in kept) is expected
+        event(
+            "none may" if expected is None else "one fits" if not expected.free.lacks(shape.items) else "all are short"
+        )
+    finally:
+        node_order._BLOCK_NODES_MAX = blocks_max
+
+
+def test_a_node_that_is_just_full_lacks_less_than_one_that_is_over_committed_and_others_that_are() -> None:
+    order = NodeOrder()
+    nodes = [a_model_node(name, {"memory": 10}) for name in ("over", "full")]
+    nodes[0].offer(None, Resources(memory=15))
+    nodes[1].offer(None, Resources(memory=10))
+    for node in nodes:
+        order.add(node)
+    assert order.least_short(a_shape(memory=5), lambda _: True) is nodes[1]
+
+
+def test_blocks_that_lack_more_than_the_best_node_are_not_looked_into() -> None:
+    order = NodeOrder()
+    for at in range(5_000):
+        node = a_model_node(f"n{at:04}", {"memory": 100})
+        node.offer(None, Resources(memory=90 if at < 4_900 else 60))
+        order.add(node)
+    found = order.least_short(a_shape(memory=50), lambda _: True)
+    assert found is not None
+    assert found.free == {"memory": 40}
+    assert order.visits < 1_000
+
+
 def test_an_empty_order_finds_nothing() -> None:
     order = NodeOrder()
     assert order.first_fit(a_shape(memory=1)) is None
+    assert order.least_short(a_shape(memory=1), lambda _: True) is None
     assert len(order) == 0
 
 

@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 
 from schedulerd.core import view
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec, PreemptionPolicy, Timeouts
+from schedulerd.core.resources import Limits
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec, PreemptionPolicy
 from schedulerd.core.views import LimitView
 from tests.unit.core.builders import (
     RM,
-    Conversation,
     a_conversation,
     a_node,
-    a_placeholder,
     a_queue_spec,
     a_root,
     an_app,
@@ -26,60 +23,6 @@ from tests.unit.core.builders import (
 )
 
 ROOM = {"memory": 100, "vcore": 10}
-
-
-def waiting(talk: Conversation, application_id: str = "app") -> dict[str, str]:
-    """Why each of its asks waits."""
-    return {ask.allocation_key: ask.waiting_for for ask in talk.app(application_id).asks}
-
-
-def test_an_ask_that_was_not_tried_yet_waits_for_nothing() -> None:
-    talk = a_conversation(a_node("n1", ROOM))
-    talk.asks(an_ask("k"))
-    assert waiting(talk) == {"k": ""}
-
-
-@pytest.mark.parametrize("at", ["a", "root"])
-def test_an_ask_over_quota_names_queue_and_amounts(at: str) -> None:
-    root = a_root(
-        a_queue_spec("a", max={"memory": 30} if at == "a" else None), max={"memory": 30} if at != "a" else None
-    )
-    talk = a_conversation(a_node("n1", ROOM), root=root)
-    talk.asks(an_ask("k", 20, count=2))
-    talk.schedule()
-    path = "root.a" if at == "a" else "root"
-    assert waiting(talk) == {"k": f"quota of queue {path}: memory 20 used + 20 asked is more than max 30"}
-
-
-def test_an_ask_no_node_fits_counts_why_not() -> None:
-    talk = a_conversation(
-        a_node("n1", ROOM),
-        a_node("n2", {"memory": 500}),
-        a_node("n3", {"memory": 20, "vcore": 99}),
-        a_node("n4", ROOM, action=NodeAction.CREATE_DRAIN),
-        a_node("n5", ROOM, attributes={"ready": "false"}),
-    )
-    talk.asks(an_ask("k", resources=Resources(memory=200, vcore=1)))
-    talk.schedule()
-    assert waiting(talk) == {
-        "k": "no node has room: 5 considered: 1 draining, 2 not enough memory, 1 not enough vcore, 1 not ready"
-    }
-
-
-def test_an_ask_of_a_paused_resource_manager_says_so() -> None:
-    talk = a_conversation(a_node("n1", ROOM))
-    talk.asks(an_ask("k"))
-    talk.disconnect()
-    assert waiting(talk) == {"k": "the resource manager is paused: nothing is placed for it"}
-
-
-def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
-    talk = a_conversation(a_node("n1", ROOM))
-    talk.apps(an_app("gang", gang_style="Hard"))
-    talk.asks(a_placeholder("p", app="gang"), an_ask("large", 500, app="gang"))
-    talk.schedule()
-    talk.sleep(Timeouts().placeholder_ns)
-    assert waiting(talk, "gang") == {"large": "application is Failing: its asks are not placed in this state"}
 
 
 def test_outstanding_is_what_more_nodes_would_run() -> None:

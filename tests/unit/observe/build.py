@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core import facts, gang_facts
+from schedulerd.core import facts, gang_facts, preemption_facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.resources import Resources
@@ -89,10 +89,14 @@ def allocated(
 
 
 def release_requested(
-    termination: TerminationType, cause: facts.ReleaseCause = facts.ReleaseCause.TIMED_OUT, *, placeholder: bool = False
+    termination: TerminationType,
+    cause: facts.ReleaseCause = facts.ReleaseCause.TIMED_OUT,
+    *,
+    queue: str = QUEUE,
+    placeholder: bool = False,
 ) -> facts.ReleaseRequested:
     return facts.ReleaseRequested(
-        RM, PARTITION, QUEUE, APPLICATION, "key-1", "uuid-1", "node-1", placeholder, termination, cause, "message"
+        RM, PARTITION, queue, APPLICATION, "key-1", "uuid-1", "node-1", placeholder, termination, cause, "message"
     )
 
 
@@ -136,6 +140,40 @@ def gang_gave_way() -> gang_facts.GangGaveWay:
 def swap_refused() -> gang_facts.SwapRefused:
     reason = "ask key-1 does not fit: it wants vcore 20, placeholder key-2 has vcore 10"
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
+
+
+def reserved(firm: bool = True) -> preemption_facts.Reserved:
+    size = Resources(vcore=10)
+    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, firm)
+
+
+def reservation_ended(end: preemption_facts.ReservationEnd, firm: bool = True) -> preemption_facts.ReservationEnded:
+    return preemption_facts.ReservationEnded(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", firm, end, kept_ns=5)
+
+
+def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:
+    """`victims` are queue and UUID of each."""
+    why = "root.a uses vcore 0 of the 10 that it is guaranteed"
+    return preemption_facts.Preempted(RM, PARTITION, queue, APPLICATION, "key-1", "node-1", victims, why)
+
+
+def victim(queue: str = QUEUE) -> facts.ReleaseRequested:
+    return release_requested(TerminationType.PREEMPTED_BY_SCHEDULER, facts.ReleaseCause.PREEMPTED, queue=queue)
+
+
+def quota_preempted(victims: int = 1, queue: str = QUEUE) -> preemption_facts.QuotaPreempted:
+    return preemption_facts.QuotaPreempted(RM, PARTITION, queue, victims, "uses vcore 20 of max 10")
+
+
+def room_made(waited_ns: int = 0) -> preemption_facts.RoomMade:
+    return preemption_facts.RoomMade(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", waited_ns)
+
+
+def preemption_refused(
+    refusal: preemption_facts.PreemptionRefusal = preemption_facts.PreemptionRefusal.NO_NODE,
+) -> preemption_facts.PreemptionRefused:
+    reason = "nobody ends for ask key-1: for the sake of a test"
+    return preemption_facts.PreemptionRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", refusal, reason)
 
 
 def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:

@@ -15,6 +15,7 @@ from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.preemption_facts import ReservationEnd
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon import logs
 from schedulerd.observe import log_events
@@ -28,8 +29,14 @@ from tests.unit.observe.build import (
     gang_gave_way,
     gang_timed_out,
     node,
+    preempted,
+    preemption_refused,
+    quota_preempted,
     release_requested,
+    reservation_ended,
+    reserved,
     resource_manager,
+    room_made,
     swap_refused,
 )
 
@@ -94,6 +101,13 @@ def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
         (gang_timed_out(ApplicationState.RESUMING), "warning"),
         (gang_timed_out(ApplicationState.FAILING), "warning"),
         (swap_refused(), "warning"),
+        (preempted(("root.b", "uuid-1")), "info"),
+        (quota_preempted(victims=1), "info"),
+        (quota_preempted(victims=0), "warning"),
+        (preemption_refused(), "debug"),
+        (reserved(), "debug"),
+        (reservation_ended(ReservationEnd.EXPIRED), "debug"),
+        (room_made(), "debug"),
         (allocated(placeholder=True, vcore=10), "debug"),
         (release_requested(TerminationType.TIMEOUT, placeholder=True), "debug"),
         (allocated(vcore=10), "debug"),
@@ -131,6 +145,17 @@ def test_a_gang_that_times_out_says_how_far_it_came(written: Written) -> None:
         *("core.scheduler.gang", "gang timed out", "app-1", "Resuming"),
     )
     assert [line[name] for name in ("wanted", "placed", "replaced", "timed_out")] == [3, 2, 0, 3]
+
+
+def test_a_preemption_names_who_it_is_for_who_ends_and_why(written: Written) -> None:
+    written.log.observe([preempted(("root.b", "uuid-7"), ("root.c", "uuid-8"))], 0)
+    (line,) = written.lines()
+    assert (line["logger"], line["event"]) == ("core.scheduler.preemption", "preemption decided")
+    assert [line[name] for name in ("queue", "application_id", "allocation_key", "node_id")] == (
+        ["root.a.b", "app-1", "key-1", "node-1"]
+    )
+    assert line["victims"] == [["root.b", "uuid-7"], ["root.c", "uuid-8"]]
+    assert line["why"] == "root.a uses vcore 0 of the 10 that it is guaranteed"
 
 
 def test_a_placeholder_that_is_too_small_names_both_numbers_and_floods_nobody(written: Written) -> None:

@@ -11,15 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
-import pytest
-
 from schedulerd.core import commands as c
 from schedulerd.core import view, views
 from schedulerd.core.facts import ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueSpec, Timeouts
+from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties, QueueSpec, Timeouts
 from schedulerd.observe import families
 from schedulerd.observe.families import Kind
 from schedulerd.observe.metrics import Metrics
@@ -27,8 +25,9 @@ from tests.unit.observe.scrape import Samples, all_samples
 
 RMS = ("rm-1", "rm-2")
 QUEUES = ("root.a", "root.b.c", "root.b.d", "root.nowhere")
-STEPS, STEPS_PER_RECOUNT = 600, 20
+SEEDS, STEPS, STEPS_PER_RECOUNT = 3, 600, 20
 
+PROPERTIES = QueueProperties(preemption_delay_ns=3 * SECOND_NS)
 PARTITION = PartitionSpec(
     "default",
     QueueSpec(
@@ -36,8 +35,13 @@ PARTITION = PartitionSpec(
         parent=True,
         submit_acl=Acl(everybody=True),
         children=(
-            QueueSpec("a", max=Limits(vcore=6000)),
-            QueueSpec("b", parent=True, children=(QueueSpec("c"), QueueSpec("d"))),
+            QueueSpec("a", max=Limits(vcore=5000), properties=PROPERTIES),
+            QueueSpec(
+                "b",
+                parent=True,
+                guaranteed=Resources(vcore=20_000),
+                children=(QueueSpec("c", properties=PROPERTIES), QueueSpec("d")),
+            ),
         ),
     ),
 )
@@ -92,12 +96,13 @@ class World:
             yield from rm.partitions
 
     def held(self) -> dict[str, Counter[str]]:
-        """Per resource manager, how many allocations are asked for and not placed, and how many placeholders."""
+        """Per resource manager, how many allocations are asked for and not placed, placeholders and reservations."""
         return {
             partition.rm_id: Counter(
                 wanted=sum(app.parked + sum(ask.pending for ask in app.asks) for app in partition.applications),
                 pending_placeholders=sum(pending_placeholders(app) for app in partition.applications),
                 placeholders=sum(allocated_placeholders(app) for app in partition.applications),
+                reservations=sum(len(node.reservations) for node in partition.nodes),
             )
             for partition in self.partitions()
         }
@@ -113,6 +118,7 @@ class World:
             self.submit: 12,
             self.ask: 20,
             self.ask_for_gang: 10,
+            self.contend: 5,
             self.cycle: 20,
             self.update_node: 10,
             self.release: 10,
@@ -150,6 +156,7 @@ class World:
             max_allocations=self.random.choice([1, 1, 3]),
             task_group=self.random.choice(["", "workers", "workers"]),
             placeholder=self.random.random() < 0.5,
+            allow_preempt_other=self.random.random() < 0.5,
         )
         self.step(c.UpdateAllocations(rm_id, asks=[ask]))
 
@@ -169,6 +176,20 @@ class World:
                 for vcore, placeholder in ((300, True), (self.random.choice([200, 300, 300, 400]), False))
             ]
             self.step(c.UpdateAllocations(rm_id, asks=asks))
+
+    def contend(self, rm_id: str, partition: views.PartitionView) -> None:
+        """One queue takes all it can get, and another wants what it is guaranteed."""
+        for queue, many in (("root.a", True), ("root.b.c", False)):
+            owners = [app.application_id for app in partition.applications if app.queue == queue]
+            if owners:
+                ask = c.NewAsk(
+                    self.random.choice(owners),
+                    f"key-{next(self.keys)}",
+                    Resources(vcore=1000 if many else 2000),
+                    max_allocations=8 if many else 1,
+                    allow_preempt_other=not many,
+                )
+                self.step(c.UpdateAllocations(rm_id, asks=[ask]))
 
     def cycle(self, _rm_id: str, _partition: views.PartitionView) -> None:
         self.step(c.RunCycle(self.random.choice([1, 5, 100])))
@@ -280,6 +301,8 @@ def recount(world: World) -> Gauges:
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
+            for reservation in node.reservations:
+                gauges["schedulerd_reservations"]["firm" if reservation.firm else "soft", name, rm_id] += 1
             for resource, amount in node.occupied.items():
                 gauges["schedulerd_occupied_resources"][name, resource, rm_id] += amount
         for resource, amount in partition.total.items():
@@ -290,6 +313,7 @@ def recount(world: World) -> Gauges:
 INTERESTING = (
     *("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored"),
     *("GangCompleted", "GangTimedOut", "SwapRefused"),
+    *("Reserved", "ReservationEnded", "Preempted", "PreemptionRefused", "RoomMade"),
 )
 STATES = tuple(ResourceManagerState)
 READ_AT_SCRAPE = (families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO)
@@ -312,6 +336,7 @@ def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Map
     """The sums that `docs/metrics.md` promises."""
     added, placed = found["schedulerd_asks_added_total"], found["schedulerd_placements_total"]
     withdrawn, placeholders = found["schedulerd_asks_withdrawn_total"], found["schedulerd_placeholders_total"]
+    requested, victims = found["schedulerd_release_requests_total"], found["schedulerd_preemption_victims_total"]
     for rm_id in RMS:
 
         def root(name: str, rm_id: str = rm_id) -> float:
@@ -329,20 +354,38 @@ def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Map
         assert event("asked") == event("placed") + event("withdrawn") + waiting + lost["pending_placeholders"]
         there = root("schedulerd_allocated_placeholders")
         assert event("placed") + event("recovered") == event("released") + there + lost["placeholders"]
+        assert victims.get(("default", "root", rm_id), 0) == requested.get((*key, "preempted_by_scheduler"), 0)
+
+        def of_all_kinds(name: str, rm_id: str = rm_id) -> float:
+            return sum(value for labels, value in found[name].items() if rm_id in labels)
+
+        there = of_all_kinds("schedulerd_reservations")
+        made, ended = (
+            of_all_kinds("schedulerd_reservations_made_total"),
+            of_all_kinds("schedulerd_reservations_ended_total"),
+        )
+        assert made == ended + there + lost["reservations"]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_gauges_equal_a_recount_of_the_state(seed: int) -> None:
-    world = World(seed)
+def test_gauges_equal_a_recount_of_the_state() -> None:
+    reached: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        world = World(seed)
+        drive(world, f"seed {seed}")
+        reached += world.reached
+    for interesting in (*INTERESTING, *STATES):
+        assert reached[interesting], f"the workload never reached {interesting}"
+
+
+def drive(world: World, name: str) -> None:
+    """Random steps; every few of them all is counted anew."""
     most: Counter[str] = Counter()
     for step in range(STEPS):
         world.random_step()
         if step % STEPS_PER_RECOUNT == 0:
             counted = nonzero(recount(world))
             found = all_samples(world.metrics)
-            assert nonzero(scraped(found)) == counted, f"seed {seed}, step {step}"
+            assert nonzero(scraped(found)) == counted, f"{name}, step {step}"
             assert_every_ask_is_accounted_for(found, world.dropped)
             most |= Counter({name: len(counts) for name, counts in counted.items()})
     assert set(most) == GAUGES, "every gauge is counted anew here, and had something to count"
-    for interesting in (*INTERESTING, *STATES):
-        assert world.reached[interesting], f"the workload never reached {interesting}"

@@ -15,6 +15,7 @@ from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.preemption_facts import ReservationEnd
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import Metrics
 from tests.unit.observe import build
@@ -44,6 +45,11 @@ def busy() -> Metrics:
             build.release_requested(TerminationType.TIMEOUT),
             build.ask(placeholder=True, vcore=1),
             build.gang_completed(),
+            build.preempted((build.QUEUE, "uuid-1")),
+            build.victim(),
+            build.quota_preempted(),
+            build.reserved(),
+            build.reservation_ended(ReservationEnd.PLACED),
             build.released(vcore=1),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
             facts.ConfigurationUpdated(build.RM),

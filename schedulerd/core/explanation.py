@@ -1,0 +1,95 @@
+"""Why asks wait, and why nobody ends for them, in sentences for people.
+
+The numbers are those of the moment; what was found out earlier is said as it was found.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.look import Look
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.specs import SECOND_NS
+
+
+class Explanation:
+    """Of the asks of one partition; what holds for all of a shape is worked out once."""
+
+    def __init__(self, partition: Partition, state: ResourceManagerState, look: Look) -> None:
+        self._partition = partition
+        self._nodes = partition.nodes
+        self._look = look
+        running = state is ResourceManagerState.RUNNING
+        self._paused = "" if running else f"the resource manager is {state}: nothing is placed for it"
+        self._no_node: dict[Shape, str] = {}
+
+    def waiting(self, app: Application, ask: Ask) -> str:
+        """Why it is not placed; '' if it has not been tried since something changed for it."""
+        if not ask.pending or app.queue is None:
+            return ""
+        hindrance = self._hindrance(app, ask)
+        if hindrance:
+            return hindrance
+        shape = app.groups[ask.band].kind
+        closed = (queue.refusal(shape) for queue in app.queue.lineage if shape in queue.lines.closed)
+        reason = next((reason for reason in closed if reason is not None), "")
+        if not reason and shape.parked:
+            if shape not in self._no_node:
+                self._no_node[shape] = self._count_refusals(shape)
+            reason = self._no_node[shape]
+        return reason and reason + "".join(map(_kept, ask.reservations.values()))
+
+    def no_preemption(self, app: Application, ask: Ask) -> str:
+        """Why nobody was asked to end for an ask that waits; '' if somebody was, or if `waiting` says it all."""
+        if app.queue is None or ask.shape.required_node or self._hindrance(app, ask):
+            return ""
+        if ask.pending <= sum(one.is_firm for one in ask.reservations.values()):
+            return ""
+        if not self._partition.spec.preemption_enabled:
+            return "preemption is off in this partition"
+        if not ask.spec.allow_preempt_other:
+            return "it may not have others end for it (allowPreemptOther)"
+        refused = self._partition.patience.refused.get((app.queue, app.groups[ask.band].kind))
+        if refused is not None and ask.spec.priority <= refused.priority:
+            return refused.reason
+        delay_s = app.queue.properties.preemption_delay_ns / SECOND_NS
+        return f"it is looked at who could end for it when it is {delay_s:g} s old (preemption.delay)"
+
+    def _hindrance(self, app: Application, ask: Ask) -> str:
+        """Why it is not tried to place it at all; '' if it is."""
+        if self._paused:
+            return self._paused
+        if not app.may_stand(app.groups[ask.band]):
+            first = app.held_back_by
+            if first is not None:
+                return f"waits until the gang of application {first.application_id} is complete, which came first"
+            return "waits until the placeholders of its application are placed"
+        if not app.passes_on:
+            return f"application is {app.state}: its asks are not placed in this state"
+        return ""
+
+    def _count_refusals(self, shape: Shape) -> str:
+        if shape.required_node:
+            required = self._nodes.get(shape.required_node)
+            if required is None:
+                return f"required node {shape.required_node} is not registered"
+            return f"required node {shape.required_node}: {self._partition.refusal(shape, required) or 'has room now'}"
+        refusals: dict[str, int] = {}
+        asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
+        for node in asked:
+            reason = self._partition.refusal(shape, node) or "has room now"
+            refusals[reason] = refusals.get(reason, 0) + 1
+        counted = ", ".join(f"{count} {reason}" for reason, count in sorted(refusals.items()))
+        of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""
+        text = f"no node has room: {len(self._nodes)} considered"
+        return text + (f": {counted}{of_how_many}" if counted else "")
+
+
+def _kept(one: Reservation) -> str:
+    count = len(one.victims)
+    who = "1 allocation has" if count == 1 else f"{count} allocations have"
+    victims = f", {who} to end first" if count else ""
+    return f"; room is kept for it on node {one.node.node_id}{victims}"

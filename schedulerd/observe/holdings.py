@@ -1,0 +1,81 @@
+"""What a queue and the nodes of a partition hold, kept up by adding and subtracting: the numbers behind most gauges."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
+
+Counts: TypeAlias = defaultdict[tuple[str, ...], int]
+"""By the values of the labels."""
+PartitionKey: TypeAlias = tuple[str, str]
+"""Resource manager, partition."""
+QueueKey: TypeAlias = tuple[str, str, str]
+"""Resource manager, partition, queue path."""
+
+
+class QueueTally:
+    """What is in one queue itself, without its children."""
+
+    __slots__ = (
+        *("allocated", "allocated_placeholders", "applications", "has_gangs"),
+        *("parked_asks", "pending", "pending_asks", "pending_placeholders"),
+    )
+
+    def __init__(self) -> None:
+        self.pending_asks = 0
+        self.has_gangs = False
+        """Whether there were placeholders in it."""
+        self.pending_placeholders = 0
+        self.allocated_placeholders = 0
+        self.parked_asks = 0
+        self.pending: defaultdict[str, int] = defaultdict(int)
+        self.allocated: defaultdict[str, int] = defaultdict(int)
+        self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
+
+    def add(self, other: QueueTally) -> None:
+        self.pending_asks += other.pending_asks
+        self.has_gangs |= other.has_gangs
+        self.pending_placeholders += other.pending_placeholders
+        self.allocated_placeholders += other.allocated_placeholders
+        self.parked_asks += other.parked_asks
+        for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
+            for name, amount in theirs.items():
+                mine[name] += amount
+        for state, count in other.applications.items():
+            self.applications[state] += count
+
+    def has_live_applications(self) -> bool:
+        return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
+
+    def is_idle(self) -> bool:
+        return not (self.pending_asks or self.parked_asks or any(self.pending.values()) or any(self.allocated.values()))
+
+
+class NodesTally:
+    """The nodes of one partition and the sums over them."""
+
+    __slots__ = ("_known", "capacity", "occupied", "states")
+
+    def __init__(self) -> None:
+        self.states: dict[NodeState, int] = {state: 0 for state in NodeState if state is not NodeState.REMOVED}
+        self.capacity: defaultdict[str, int] = defaultdict(int)
+        self.occupied: defaultdict[str, int] = defaultdict(int)
+        self._known: dict[str, tuple[NodeState, dict[str, int], dict[str, int]]] = {}
+
+    def change(self, node_id: str, state: NodeState, capacity: Mapping[str, int], occupied: Mapping[str, int]) -> None:
+        """Takes a node's new state and amounts in place of those last told; REMOVED forgets it."""
+        before = self._known.pop(node_id, None)
+        if before is not None:
+            self._count(*before, times=-1)
+        if state is not NodeState.REMOVED:
+            now = self._known[node_id] = (state, dict(capacity), dict(occupied))
+            self._count(*now, times=1)
+
+    def _count(self, state: NodeState, capacity: dict[str, int], occupied: dict[str, int], times: int) -> None:
+        self.states[state] += times
+        for sums, amounts in ((self.capacity, capacity), (self.occupied, occupied)):
+            for name, amount in amounts.items():
+                sums[name] += times * amount

@@ -1,0 +1,93 @@
+"""Short ways to say what a test about reserved room is about: who claims it, who has to end for it, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedulerd.core.commands import NewAsk
+from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
+from schedulerd.core.preemption_facts import PreemptionRefused, ReservationEnded, Reserved
+from tests.unit.core.builders import Conversation, an_app, an_ask, of
+
+
+def wait(talk: Conversation, ns: int) -> list[Fact]:
+    """Time goes by: every alarm rings at its own deadline, and is followed by all cycles that are wanted then."""
+    facts = talk.schedule()
+    end_ns = talk.now_ns + ns
+    while (deadline_ns := talk.scheduler.next_deadline_ns()) is not None and deadline_ns <= end_ns:
+        facts += talk.sleep(max(0, deadline_ns - talk.now_ns))
+        facts += talk.schedule()
+    return facts + talk.sleep(end_ns - talk.now_ns)
+
+
+def a_claim(key: str = "c", memory: int = 10, count: int = 1, app: str = "claimer", **fields: Any) -> NewAsk:
+    """An ask for which others may have to end."""
+    fields.setdefault("allow_preempt_other", True)
+    return an_ask(key, memory, count, app, **fields)
+
+
+def a_daemon(key: str = "d", node: str = "n1", memory: int = 10, app: str = "daemons", **fields: Any) -> NewAsk:
+    """An ask that may run on this node only."""
+    return an_ask(key, memory, app=app, tags={REQUIRED_NODE_TAG: node}, **fields)
+
+
+def fill(talk: Conversation, app: str, queue: str, **memory: int) -> list[Fact]:
+    """An application with an allocation of each of these keys, placed in this order."""
+    talk.apps(an_app(app, queue))
+    facts: list[Fact] = []
+    for key, amount in memory.items():
+        talk.asks(an_ask(key, amount, app=app))
+        facts += talk.schedule()
+    return facts
+
+
+def preempted(facts: Sequence[Fact]) -> list[str]:
+    """Keys of those the RM is asked to end for the sake of others, in order; nothing else may be asked to go."""
+    requests = of(ReleaseRequested, facts)
+    assert all(one.cause is ReleaseCause.PREEMPTED for one in requests)
+    return [one.allocation_key for one in requests]
+
+
+def gone(talk: Conversation, *keys: str) -> list[Fact]:
+    """The RM says that the allocations of these keys, which it was asked to end, are gone."""
+    facts: list[Fact] = []
+    for allocation in list(talk.model().allocations.values()):
+        if allocation.key in keys:
+            assert allocation.releasing is not None
+            facts += talk.release(
+                application_id=allocation.application.application_id,
+                uuid=allocation.uuid,
+                termination=allocation.releasing,
+            )
+    return facts
+
+
+def finished(talk: Conversation, *keys: str) -> list[Fact]:
+    """The RM says that the allocations of these keys ended by themselves."""
+    facts: list[Fact] = []
+    for allocation in list(talk.model().allocations.values()):
+        if allocation.key in keys:
+            facts += talk.release(application_id=allocation.application.application_id, uuid=allocation.uuid)
+    return facts
+
+
+def reserved(facts: Sequence[Fact]) -> list[tuple[str, str, bool]]:
+    """(key, node, whether it is firm) of each new reservation, in order."""
+    return [(one.allocation_key, one.node_id, one.firm) for one in of(Reserved, facts)]
+
+
+def ends(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
+    """(key, node, why) of each reservation that ended, in order."""
+    return [(one.allocation_key, one.node_id, one.end.value) for one in of(ReservationEnded, facts)]
+
+
+def refusals(facts: Sequence[Fact]) -> list[tuple[str, str]]:
+    """(key, why) of each ask for which nobody is ended, in order."""
+    return [(one.allocation_key, one.refusal.value) for one in of(PreemptionRefused, facts)]
+
+
+def kept(talk: Conversation) -> list[tuple[str, str, bool]]:
+    """(key, node, whether it is firm) of each reservation there is, in the order in which they began."""
+    return [(one.ask.key, one.node.node_id, one.is_firm) for one in talk.model().reservations]

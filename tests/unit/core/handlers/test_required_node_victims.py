@@ -1,0 +1,370 @@
+"""Others end for what may run on one node only: at once, as few as needed, whatever their queues are guaranteed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.facts import ReleaseRequested
+from schedulerd.core.preemption_facts import Preempted, RoomMade
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueSpec, Timeouts
+from tests.unit.core.builders import (
+    RM,
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+    only,
+    placed,
+)
+from tests.unit.core.claims import a_daemon, ends, finished, gone, kept, preempted, reserved, wait
+from tests.unit.core.configurations import reload
+
+TIMES = Timeouts()
+
+
+def the_root(*, most: int | None = None, **properties: Any) -> QueueSpec:
+    """`a` for those who may have to end, with these properties; `b`, with that quota, for daemons."""
+    quota = None if most is None else {"memory": most}
+    return a_root(a_queue_spec("a", **properties), a_queue_spec("b", max=quota))
+
+
+def a_talk(*keys: str, memory: int = 0, root: QueueSpec | None = None, **fields: Any) -> Conversation:
+    """n1 with so much memory, or as much as allocations of 10 with these keys use; `fields` are those of their asks."""
+    talk = a_conversation(a_node("n1", {"memory": memory or 10 * len(keys)}), root=root or the_root())
+    talk.apps(an_app("daemons", "root.b"))
+    for key in keys:
+        talk.asks(an_ask(key, **fields))
+        talk.schedule()
+    return talk
+
+
+def without_preemption(root: QueueSpec) -> UpdateConfiguration:
+    return UpdateConfiguration(RM, (PartitionSpec("default", root, preemption_enabled=False),))
+
+
+def test_room_is_kept_at_once_and_as_few_as_needed_end() -> None:
+    talk = a_talk("v1", "v2", "v3")
+    talk.asks(a_daemon("d", memory=15))
+    facts = talk.schedule()
+    assert reserved(facts) == [("d", "n1", True)]
+    assert set(preempted(facts)) == {"v2", "v3"}
+    assert {one.termination for one in of(ReleaseRequested, facts)} == {TerminationType.PREEMPTED_BY_SCHEDULER}
+    fact = only(Preempted, facts)
+    assert (fact.queue, fact.application_id, fact.allocation_key, fact.node_id) == ("root.b", "daemons", "d", "n1")
+    assert {queue for queue, _ in fact.victims} == {"root.a"}
+    assert fact.why == "it may run on node n1 only"
+
+
+def test_it_is_placed_when_all_of_them_are_gone_and_the_rest_is_for_others() -> None:
+    talk = a_talk("v1", "v2", "v3")
+    talk.asks(a_daemon("d", memory=15))
+    talk.schedule()
+    assert placed(gone(talk, "v2") + talk.schedule()) == []
+    fact = only(RoomMade, gone(talk, "v3"))
+    assert (fact.application_id, fact.allocation_key, fact.node_id) == ("daemons", "d", "n1")
+    talk.asks(an_ask("k", 5))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1"), ("app", "k", "n1")]
+    assert kept(talk) == []
+
+
+def test_of_equal_ones_the_youngest_ends_and_the_lowest_priority_before_that() -> None:
+    talk = a_talk()
+    talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
+    for key, priority in (("low", -5), ("old", 0), ("young", 0)):
+        talk.asks(an_ask(key, priority=priority))
+        talk.schedule()
+    talk.asks(a_daemon("d1"))
+    assert preempted(talk.schedule()) == ["low"]
+    talk.asks(a_daemon("d2"))
+    assert preempted(talk.schedule()) == ["young"]
+
+
+def test_those_end_last_that_want_to_be_spared_and_originators_after_them() -> None:
+    talk = a_talk()
+    talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
+    talk.asks(
+        an_ask("first", originator=True, priority=-9),
+        an_ask("spared", allow_preempt_self=False, priority=-8),
+        an_ask("any"),
+    )
+    talk.schedule()
+    for key, victim in (("d1", "any"), ("d2", "spared"), ("d3", "first")):
+        talk.asks(a_daemon(key))
+        assert preempted(talk.schedule()) == [victim]
+
+
+def test_who_ranks_above_it_stays_and_equals_do_not() -> None:
+    talk = a_talk("v", priority=1)
+    talk.asks(a_daemon("d", priority=0))
+    assert preempted(talk.schedule()) == []
+    talk.asks(a_daemon("d", priority=1))
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_guarantees_do_not_protect_from_it() -> None:
+    talk = a_talk("v", root=the_root(guaranteed={"memory": 10}))
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_nothing_ends_in_a_queue_that_does_not_want_that() -> None:
+    talk = a_talk("v", root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(a_daemon())
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d", "n1", True)], [])
+
+
+def test_nothing_of_its_own_application_ends() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon(app="app"))
+    assert preempted(talk.schedule()) == []
+
+
+def test_no_daemon_ends_for_another_one() -> None:
+    talk = a_talk(memory=10)
+    talk.asks(a_daemon("d1", app="app"))
+    talk.schedule()
+    talk.asks(a_daemon("d2", priority=9))
+    assert preempted(talk.schedule()) == []
+
+
+def test_what_goes_anyway_is_counted_first() -> None:
+    talk = a_talk("v1", "v2")
+    talk.asks(a_daemon("d1"))
+    assert preempted(talk.schedule()) == ["v2"]
+    talk.release_asks(application_id="daemons", allocation_key="d1")
+    talk.asks(a_daemon("d2"))
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], [])
+    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+
+
+def test_it_does_not_help_to_end_some_if_that_is_not_enough() -> None:
+    talk = a_talk("v1", memory=20)
+    talk.asks(an_ask("v2", priority=9))
+    talk.schedule()
+    talk.asks(a_daemon("d", memory=20))
+    assert preempted(talk.schedule()) == []
+
+
+def test_who_could_never_fit_there_has_nothing_kept() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon("d", memory=11))
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([], [])
+
+
+def test_nobody_ends_where_that_is_switched_off_and_room_is_kept_all_the_same() -> None:
+    talk = a_talk("v")
+    talk.step(without_preemption(the_root()))
+    talk.asks(a_daemon())
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d", "n1", True)], [])
+
+
+def test_it_is_not_for_a_queue_without_quota() -> None:
+    talk = a_talk("v", root=the_root(most=5))
+    talk.asks(a_daemon())
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([], [])
+
+
+# several on one node
+
+
+def test_several_have_room_kept_on_one_node_and_for_each_others_end() -> None:
+    talk = a_talk("v1", "v2")
+    talk.asks(a_daemon("d1"))
+    assert preempted(talk.schedule()) == ["v2"]
+    talk.asks(a_daemon("d2"))
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], ["v1"])
+    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d1", "n1")]
+    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+
+
+def test_both_at_once() -> None:
+    talk = a_talk("v1", "v2", "v3")
+    talk.asks(a_daemon("d1"), a_daemon("d2", memory=9))
+    assert set(preempted(talk.schedule())) == {"v2", "v3"}
+    assert placed(gone(talk, "v2", "v3") + talk.schedule()) == [("daemons", "d1", "n1"), ("daemons", "d2", "n1")]
+
+
+def test_what_the_first_needs_does_not_depend_on_who_waits_behind_it() -> None:
+    """Room for two is kept on a node where one may end: that is enough for the first of them."""
+    talk = a_talk("v", memory=20, root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(an_ask("stays", priority=9))
+    talk.schedule()
+    talk.asks(a_daemon("d1"), a_daemon("d2"))
+    assert (preempted(talk.schedule()), len(kept(talk))) == ([], 2)
+    reload(talk, the_root())
+    assert preempted(talk.schedule()) == ["v"]
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d1", "n1")]
+
+
+def test_one_that_ends_for_want_of_quota_does_not_stand_in_the_way_of_the_next() -> None:
+    talk = a_talk("v", root=the_root(most=20, preemption_policy=PreemptionPolicy.DISABLED))
+    talk.apps(an_app("more", "root.a"))
+    talk.asks(a_daemon("d1"), a_daemon("d2", app="more"))
+    talk.schedule()
+    assert kept(talk) == [("d1", "n1", True), ("d2", "n1", True)]
+    reload(talk, the_root(most=5, preemption_policy=PreemptionPolicy.DISABLED))
+    facts = finished(talk, "v") + talk.schedule()
+    assert ends(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
+    assert placed(facts) == [("more", "d2", "n1")]
+
+
+# when something else happens
+
+
+def test_a_node_that_comes_full_makes_room() -> None:
+    talk = a_talk()
+    talk.asks(a_daemon(node="n2"))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 10}, an_existing("e1", "v")))
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_a_node_that_becomes_ready_makes_room() -> None:
+    talk = a_talk("v")
+    talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"ready": "false"}))
+    talk.asks(a_daemon())
+    assert reserved(talk.schedule()) == []
+    talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"ready": "true"}))
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d", "n1", True)], ["v"])
+
+
+def test_a_node_that_becomes_large_enough_makes_room() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon("d", memory=20))
+    assert reserved(talk.schedule()) == []
+    talk.nodes(a_node("n1", {"memory": 20}, action=NodeAction.UPDATE))
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_a_draining_node_makes_room_as_well() -> None:
+    talk = a_talk("v")
+    talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == ["v"]
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_a_claim_survives_the_draining_of_its_node() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
+    assert ends(talk.schedule()) == []
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_its_node_goes_with_the_victims_and_nobody_says_that_there_was_room() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    facts = talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
+    assert ends(facts) == [("d", "n1", "node")]
+    assert of(RoomMade, facts) == []
+    talk.nodes(a_node("n1", {"memory": 10}))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_the_time_it_took_counts_from_when_they_were_asked_to_go() -> None:
+    talk = a_talk("v", root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(a_daemon())
+    assert preempted(wait(talk, 100 * SECOND_NS)) == []
+    reload(talk, the_root())
+    assert preempted(talk.schedule()) == ["v"]
+    wait(talk, 3 * SECOND_NS)
+    assert only(RoomMade, gone(talk, "v")).waited_ns == 3 * SECOND_NS
+
+
+@pytest.mark.parametrize("termination", [TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT])
+def test_a_victim_that_finishes_by_itself_makes_room_as_well(termination: TerminationType) -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert of(RoomMade, talk.release(allocation_key="v", termination=termination))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_a_victim_whose_application_is_removed_makes_room_as_well() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert of(RoomMade, talk.remove("app"))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_it_waits_for_its_victims_longer_than_room_is_kept_otherwise() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert ends(wait(talk, 3 * TIMES.reservation_ns)) == []
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_without_victims_it_ends_in_time_rests_and_is_kept_again() -> None:
+    talk = a_talk("v", priority=1)
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert ends(wait(talk, TIMES.reservation_ns)) == [("d", "n1", "expired")]
+    talk.asks(a_daemon("d2"))
+    assert reserved(talk.schedule()) == [("d2", "n1", True)]
+    assert reserved(wait(talk, TIMES.reservation_ns - 1)) == []
+    assert ("d", "n1", True) in reserved(wait(talk, 1))
+
+
+def test_a_placeholder_may_have_to_end() -> None:
+    talk = a_talk(memory=20)
+    talk.apps(an_app("gang", placeholder_ask=Resources(memory=20)))
+    talk.asks(a_placeholder("p", count=2, app="gang"))
+    talk.schedule()
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == ["p"]
+    talk.asks(an_ask("r", app="gang", task_group="group", count=2))
+    requests = of(ReleaseRequested, talk.schedule())
+    assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED]
+
+
+def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
+    talk = a_talk(memory=10)
+    talk.apps(an_app("gang", placeholder_ask=Resources(memory=10)))
+    talk.asks(a_placeholder("p", app="gang"))
+    talk.schedule()
+    talk.asks(an_ask("r", app="gang", task_group="group"))
+    request = only(ReleaseRequested, talk.schedule())
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == []
+    talk.release(application_id="gang", uuid=request.uuid, termination=request.termination)
+    assert preempted(talk.schedule()) == ["r"]
+
+
+def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
+    talk = a_talk("v1", "v2")
+    talk.asks(a_daemon("d", count=2))
+    assert preempted(talk.schedule()) == ["v2"]
+    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert preempted(wait(talk, TIMES.reservation_delay_ns)) == ["v1"]
+    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_it_looks_past_room_that_is_kept_for_an_ordinary_ask() -> None:
+    talk = a_talk("v1", "v2")
+    talk.asks(an_ask("big", 20, priority=9))
+    assert reserved(wait(talk, TIMES.reservation_delay_ns)) == [("big", "n1", False)]
+    finished(talk, "v1")
+    talk.asks(a_daemon())
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]

@@ -1,0 +1,142 @@
+"""What is wrong with room that is kept, or about to come free, is named; each sentence is provoked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.invariants import violations
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.specs import SECOND_NS
+from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.core.claims import a_daemon, fill, wait
+
+
+def a_talk() -> Conversation:
+    """`d` claims n1, for which `v` was asked to end; `big` has n2 kept, and nobody has to end for that."""
+    talk = a_conversation(
+        a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a"), a_queue_spec("v"), a_queue_spec("d"))
+    )
+    fill(talk, "victims", "root.v", v=10)
+    talk.nodes(a_node("n2", {"memory": 20}))
+    fill(talk, "others", "root.v", o=15)
+    talk.apps(an_app("daemons", "root.d"))
+    talk.asks(a_daemon(), an_ask("big", 20))
+    wait(talk, 2 * SECOND_NS)
+    assert [one.is_firm for one in talk.model().reservations] == [True, False]
+    return talk
+
+
+def firm(partition: Partition) -> Reservation:
+    return next(one for one in partition.reservations if one.is_firm)
+
+
+def soft(partition: Partition) -> Reservation:
+    return next(one for one in partition.reservations if not one.is_firm)
+
+
+def victim_runs_in_the_same_application(partition: Partition) -> None:
+    [victim] = firm(partition).victims
+    firm(partition).application = victim.application
+
+
+def nobody_knows_the_victim(partition: Partition) -> None:
+    firm(partition).victims.clear()
+
+
+def the_victim_does_not_know(partition: Partition) -> None:
+    next(iter(firm(partition).victims)).makes_room = None
+
+
+def the_victim_goes_for_another_reason(partition: Partition) -> None:
+    next(iter(firm(partition).victims)).releasing = TerminationType.TIMEOUT
+
+
+def the_node_forgot(partition: Partition) -> None:
+    partition.nodes["n2"].reservations.clear()
+
+
+def the_ask_forgot(partition: Partition) -> None:
+    soft(partition).ask.reservations.clear()
+
+
+def less_is_pending(partition: Partition) -> None:
+    soft(partition).ask.pending = 0
+
+
+def one_too_many_counts(partition: Partition) -> None:
+    partition.reserved += 1
+
+
+def it_would_never_end(partition: Partition) -> None:
+    alarm = soft(partition).alarm
+    assert alarm is not None
+    alarm.live = False
+
+
+def more_is_leaving(partition: Partition) -> None:
+    partition.root.leaving["memory"] += 1
+
+
+def more_is_claimed(partition: Partition) -> None:
+    partition.root.children["a"].claimed["memory"] = 3
+
+
+def more_is_kept(partition: Partition) -> None:
+    partition.nodes["n2"].kept["memory"] += 1
+
+
+def more_is_firmly_kept(partition: Partition) -> None:
+    partition.nodes["n2"].firmly_kept["memory"] = 1
+
+
+def more_leaves_the_node(partition: Partition) -> None:
+    partition.nodes["n2"].leaving["memory"] = 1
+
+
+def too_much_is_free(partition: Partition) -> None:
+    node = partition.nodes["n2"]
+    node.free = node.available
+
+
+def test_a_state_with_reservations_is_sound() -> None:
+    assert violations(a_talk().scheduler) == []
+
+
+@pytest.mark.parametrize(
+    ("break_it", "sentence"),
+    [
+        (the_node_forgot, "2 reservations are known, nodes have 1, asks 2"),
+        (the_node_forgot, "the reservation of ask big on node n2 is not where it should be"),
+        (the_ask_forgot, "2 reservations are known, nodes have 2, asks 1"),
+        (less_is_pending, "ask big has 1 reservations, and 0 pending"),
+        (one_too_many_counts, "2 reservations count that are not firm"),
+        (it_would_never_end, "the reservation of ask big on node n2 would never end"),
+        (
+            the_victim_does_not_know,
+            "the reservation of ask d on node n1 has uuid-1 for a victim that does not go for it",
+        ),
+        (
+            the_victim_goes_for_another_reason,
+            "the reservation of ask d on node n1 has uuid-1 for a victim that does not go for it",
+        ),
+        (
+            victim_runs_in_the_same_application,
+            "the reservation of ask d on node n1 has uuid-1 for a victim, which is of the same application",
+        ),
+        (nobody_knows_the_victim, "uuid-1 goes for the sake of somebody who does not know"),
+        (more_is_leaving, "leaving root is {'memory': 11}, counted {'memory': 10}"),
+        (more_is_claimed, "claimed in root.a is {'memory': 3}, counted {}"),
+        (more_is_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
+        (more_is_firmly_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
+        (more_leaves_the_node, "node n2 has a wrong account of what is kept there, or on its way out"),
+        (too_much_is_free, "free of node n2 is {'memory': 5}, not what is available less what is kept"),
+    ],
+)
+def test_what_is_wrong_is_named(break_it: Callable[[Partition], None], sentence: str) -> None:
+    talk = a_talk()
+    break_it(talk.model())
+    assert f"[rm-1]default: {sentence}" in violations(talk.scheduler)
