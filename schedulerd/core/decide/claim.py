@@ -2,28 +2,28 @@
 
 An ask has a right to what its queues are guaranteed and do not use. Against a victim, those queues count that do not
 hold both of them: below the parent where the two paths part, the ask's must stay within their guarantees and the
-victim's above theirs, resource by resource. If it is a max on its way that lacks room, the victims run below that queue.
+victim's above theirs, resource by resource. If a max on its way lacks room, all victims run below the queue it is of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
-from schedulerd.core.decide.victims import Budget, Candidate, Effort, rank_of
+from schedulerd.core.decide.victims import Budget, Candidate, Effort, VictimSet, candidate, smallest_set, unit_weights
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.node import Node
 from schedulerd.core.model.party import Party
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.preemption_facts import PreemptionRefusal
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 
-_WEIGHT_OF_ALL = 10**12
-"""What all of a resource in the partition weighs."""
+CANDIDATES_MAX = 2_000
+"""How many allocations are looked at where the node does not matter, the youngest of each application first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,7 @@ class Claim:
         self.ask = ask
         self.group = group
         self.effort = effort
-        total = self.partition.total()
-        self.unit = {name: _WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
-        """What one of each resource weighs."""
+        self.unit = unit_weights(self.partition.total())
         self.lacking, self._roof = self._short_of_quota()
         """What has to come free for its queues to let it in, wherever that is."""
         self._entitled = [self._rights(level) for level in range(len(self.queue.lineage))]
@@ -71,7 +69,8 @@ class Claim:
         self._priorities = self._priorities_at_levels()
         self._sides: dict[Queue, Side | None] = {}
         self._budgets: dict[Queue, Budget] = {}
-    # rights ---------------------------------------------------------------------------------------------------------
+        self._elsewhere: VictimSet | None = None
+        self._looked_elsewhere = False
 
     def refusal(self) -> PreemptionRefusal | None:
         """Why nobody is to be looked for at all, None if somebody is."""
@@ -191,11 +190,8 @@ class Claim:
             )
         return self._budgets[queue]
 
-    def candidates(self, node: Node, short: Resources) -> Iterator[Candidate]:
-        """What may be ended on the node, the youngest first."""
-        return self.may_end(reversed(node.allocations.values()), short)
-
     def may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
+        """Those of the allocations, in their order, that may be ended for what is short."""
         for allocation in allocations:
             self.effort.visits += 1
             if allocation.releasing is not None or allocation.shape.required_node:
@@ -208,11 +204,20 @@ class Claim:
             if not short.keys() <= self._entitled[side.level]:
                 continue
             if side.admits(allocation.spec.priority):
-                yield Candidate(allocation, rank_of(allocation), self.weight(allocation.shape.items), side.budgets)
+                yield candidate(allocation, self.unit, side.budgets)
 
-    def weight(self, items: Items) -> int:
-        """So much of the partition, comparable between resources."""
-        return sum(amount * self.unit.get(name, 0) for name, amount in items)
+    def victims_anywhere(self) -> VictimSet | None:
+        """The victims if the node does not lack room, but a max does: the same for every such node."""
+        if self._looked_elsewhere:
+            return self._elsewhere
+        allocations = chain.from_iterable(
+            reversed(app.allocations.values())
+            for leaf in self.victim_leaves()
+            for app in reversed(leaf.applications.values())
+        )
+        candidates = islice(self.may_end(allocations, self.lacking), CANDIDATES_MAX)
+        self._elsewhere, self._looked_elsewhere = smallest_set(candidates, self.lacking, self.unit, self.effort), True
+        return self._elsewhere
 
 
 def in_use(queue: Queue) -> Resources:

@@ -8,17 +8,17 @@ beat is done, however many nodes are left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop
 from typing import NamedTuple, TypeAlias
 
-from schedulerd.core.decide.victims import Effort, Harm, Rank
+from schedulerd.core.decide.victims import Effort, Harm, Rank, rank_of
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
 from schedulerd.core.resources import Resources
 
 PORTION = 256
-"""How many nodes are put in order before the search may be interrupted."""
+"""How many nodes or allocations are looked at before the search may be interrupted."""
 
 Pool: TypeAlias = defaultdict[Node, list[Allocation]]
 """Who could be ended on each node, of one rank."""
@@ -45,23 +45,33 @@ class Prospects:
 
     def consider(self, node: Node, need: Resources) -> None:
         """So much has to come free there."""
-        self._needs[node] = self._rests[node] = need
+        self._needs[node] = need
 
-    def pool(self, rank: Rank) -> Pool:
-        """To be filled with all of the rank who could be ended."""
-        return self._pools.setdefault(rank, defaultdict(list))
+    def add(self, allocations: Iterable[Allocation], admits: Callable[[int], bool]) -> None:
+        """Those of them who could be ended, if their priority is admitted."""
+        pools: dict[tuple[bool, bool, int], Pool] = {}
+        for allocation in allocations:
+            self._effort.visits += 1
+            if allocation.releasing is None and not allocation.shape.required_node:
+                spec = allocation.spec
+                kind = spec.originator, spec.allow_preempt_self, spec.priority
+                if kind not in pools:
+                    pools[kind] = self._pool(rank_of(allocation)) if admits(spec.priority) else defaultdict(list)
+                pools[kind][allocation.node].append(allocation)
 
     def in_order(self) -> Iterator[Prospect | None]:
-        """Nodes with what is best there if victims up to a rank are taken, rank by rank; a node comes again until
-        `fewest` was asked of it and found enough. None comes where the search may be interrupted."""
+        """Nodes with what is best there if victims up to a rank are taken, rank by rank; None in between is for breaks.
+
+        `fewest` is to be asked of each, as it counts those of the rank.
+        """
         for rank in sorted(self._pools):
             heap: list[tuple[int, float, str, Node]] = []
             for at, node in enumerate(self._pools[rank]):
                 if not at % PORTION:
                     yield None
                 self._effort.visits += 1
-                if node in self._rests:
-                    heap.append((self._weight(self._rests[node]), node.score, node.node_id, node))
+                if node in self._needs:
+                    heap.append((self._weight(self._rest(node)), node.score, node.node_id, node))
             heapify(heap)
             while heap:
                 weight, _, _, node = heappop(heap)
@@ -72,19 +82,30 @@ class Prospects:
         rank, node = prospect.harm[0][0], prospect.node
         more = self._pools[rank][node]
         self._effort.visits += len(more)
-        rest = Resources(self._rests[node])
+        rest = Resources(self._rest(node))
         for allocation in more:
             get = allocation.shape.resources.get
             for name in rest:
                 rest[name] -= get(name, 0)
+        self._rests[node] = rest
         if any(amount > 0 for amount in rest.values()):
-            self._rests[node] = rest
             return 0
-        del self._rests[node]
         sizes = [
             one.shape.resources for up_to in self._pools if up_to <= rank for one in self._pools[up_to].get(node, ())
         ]
         return max(-(-amount // max(size[name] for size in sizes)) for name, amount in self._needs[node].items())
 
+    def _pool(self, rank: Rank) -> Pool:
+        if rank not in self._pools:
+            self._pools[rank] = defaultdict(list)
+        return self._pools[rank]
+
+    def _rest(self, node: Node) -> Resources:
+        return self._rests.get(node) or self._needs[node]
+
     def _weight(self, rest: Resources) -> int:
-        return sum(amount * self._unit.get(name, 0) for name, amount in rest.items() if amount > 0)
+        weight = 0
+        for name, amount in rest.items():
+            if amount > 0:
+                weight += amount * self._unit.get(name, 0)
+        return weight

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from schedulerd.core.decide.victims import Budget, Candidate, harmless_part, rank_of
+from schedulerd.core.decide.victims import Budget, Candidate, candidate, harmless_part, rank_of, unit_weights
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Resources
@@ -28,7 +28,21 @@ def excess(queue: Queue) -> Resources:
 
 def relief(queue: Queue) -> list[Allocation]:
     """Who has to end below the queue; as much as may be ended if that is not enough."""
-    return list(_Relief(queue).from_queue(queue, excess(queue)))
+    need = excess(queue)
+    return _without_needless(list(_Relief(queue).from_queue(queue, need)), need)
+
+
+def _without_needless(victims: list[Allocation], need: Resources) -> list[Allocation]:
+    """Every branch ends whole allocations for its share: who is not needed after all is spared, the protected first."""
+    beyond = Resources({name: -amount for name, amount in need.items()})
+    for victim in victims:
+        beyond.add((name, amount) for name, amount in victim.shape.items if name in need)
+    spared: set[Allocation] = set()
+    for victim in sorted(victims, key=rank_of, reverse=True):
+        if all(beyond[name] >= amount for name, amount in victim.shape.items if name in need):
+            beyond.subtract((name, amount) for name, amount in victim.shape.items if name in need)
+            spared.add(victim)
+    return [victim for victim in victims if victim not in spared]
 
 
 class _Relief:
@@ -61,7 +75,7 @@ class _Relief:
     def _take(self, queue: Queue, need: Resources) -> None:
         if not need:
             return
-        unit = {name: 10**12 // amount for name, amount in self._top.allocated.items() if amount > 0}
+        unit = unit_weights(self._top.allocated)
         for allocation in harmless_part(islice(self._candidates(queue, unit), CANDIDATES_MAX), need, unit):
             self._taken[allocation] = None
             for budget in self._budgets_of(allocation):
@@ -80,8 +94,7 @@ class _Relief:
                     and not allocation.shape.required_node
                     and allocation not in self._taken
                 ):
-                    weight = sum(amount * unit.get(name, 0) for name, amount in allocation.shape.items)
-                    yield Candidate(allocation, rank_of(allocation), weight, self._budgets_of(allocation))
+                    yield candidate(allocation, unit, self._budgets_of(allocation))
 
     def _budgets_of(self, allocation: Allocation) -> tuple[Budget, ...]:
         """Of the queues below the one that is above its max: that one's guarantee is within its max anyway."""

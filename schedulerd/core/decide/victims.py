@@ -21,6 +21,9 @@ STEPS_MAX = 2_000
 KINDS_MAX = 100
 """With more kinds of candidates there is no exact search: it would go too deep."""
 
+_WEIGHT_OF_ALL = 10**30
+"""What all of a resource weighs."""
+
 Rank: TypeAlias = tuple[int, int]
 """Kind of the allocation (ordinary, opted out, originator), then priority: the higher, the more protected."""
 
@@ -75,6 +78,17 @@ class VictimSet(NamedTuple):
     def order(self) -> tuple[Harm, int]:
         """The smallest is the best."""
         return self.harm, len(self.victims)
+
+
+def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Budget, ...] = ()) -> Candidate:
+    """`unit` is the weight of one of each resource."""
+    weight = sum([amount * unit.get(name, 0) for name, amount in allocation.shape.items])
+    return Candidate(allocation, rank_of(allocation), weight, budgets)
+
+
+def unit_weights(total: Mapping[str, int]) -> dict[str, int]:
+    """What one of each resource weighs, so that the total of each weighs the same."""
+    return {name: _WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
 
 
 def rank_of(allocation: Allocation) -> Rank:

@@ -10,6 +10,7 @@ from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import AskAdded, AskWithdrawn, ReleaseCause, Released, ReleaseRequested, WithdrawCause
 from schedulerd.core.handlers import reservations
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.turn import Turn
@@ -109,6 +110,8 @@ def request_release(turn: Turn, allocation: Allocation, cause: ReleaseCause, mes
     commit_room.leave(allocation, termination)
     application = allocation.application
     application.partition.moves += 1
+    if cause is ReleaseCause.PREEMPTED:
+        allocation.gives_way = allocation.placeholder and application.state is ApplicationState.ACCEPTED
     if allocation.placeholder and application.gang is not None:
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)

@@ -11,7 +11,8 @@ from enum import Enum, auto
 from itertools import islice
 
 from schedulerd.core import commit_room
-from schedulerd.core.decide.preemption import Decision, Search, in_use, victims_for_required_node
+from schedulerd.core.decide.claim import in_use
+from schedulerd.core.decide.preemption import Decision, Search, victims_for_required_node
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.handlers import departures, reservations
 from schedulerd.core.model.allocation import Allocation, Ask

@@ -78,7 +78,7 @@ def finish(
         return
     swapped: list[Fact] = []
     for allocation in gone:
-        is_given_back = allocation.gives_way and termination is TerminationType.TIMEOUT
+        is_given_back = allocation.gives_way and termination is allocation.releasing
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
             swapped.append(departures.asked_again(application, allocation.ask, was_parked=False))
         departures.free(turn, allocation)

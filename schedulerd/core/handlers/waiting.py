@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.decide.preemption import shortage
 from schedulerd.core.handlers import preemption, reservations, reserving
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.model.allocation import Ask
@@ -82,6 +83,10 @@ def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     queue = application.queue
     assert queue is not None
     if node.available.minus(kept).lacks(reservation.items) is not None:
+        if reservation.is_firm and not ask.shape.required_node and not reservation.victims:
+            if shortage(reservation.items, node, kept):
+                reservations.end(turn, reservation, ReservationEnd.NODE)
+            return False
         may_preempt = ask.shape.required_node and application.partition.spec.preemption_enabled
         return bool(may_preempt) and preemption.for_required_node(turn, reservation, kept)
     if reservation.victims and application.partition.objection(ask.shape, node) is not None:

@@ -107,7 +107,7 @@ class Allocation:
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
         self.gives_way = False
-        """It goes for the sake of an earlier gang; its ask is pending again when it is gone."""
+        """A placeholder whose gang still waits for others: its ask is pending again when it is gone."""
         self.makes_room: Reservation | None = None
         """For whom it goes, as long as room is kept for that ask."""
         self.alarm: Alarm | None = None

@@ -189,8 +189,9 @@ def test_an_ask_for_several_claims_one_node_for_each() -> None:
     facts = wait(talk, DELAY_NS)
     assert sorted(preempted(facts)) == ["n1_1", "n2_0"]
     assert sorted(kept(talk)) == [("c", "n1", True), ("c", "n2", True)]
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
-    assert preempted(wait(talk, DELAY_NS)) == ["n1_0"]
+    facts = gone(talk, "n1_1") + talk.schedule()
+    assert placed(facts) == [("claimer", "c", "n1")]
+    assert preempted(facts) == ["n1_0"]
     gone(talk, "n1_0", "n2_0")
     assert len(placed(talk.schedule())) == 2
     assert kept(talk) == []
@@ -326,15 +327,14 @@ def test_a_node_that_is_no_good_any_longer_makes_it_look_for_another_one(change:
     assert kept(talk) == [("c", "n2", True)]
 
 
-def test_a_node_that_shrinks_keeps_the_claim_and_it_ends_in_time() -> None:
+def test_where_the_room_that_was_made_is_not_enough_any_longer_it_is_looked_for_anew() -> None:
     talk = a_decision()
     talk.nodes(a_node("n1", {"memory": 15}, action=NodeAction.UPDATE))
     gone(talk, "n1_1")
-    assert placed(talk.schedule()) == []
-    facts = wait(talk, TIMES.reservation_ns)
-    assert ends(facts) == [("c", "n1", "expired")]
-    assert preempted(wait(talk, TIMES.reservation_ns - DELAY_NS)) == []
-    assert preempted(wait(talk, DELAY_NS + ATTEMPT_NS)) == ["n1_0"]
+    facts = talk.schedule()
+    assert ends(facts) == [("c", "n1", "node")]
+    assert preempted(facts) == ["n1_0"]
+    assert placed(gone(talk, "n1_0") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
 def test_it_waits_for_its_victims_for_as_long_as_they_take() -> None:
@@ -482,8 +482,9 @@ def test_a_placeholder_may_claim_and_is_one_when_it_is_placed() -> None:
     talk.asks(a_placeholder("p", count=2, app="gang", allow_preempt_other=True))
     facts = wait(talk, DELAY_NS)
     assert preempted(facts) == ["n1_1"]
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("gang", "p", "n1")]
-    assert preempted(wait(talk, ATTEMPT_NS)) == ["n1_0"]
+    facts = gone(talk, "n1_1") + talk.schedule()
+    assert placed(facts) == [("gang", "p", "n1")]
+    assert preempted(facts) == ["n1_0"]
     assert placed(gone(talk, "n1_0") + talk.schedule()) == [("gang", "p", "n1")]
     assert [one.placeholder for one in talk.app("gang").allocations] == [True, True]
 
@@ -504,6 +505,23 @@ def test_placeholders_may_have_to_end_and_their_gang_goes_on_with_the_rest() -> 
     assert swap.termination is TerminationType.PLACEHOLDER_REPLACED
     assert placed(gone(talk, "p")) == [("gang", "r", "n1")]
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
+
+
+def test_a_gang_that_still_waits_gets_back_the_placeholders_that_had_to_end() -> None:
+    talk = a_talk()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(an_app("gang", "root.v", placeholder_ask=Resources(memory=30)))
+    talk.asks(a_placeholder("p", count=3, app="gang"))
+    talk.schedule()
+    talk.asks(a_claim())
+    victim = only(ReleaseRequested, wait(talk, DELAY_NS))
+    talk.release(application_id="gang", uuid=victim.uuid, termination=victim.termination)
+    assert sum(ask.pending for ask in talk.app("gang").asks) == 2
+    [group] = talk.app("gang").task_groups
+    assert (group.wanted, group.preempted, group.idle) == (3, 1, 1)
+    talk.nodes(a_node("n2", {"memory": 20}))
+    assert sorted(app for app, _, _ in placed(talk.schedule())) == ["claimer", "gang", "gang"]
+    assert talk.app("gang").state == "Starting"
 
 
 def test_a_placeholder_that_is_being_replaced_has_not_to_end() -> None:

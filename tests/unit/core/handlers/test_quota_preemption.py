@@ -159,3 +159,24 @@ def test_the_protected_end_last_and_daemons_never() -> None:
     assert ended(talk.sleep(DELAY_NS)) == ["important"]
     reload(talk, leaf(most=10))
     assert ended(talk.sleep(DELAY_NS)) == ["spared", "originator"]
+
+
+def test_no_more_end_than_are_needed_however_many_branches_share_it() -> None:
+    def a_tree(most: int | None) -> QueueSpec:
+        return replace(leaf("p", most), parent=True, children=tuple(leaf(f"q{at}") for at in range(5)))
+
+    talk = a_talk(a_tree(None), n1=200)
+    for at in range(5):
+        fill(talk, f"app{at}", f"root.p.q{at}", f"k{at}")
+    reload(talk, a_tree(45))
+    assert len(ended(talk.sleep(DELAY_NS))) == 1
+
+
+def test_sizes_count_in_bytes_as_well() -> None:
+    gib = 2**30
+    talk = a_talk(leaf(), n1=4096 * gib)
+    talk.apps(an_app("app", "root.a"))
+    talk.asks(an_ask("large", 2000 * gib, 1, "app"), an_ask("small", 8 * gib, 1, "app"), an_ask("tiny", gib, 1, "app"))
+    talk.schedule()
+    reload(talk, leaf(most=2005 * gib))
+    assert ended(talk.sleep(DELAY_NS)) == ["small"]
