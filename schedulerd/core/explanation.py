@@ -76,6 +76,9 @@ class Explanation:
             required = self._nodes.get(shape.required_node)
             if required is None:
                 return f"required node {shape.required_node} is not registered"
+            lacks = required.capacity.minus(required.occupied).lacks(shape.items)
+            if lacks is not None:
+                return f"required node {shape.required_node} could never hold it: not enough {lacks} in all"
             return f"required node {shape.required_node}: {self._partition.refusal(shape, required) or 'has room now'}"
         refusals: dict[str, int] = {}
         asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))

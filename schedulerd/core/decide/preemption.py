@@ -199,12 +199,13 @@ def shortage(items: Items, node: Node, kept: Resources) -> Resources:
 
 
 def victims_for_required_node(
-    application: Application, ask: Ask, node: Node, kept: Resources, effort: Effort | None = None
+    application: Application, ask: Ask, node: Node, kept: Resources, effort: Effort
 ) -> VictimSet | None:
     """Who has to end so that the ask fits on the only node it may run on; guarantees do not protect from that.
 
     `kept` is what others on the node have a right to before it.
     """
+    effort.visits += len(node.allocations)
     unit = unit_weights(node.capacity)
     candidates = []
     for allocation in reversed(node.allocations.values()):

@@ -18,7 +18,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.party import Party
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.user_usage import UsageLedger
-from schedulerd.core.specs import LimitSpec, PartitionSpec, QueueSpec
+from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 
 NAMES_SHOWN = 5
 """How many names of applications stand in a sentence."""
@@ -73,7 +73,7 @@ def _impact(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator[I
             )
         elif partition.spec != spec:
             yield from _partition_impact(partition, spec)
-            yield from _QueueComparison(partition).walk(partition.root, spec.root)
+            yield from _QueueComparison(partition, spec).walk(partition.root, spec.root)
     named = {spec.name for spec in specs}
     yield from (_removal(partition) for name, partition in rm.partitions.items() if name not in named)
 
@@ -117,8 +117,9 @@ _BEFORE_ITS_GANG = (ApplicationState.NEW, ApplicationState.ACCEPTED)
 class _QueueComparison:
     """The queues of one partition against those of its new spec."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, spec: PartitionSpec) -> None:
         self._partition = partition
+        self._spec = spec
 
     def walk(self, queue: Queue, spec: QueueSpec) -> Iterator[Impact]:
         yield from self._itself(queue, spec)
@@ -156,7 +157,7 @@ class _QueueComparison:
             if used > most and queue.max.get(name) != most:
                 message = (
                     f"queue {queue.path} will be above its max: {name} {used} used, max {_shown(queue.max.get(name))} "
-                    f"becomes {most}; it gets nothing more until {used - most} are free"
+                    f"becomes {most}; it gets nothing more until {used - most} are free{self._what_ends(spec)}"
                 )
                 yield self._say(ImpactKind.OVER_MAX, queue.path, message, harms=True)
         running, most = queue.running, spec.max_applications
@@ -167,6 +168,12 @@ class _QueueComparison:
                 f"{running - most + 1} have ended"
             )
             yield self._say(ImpactKind.OVER_MAX_APPLICATIONS, queue.path, message, harms=True)
+
+    def _what_ends(self, spec: QueueSpec) -> str:
+        delay_ns = spec.properties.quota_preemption_delay_ns
+        if not self._spec.quota_preemption_enabled or not delay_ns:
+            return ""
+        return f", and what is above in {delay_ns / SECOND_NS:g} s is ended (quota.preemption.delay)"
 
     def _over_limits(self, queue: Queue, spec: QueueSpec) -> Iterator[Impact]:
         """Only for limits that are not the same already."""

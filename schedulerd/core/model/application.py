@@ -292,6 +292,7 @@ class Application(Host):
                     self.withdraw(group, group.kind)
                 else:
                     self.offer(group, group.key(), group.kind)
+                    self.partition.patience.look_soon(group.kind)
 
     def _stand(self, group: AskGroup) -> None:
         group.kind = self._kind(group)
@@ -336,6 +337,7 @@ class Application(Host):
                 shapes.use(new)
             if stands:
                 self.offer(group, group.key(), new)
+                self.partition.patience.look_soon(new)
 
     def _kind(self, group: AskGroup) -> Shape:
         """The shape as it stands in line: on its account, and with the start it would mean, where that matters."""
@@ -365,5 +367,6 @@ class Application(Host):
         for shape in self.lines.shapes():
             if passes_on and shape not in self.needs:
                 self.queue.offer(self, self.key(), shape)
+                self.partition.patience.look_soon(shape)
             elif not passes_on and shape in self.needs:
                 self.queue.withdraw(self, shape)

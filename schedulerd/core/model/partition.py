@@ -283,7 +283,8 @@ class Partition:
             queue.rekey()
         self.touched.clear()
         for queue in self.freed_queues:
-            queue.reopen_where_quota_allows()
+            for shape in queue.reopen_where_quota_allows():
+                self.patience.look_soon(shape)
         self.freed_queues.clear()
         if self.freed_nodes:
             self._wake()

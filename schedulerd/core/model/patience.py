@@ -94,6 +94,11 @@ class Patience:
         there is a single node that would do."""
         self.reservations_due.hurry(shape, _LONG_AGO_NS if shape.required_node else asked_at_ns)
 
+    def look_soon(self, shape: Shape) -> None:
+        """Asks of this shape that were held up otherwise may wait for a node now."""
+        if shape.parked:
+            self.reservations_due.hurry(shape, _LONG_AGO_NS)
+
     def wake(self, moves: int) -> None:
         """Lets those be looked at again who wait for any change, if there was one."""
         if self.dormant and moves != self.dormant_since:

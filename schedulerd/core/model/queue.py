@@ -261,16 +261,16 @@ class Queue(Host):
         waiting = [one for one in accepted if one.groups or one.parked]
         return min(waiting, key=lambda one: one.serial, default=None)
 
-    def reopen_where_quota_allows(self) -> None:
+    def reopen_where_quota_allows(self) -> list[Shape]:
         """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
-        closed = self.lines.closed
-        if closed:
-            for shape in [
-                shape
-                for shape, closing in closed.items()
-                if closing.origin is self and closing.reason is ClosedFor.QUOTA and self.refusal(shape) is None
-            ]:
-                self.reopen(shape)
+        allowed = [
+            shape
+            for shape, closing in self.lines.closed.items()
+            if closing.origin is self and closing.reason is ClosedFor.QUOTA and self.refusal(shape) is None
+        ]
+        for shape in allowed:
+            self.reopen(shape)
+        return allowed
 
     # looking around -------------------------------------------------------------------------------------------------
 

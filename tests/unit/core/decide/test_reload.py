@@ -12,10 +12,12 @@ from schedulerd.core.decide.rule_words import describe_rules
 from schedulerd.core.facts import ConfigurationUpdated, Impact, ImpactKind
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
+    SECOND_NS,
     FilterSpec,
     LimitSpec,
     NodeOrder,
     PartitionSpec,
+    QueueProperties,
     QueueSpec,
     RuleKind,
     RuleSpec,
@@ -90,6 +92,14 @@ def test_a_queue_above_its_new_max() -> None:
         "root.a",
         True,
         f"queue root.a will be above its max: {used}; it gets nothing more until 10 are free",
+    )
+
+
+def test_a_queue_above_its_new_max_of_which_the_rest_is_ended_in_time() -> None:
+    timed = replace(A, max=Limits(memory=20), properties=QueueProperties(quota_preemption_delay_ns=90 * SECOND_NS))
+    _, _, _, message = the(running(a_file(A)), a_file(timed, quota_preemption_enabled=True))
+    assert message.endswith(
+        "it gets nothing more until 10 are free, and what is above in 90 s is ended (quota.preemption.delay)"
     )
 
 

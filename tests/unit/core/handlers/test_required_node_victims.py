@@ -10,7 +10,7 @@ from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfigur
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, RoomMade
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueSpec, Timeouts
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, PartitionSpec, PreemptionPolicy, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -222,6 +222,29 @@ def test_one_that_ends_for_want_of_quota_does_not_stand_in_the_way_of_the_next()
     facts = finished(talk, "v") + talk.schedule()
     assert ends(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
     assert placed(facts) == [("more", "d2", "n1")]
+
+
+@pytest.mark.parametrize("open_by", ["quota", "turn"])
+def test_who_may_wait_only_later_has_its_turn_when_others_of_its_size_had_theirs(open_by: str) -> None:
+    """While it was held up by its queue it was not looked at; the room is not there any sooner for that."""
+    order = ApplicationOrder.STATE_AWARE if open_by == "turn" else ApplicationOrder.FIFO
+    first = a_queue_spec("b", max={"memory": 15} if open_by == "quota" else None, order=order)
+    talk = a_talk("v1", "v2", root=a_root(a_queue_spec("a"), first))
+    talk.nodes(a_node("n2", {"memory": 10}))
+    talk.apps(an_app("holds", "root.b"))
+    talk.asks(an_ask("holds", app="holds"))
+    talk.schedule()
+    talk.apps(an_app("more", "root.a"))
+    if open_by == "turn":
+        talk.apps(an_app("late", "root.b"))
+        talk.asks(a_daemon("d1", app="late"), a_daemon("d2", app="more"))
+    else:
+        talk.asks(a_daemon("d1"), a_daemon("d2", app="more"))
+    facts = wait(talk, 10 * TIMES.reservation_delay_ns)
+    assert reserved(facts) == [("d2", "n1", True)]
+    talk.nodes(a_node("n2", action=NodeAction.DRAIN_NODE))
+    facts = finished(talk, "holds") + wait(talk, TIMES.reservation_delay_ns)
+    assert ("d1", "n1", True) in reserved(facts)
 
 
 # when something else happens

@@ -173,6 +173,17 @@ def test_who_finds_no_node_large_enough_has_one_kept_that_comes_later() -> None:
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
 
 
+def test_who_was_held_up_by_a_quota_has_its_turn_when_others_of_its_size_had_theirs() -> None:
+    talk = a_talk(a_root(a_queue_spec("a", max={"memory": 55}), a_queue_spec("b")), n1=90, n2=90)
+    talk.nodes(a_node("n3", {"memory": 10}))
+    talk.asks(an_ask("uses", 10))
+    assert placed(talk.schedule()) == [("app", "uses", "n3")]
+    talk.asks(an_ask("held_up", 50), an_ask("big", 50, app="other"))
+    assert reserved(wait(talk, 2 * DELAY_NS)) == [("big", "n1", False)]
+    facts = finished(talk, "uses") + wait(talk, DELAY_NS)
+    assert reserved(facts) == [("held_up", "n2", False)]
+
+
 # what others see
 
 
