@@ -18,7 +18,7 @@ def reserve(application: Application, ask: Ask, node: Node, *, is_firm: bool, no
     partition, queue = application.partition, application.queue
     assert queue is not None
     ask.reservations[node] = node.reservations[ask] = reservation
-    partition.reservations[reservation] = None
+    partition.reservations[reservation] = application.reservations[reservation] = None
     node.kept.add(reservation.items)
     partition.reserved += not is_firm
     if is_firm:
@@ -34,7 +34,8 @@ def end_reservation(reservation: Reservation) -> None:
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = application.partition, application.queue
     assert queue is not None
-    del ask.reservations[node], node.reservations[ask], partition.reservations[reservation]
+    del ask.reservations[node], node.reservations[ask]
+    del partition.reservations[reservation], application.reservations[reservation]
     partition.short_of_quota.pop(reservation, None)
     node.kept.subtract(reservation.items)
     partition.reserved -= not reservation.is_firm

@@ -20,6 +20,9 @@ def reservations(partition: Partition) -> Iterator[str]:
     known = list(partition.reservations)
     if not set(on_nodes) == set(of_asks) == set(known) or not len(on_nodes) == len(of_asks) == len(known):
         yield f"{len(known)} reservations are known, nodes have {len(on_nodes)}, asks {len(of_asks)}"
+    of_applications = {one for app in partition.applications.values() for one in app.reservations}
+    if of_applications != set(known) or any(one not in one.application.reservations for one in known):
+        yield f"{len(known)} reservations are known, applications have {len(of_applications)}"
     for ask in asks:
         if ask.unreserved < 0:
             yield f"ask {ask.key} has {len(ask.reservations)} reservations, and {ask.pending} pending"

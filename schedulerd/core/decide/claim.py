@@ -76,12 +76,14 @@ class Claim:
         """Why nobody is to be looked for at all, None if somebody is."""
         kind = self.group.kind
         for queue in self.queue.lineage:
-            if queue.refusal(Shape((), starts=kind.starts, gate=kind.gate)) is not None:
+            if queue.limit_refusal(Shape((), starts=kind.starts, gate=kind.gate)) is not None:
                 return PreemptionRefusal.QUOTA
             if kind.party is not None:
                 items = self._claimed_by(kind.party, queue).plus(self.ask.shape.resources).canonical()
-                if queue.usages.refusal(queue, Shape(items, kind.party)) is not None:
+                if queue.usages.refusal(queue, Shape(items, kind.party, starts=kind.starts)) is not None:
                     return PreemptionRefusal.QUOTA
+            if kind.starts and self._counts_starts(queue) and self._others_are_to_start(queue):
+                return PreemptionRefusal.QUOTA
         if self._roof == 0:
             return PreemptionRefusal.QUOTA
         if not any(self._entitled):
@@ -94,6 +96,20 @@ class Claim:
         """Whether there may be room for which nobody has to end: what is about to be free, or kept for the weaker."""
         own = sum(not one.is_firm for one in self.ask.reservations.values())
         return self.partition.reserved > own or bool(self.partition.root.leaving)
+
+    def _counts_starts(self, queue: Queue) -> bool:
+        party = self.group.kind.party
+        limits = [] if party is None else [limit for limit, _, _ in party.limits_at(queue)]
+        return bool(queue.max_applications) or any(limit.max_applications for limit in limits)
+
+    def _others_are_to_start(self, queue: Queue) -> bool:
+        """Whether room is kept for others that will start to run with it: only so many may run, and who is counted
+        first is seen when they do."""
+        return any(
+            one.is_firm and one.application is not self.application and not one.application.usage_ledgers
+            for one in self.partition.reservations
+            if one.application.queue is not None and queue in one.application.queue.lineage
+        )
 
     def _claimed_by(self, party: Party, queue: Queue) -> Resources:
         """What asks of the same user or group have a reserved right to in the queue, and will use."""

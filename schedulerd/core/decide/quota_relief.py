@@ -16,8 +16,8 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 
-CANDIDATES_MAX = 5_000
-"""How many allocations of one queue are looked at in one pass, the youngest; what remains is for the next pass."""
+CANDIDATES_MAX = 2_000
+"""How many allocations are looked at in one pass, the youngest of each application first; the rest is for the next."""
 
 
 def excess(queue: Queue) -> Resources:
@@ -50,6 +50,7 @@ class _Relief:
         self._top = top
         self._budgets: dict[Queue, Budget] = {}
         self._taken: dict[Allocation, None] = {}
+        self._left_to_look_at = CANDIDATES_MAX
 
     def from_queue(self, queue: Queue, need: Resources) -> dict[Allocation, None]:
         """All that is taken so far, with what `queue` gives of `need`."""
@@ -73,10 +74,10 @@ class _Relief:
         return Resources({name: max(0, left[name] - queue.guaranteed[name]) for name in need})
 
     def _take(self, queue: Queue, need: Resources) -> None:
-        if not need:
+        if not need or self._left_to_look_at <= 0:
             return
         unit = unit_weights(self._top.allocated)
-        for allocation in harmless_part(islice(self._candidates(queue, unit), CANDIDATES_MAX), need, unit):
+        for allocation in harmless_part(self._candidates(queue, unit), need, unit):
             self._taken[allocation] = None
             for budget in self._budgets_of(allocation):
                 budget.take(allocation.shape.items, 1)
@@ -89,6 +90,9 @@ class _Relief:
             for allocation in chain.from_iterable(
                 reversed(app.allocations.values()) for app in reversed(one.applications.values())
             ):
+                self._left_to_look_at -= 1
+                if self._left_to_look_at < 0:
+                    return
                 if (
                     allocation.releasing is None
                     and not allocation.shape.required_node

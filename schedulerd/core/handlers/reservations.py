@@ -60,6 +60,9 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
         again_ns = max(due_ns(turn, ask), turn.now_ns + delay_ns)
         partition.patience.reservations_due.hurry(application.groups[ask.band].kind, again_ns - delay_ns)
     look_again(turn, partition, reservation.node, max(turn.now_ns, reservation.node.rests_until_ns))
+    if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # so that nothing can spin
+        attempt_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+        ask.claim_rests_until_ns = max(ask.claim_rests_until_ns, attempt_ns)
     if ask.pending:
         if reservation.is_firm and why is ReservationEnd.PLACED:  # its node may be claimed for the next of it now
             partition.patience.refused.pop((queue, application.groups[ask.band].kind), None)

@@ -87,7 +87,7 @@ def reserve_next(turn: Turn, partition: Partition) -> bool:
                 _line_up(turn, partition, shape)
             continue
         application, ask = patience.reserving.popleft()
-        if not _waits(application, ask):
+        if not _waits(application, ask) or reservations.due_ns(turn, ask) > turn.now_ns:
             continue
         kind = application.groups[ask.band].kind
         node = None if kind in patience.nodeless else _best_node(turn, partition, application, ask)

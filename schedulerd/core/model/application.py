@@ -23,6 +23,7 @@ from schedulerd.core.specs import ApplicationOrder
 if TYPE_CHECKING:
     from schedulerd.core.model.partition import Partition
     from schedulerd.core.model.queue import Queue
+    from schedulerd.core.model.reservation import Reservation
 
 SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
 """In these an application's asks are placed. One that is failing still takes asks, but gets nothing any more."""
@@ -51,6 +52,7 @@ class Application(Host):
         "placeholder_allocated",
         "placeholders",
         "queue",
+        "reservations",
         "run_alarm",
         "serial",
         "spec",
@@ -81,6 +83,8 @@ class Application(Host):
         """The deadline of its gang, while there are placeholders."""
         self.run_alarm: Alarm | None = None
         """When its execution time is over, if that is limited (SEMANTICS E3); from Starting until it ends."""
+        self.reservations: dict[Reservation, None] = {}
+        """Room that is kept for its asks."""
         self.asks: dict[str, Ask] = {}
         self.groups: dict[tuple[Shape, str, bool], AskGroup] = {}
         """Its pending asks by what makes them interchangeable (`Ask.band`); no empty groups."""
@@ -197,6 +201,8 @@ class Application(Host):
                 self.gang.line_up(group)
             return
         del self.groups[band]
+        if not self.groups:
+            self.partition.patience.forget_application(self)
         if group.needs:
             self.withdraw(group, group.kind)
         if group.kind is not group.shape:

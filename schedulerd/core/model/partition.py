@@ -216,9 +216,8 @@ class Partition:
 
     def check_reservations(self, application: Application) -> None:
         """Whether the application waits for room may have changed."""
-        for reservation in self.reservations:
-            if reservation.application is application:
-                self.ready[reservation.node] = None
+        for reservation in application.reservations:
+            self.ready[reservation.node] = None
 
     def deny(self, application: Application, group: AskGroup) -> None:
         """No node would take the real asks of this group: they leave their placeholders alone until one might."""

@@ -99,6 +99,11 @@ class Patience:
         if shape.parked:
             self.reservations_due.hurry(shape, _LONG_AGO_NS)
 
+    def forget_application(self, application: Application) -> None:
+        """It waits for nothing any longer."""
+        self.attempts_due.discard(application)
+        self.dormant.pop(application, None)
+
     def wake(self, moves: int) -> None:
         """Lets those be looked at again who wait for any change, if there was one."""
         if self.dormant and moves != self.dormant_since:

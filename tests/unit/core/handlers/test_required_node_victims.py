@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, RoomMade
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, PartitionSpec, PreemptionPolicy, QueueSpec, Timeouts
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, PreemptionPolicy, QueueSpec, Timeouts
 from tests.unit.core.builders import (
-    RM,
     Conversation,
     a_conversation,
     a_node,
@@ -26,7 +25,7 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_daemon, ends, finished, gone, kept, preempted, reserved, wait
+from tests.unit.core.claims import a_daemon, ends, finished, gone, kept, preempted, reserved, wait, without_preemption
 from tests.unit.core.configurations import reload
 
 TIMES = Timeouts()
@@ -46,10 +45,6 @@ def a_talk(*keys: str, memory: int = 0, root: QueueSpec | None = None, **fields:
         talk.asks(an_ask(key, **fields))
         talk.schedule()
     return talk
-
-
-def without_preemption(root: QueueSpec) -> UpdateConfiguration:
-    return UpdateConfiguration(RM, (PartitionSpec("default", root, preemption_enabled=False),))
 
 
 def test_room_is_kept_at_once_and_as_few_as_needed_end() -> None:
