@@ -177,6 +177,7 @@ def end_promise(application: Application) -> None:
         for one in queue.lineage:
             one.promised.subtract(gang.promised.items())
         gang.promised = Resources()
+        application.partition.moves += 1
         application.partition.note_free_quota(queue)
     application.regroup()
 

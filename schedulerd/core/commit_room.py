@@ -47,7 +47,10 @@ def end_reservation(reservation: Reservation) -> None:
     for victim in reservation.victims:
         victim.makes_room = None
     _kept_changed(application, node)
-    partition.note_free_node(node)
+    if reservation.is_firm:
+        partition.note_free_node(node)
+    else:
+        partition.note_less_kept(node)
 
 
 def make_room(reservation: Reservation, victim: Allocation, now_ns: int) -> None:
@@ -84,7 +87,6 @@ def _count_leaving(allocation: Allocation, times: int) -> None:
 
 
 def _kept_changed(application: Application, node: Node) -> None:
-    application.partition.moves += 1
     node.rescore()
     if node.ordered:
         application.partition.node_order.moved(node)

@@ -355,6 +355,7 @@ class CycleRan:
     """A scheduling pass placed something or found out that asks cannot be placed now."""
 
     placements: int
+    """With swaps begun, reservations made and others asked to end: each counts towards the pass's bound."""
     parked: int
     """How many kinds of ask were set aside during this pass because nothing can place them for now."""
     more: bool

@@ -65,6 +65,8 @@ class Search:
         self.ask = ask
         self.spec = ask.spec
         """What the ask was like when the search began; an update is another one."""
+        self.moves = self.partition.moves
+        """How often something had moved when it began: what it found out may be otherwise once more has."""
         self.group = group
         self.attempt = attempt
         """How often it was searched for, as what is found may not hold any longer when the search is done."""

@@ -215,7 +215,7 @@ def _refuse(turn: Turn, search: Search) -> None:
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
     partition.patience.refused[search.queue, search.group.kind] = Refused(
-        ask.spec.priority, partition.moves, until_ns, reason
+        ask.spec.priority, search.moves, until_ns, reason
     )
     turn.say(
         PreemptionRefused(

@@ -37,6 +37,7 @@ def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]
         queue.guaranteed = Resources(guaranteed)
     if most.isdecimal():
         queue.max_applications = int(most)
+    partition.moves += 1
     partition.note_free_quota(queue)
     partition.touch(queue)
     return queue

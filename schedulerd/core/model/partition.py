@@ -249,6 +249,10 @@ class Partition:
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
         self.moves += 1
+        self.note_less_kept(node)
+
+    def note_less_kept(self, node: Node) -> None:
+        """Likewise, if it is only kept for nobody any longer: that changes nothing for those who look past that."""
         if node.reservations:
             self.ready[node] = None
         if self.shapes.any_parked() or self.denied:

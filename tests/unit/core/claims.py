@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedulerd.core.commands import NewAsk
+from schedulerd.core.commands import NewAsk, UpdateConfiguration
 from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.preemption_facts import PreemptionRefused, ReservationEnded, Reserved
-from tests.unit.core.builders import Conversation, an_app, an_ask, of
+from schedulerd.core.specs import PartitionSpec, QueueSpec
+from tests.unit.core.builders import (
+    RM,
+    Conversation,
+    a_conversation,
+    a_node,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    of,
+    placed,
+)
 
 
 def wait(talk: Conversation, ns: int) -> list[Fact]:
@@ -91,3 +103,26 @@ def refusals(facts: Sequence[Fact]) -> list[tuple[str, str]]:
 def kept(talk: Conversation) -> list[tuple[str, str, bool]]:
     """(key, node, whether it is firm) of each reservation there is, in the order in which they began."""
     return [(one.ask.key, one.node.node_id, one.is_firm) for one in talk.model().reservations]
+
+
+def claim_root(guaranteed: int = 50, *, victims: dict[str, Any] | None = None, **fields: Any) -> QueueSpec:
+    """`c` is guaranteed so much for the asks that claim it, `v` is for those who may have to end."""
+    mine = {"memory": guaranteed} if guaranteed else None
+    return a_root(a_queue_spec("c", guaranteed=mine, **fields), a_queue_spec("v", **(victims or {})), a_queue_spec("o"))
+
+
+def full_nodes(root: QueueSpec | None = None, **nodes: list[int]) -> Conversation:
+    """Nodes by name, each full of allocations of such sizes: `n1_0`, `n1_1` and so on, from the oldest on."""
+    talk = a_conversation(root=root or claim_root())
+    talk.apps(an_app("claimer", "root.c"), an_app("victims", "root.v"), an_app("other", "root.o"))
+    for node, sizes in nodes.items():
+        talk.nodes(a_node(node, {"memory": sum(sizes)}))
+        for number, memory in enumerate(sizes):
+            talk.asks(an_ask(f"{node}_{number}", memory, app="victims"))
+            assert placed(talk.schedule()) == [("victims", f"{node}_{number}", node)]
+    return talk
+
+
+def without_preemption(root: QueueSpec) -> UpdateConfiguration:
+    """A queue file with these queues that switches preemption off."""
+    return UpdateConfiguration(RM, (PartitionSpec("default", root, preemption_enabled=False),))

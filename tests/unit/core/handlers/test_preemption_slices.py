@@ -38,7 +38,6 @@ from tests.unit.core.configurations import reload
 
 TIMES = Timeouts()
 DELAY_NS = 30 * SECOND_NS
-ATTEMPT_NS = TIMES.preemption_attempt_ns
 
 
 # searches that take several cycles
