@@ -43,7 +43,7 @@ def run(workload: Workload) -> Measurement:
     commands = [UpdateAllocations(RM_ID, new_asks(asks)) for asks in workload.requests(workload.asks)]
     replacing = [UpdateAllocations(RM_ID, new_asks(asks)) for asks in workload.requests(workload.replacements)]
     singles = [UpdateAllocations(RM_ID, new_asks([ask])) for ask in workload.single_asks]
-    _settle_collector()
+    settle_collector()
     visits_before = node_visits(scheduler)
     cpu_before_s, started_s = time.process_time(), time.perf_counter()
     for command in commands:
@@ -146,7 +146,7 @@ def _resources(size: Size) -> Resources:
     return Resources(memory=size.memory, vcore=size.vcore)
 
 
-def _settle_collector() -> None:
+def settle_collector() -> None:
     """As the daemon does when it has started: the figures are to be those of the core as it is run."""
     gc.collect()
     gc.freeze()

@@ -29,6 +29,41 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Took:
+    """How long something held the loop."""
+
+    seconds: float
+    cpu_seconds: float
+    """What the process computed meanwhile: on a busy machine more telling than the clock."""
+
+    def longer(self, other: Took) -> Took:
+        """The longest by each measure."""
+        return Took(max(self.seconds, other.seconds), max(self.cpu_seconds, other.cpu_seconds))
+
+    def and_then(self, other: Took) -> Took:
+        return Took(self.seconds + other.seconds, self.cpu_seconds + other.cpu_seconds)
+
+    def part(self, count: int) -> Took:
+        return Took(self.seconds / count, self.cpu_seconds / count)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What one run gave."""
+
+    decisions: tuple[Took, ...]
+    """Of each, that some are to end or nobody: all steps since the decision before, or since the ask was due."""
+    longest: Took
+    """Of single steps until all was decided, but for those that take in what the resource manager sends."""
+    visits: int
+    """Queues, nodes, allocations and choices of sets looked at, for all decisions."""
+    victims: int
+    refused: int
+    """Decisions that nobody is to end."""
+    peak_rss_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """An allocation as it was seen from outside."""
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Decisions, Measurement
 from schedulerd import __version__
 
 MIB = 1024 * 1024
@@ -78,7 +78,64 @@ class Summary:
         }
 
 
-def table(summaries: Iterable[Summary]) -> str:
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """The runs of one workload that is about who ends for whom."""
+
+    workload: str
+    runs: int
+    decisions: int
+    """Of one run."""
+    median_ms: float
+    """By the clock, all steps of a decision together; over all runs, and so are the next three."""
+    max_ms: float
+    cpu_median_ms: float
+    cpu_max_ms: float
+    longest_step_ms: float
+    """The longest that the loop was held at once, over all runs."""
+    longest_step_cpu_ms: float
+    visits: float
+    """Queues, nodes, allocations and choices looked at, per decision; so are the next two."""
+    victims: float
+    refused: float
+    peak_rss_mib: float | None
+
+    @classmethod
+    def of(cls, workload: str, runs: Sequence[Decisions]) -> DecisionSummary:
+        took = [one for run in runs for one in run.decisions]
+        peaks = [run.peak_rss_bytes / MIB for run in runs if run.peak_rss_bytes is not None]
+        return cls(
+            workload=workload,
+            runs=len(runs),
+            decisions=len(runs[0].decisions),
+            median_ms=1e3 * median(one.seconds for one in took),
+            max_ms=1e3 * max(one.seconds for one in took),
+            cpu_median_ms=1e3 * median(one.cpu_seconds for one in took),
+            cpu_max_ms=1e3 * max(one.cpu_seconds for one in took),
+            longest_step_ms=1e3 * max(run.longest.seconds for run in runs),
+            longest_step_cpu_ms=1e3 * max(run.longest.cpu_seconds for run in runs),
+            visits=sum(run.visits for run in runs) / len(took),
+            victims=sum(run.victims for run in runs) / len(took),
+            refused=sum(run.refused for run in runs) / len(took),
+            peak_rss_mib=max(peaks, default=None),
+        )
+
+    def row(self) -> dict[str, str]:
+        """The cells of its line in the table, by heading."""
+        return {
+            "workload": self.workload,
+            "decisions": f"{self.decisions:,}",
+            "ms each (max)": f"{self.median_ms:,.1f} ({self.max_ms:,.1f})",
+            "CPU ms each (max)": f"{self.cpu_median_ms:,.1f} ({self.cpu_max_ms:,.1f})",
+            "longest step ms (CPU)": f"{self.longest_step_ms:,.1f} ({self.longest_step_cpu_ms:,.1f})",
+            "visits each": _cell(self.visits, 0),
+            "victims each": _cell(self.victims, 2),
+            "refused": f"{self.refused:.0%}",
+            "peak RSS MiB": _cell(self.peak_rss_mib, 0),
+        }
+
+
+def table(summaries: Sequence[Summary] | Sequence[DecisionSummary]) -> str:
     """A Markdown table without the columns in which there is nothing."""
     rows = [summary.row() for summary in summaries]
     headings = [name for name in rows[0] if any(row[name] != UNKNOWN for row in rows)]
@@ -91,7 +148,7 @@ def table(summaries: Iterable[Summary]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def as_data(mode: str, summaries: Iterable[Summary]) -> Mapping[str, object]:
+def as_data(mode: str, summaries: Iterable[Summary | DecisionSummary]) -> Mapping[str, object]:
     """Everything for a file: the numbers, and on what they were measured."""
     return {
         "schedulerd": __version__,

@@ -50,6 +50,12 @@ class Size:
     def fits(self, room: Size) -> bool:
         return self.memory <= room.memory and self.vcore <= room.vcore
 
+    def plus(self, other: Size, times: int = 1) -> Size:
+        return Size(self.memory + times * other.memory, self.vcore + times * other.vcore)
+
+    def less(self, other: Size) -> Size:
+        return self.plus(other, -1)
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

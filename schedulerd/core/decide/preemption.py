@@ -8,12 +8,12 @@ A search goes through many nodes, so it runs in slices: it only reads, and what 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from schedulerd.core.decide.claim import Claim
-from schedulerd.core.decide.prospects import PORTION, Prospects
+from schedulerd.core.decide.prospects import Prospects, portions
 from schedulerd.core.decide.victims import Effort, Harm, Rank, VictimSet, candidate, smallest_set, unit_weights
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -27,7 +27,6 @@ from schedulerd.core.specs import PreemptionPolicy
 
 LOOKS_MAX = 64
 """How many nodes are searched exactly, the most promising, once there is one on which it can be done."""
-ThingT = TypeVar("ThingT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class Search:
 
     def _look_for_room(self, prospects: Prospects) -> Generator[None, None, bool]:
         """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
-        for portion in _portions(self.partition.node_order):
+        for portion in portions(self.partition.node_order):
             self.effort.visits += len(portion)
             for node in portion:
                 short = self._short(node)
@@ -140,7 +139,7 @@ class Search:
             side = self._claim.side(leaf)
             assert side is not None
             for application in list(leaf.applications.values()):
-                for portion in _portions(application.allocations.values()):
+                for portion in portions(application.allocations.values()):
                     prospects.add(portion, side.admits)
                     yield
 
@@ -182,13 +181,6 @@ class Search:
 
     def _short(self, node: Node) -> Resources:
         return shortage(self.ask.shape.items, node, node.firmly_kept)
-
-
-def _portions(things: Iterable[ThingT]) -> Iterator[list[ThingT]]:
-    """All that there are now, some at a time."""
-    everything = list(things)
-    for first in range(0, len(everything), PORTION):
-        yield everything[first : first + PORTION]
 
 
 def shortage(items: Items, node: Node, kept: Resources) -> Resources:

@@ -8,9 +8,9 @@ beat is done, however many nodes are left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 from schedulerd.core.decide.victims import Effort, Harm, Rank, rank_of
 from schedulerd.core.model.allocation import Allocation
@@ -20,8 +20,14 @@ from schedulerd.core.resources import Resources
 PORTION = 256
 """How many nodes or allocations are looked at before the search may be interrupted."""
 
-Pool: TypeAlias = defaultdict[Node, list[Allocation]]
-"""Who could be ended on each node, of one rank."""
+ThingT = TypeVar("ThingT")
+
+
+def portions(things: Iterable[ThingT]) -> Iterator[list[ThingT]]:
+    """All that there are now, some at a time."""
+    everything = list(things)
+    for first in range(0, len(everything), PORTION):
+        yield everything[first : first + PORTION]
 
 
 class Prospect(NamedTuple):
@@ -41,37 +47,47 @@ class Prospects:
         self._needs: dict[Node, Resources] = {}
         self._rests: dict[Node, Resources] = {}
         """What of that would still be lacking if all were ended who were counted so far."""
-        self._pools: dict[Rank, Pool] = {}
+        self._ranks: dict[Rank, list[Allocation]] = {}
+        """Who could be ended."""
+        self._pools: dict[Rank, dict[Node, list[Allocation]]] = {}
+        """The same by nodes, of the ranks that were come to."""
 
     def consider(self, node: Node, need: Resources) -> None:
         """So much has to come free there."""
         self._needs[node] = need
 
-    def add(self, allocations: Iterable[Allocation], admits: Callable[[int], bool]) -> None:
+    def add(self, allocations: Sequence[Allocation], admits: Callable[[int], bool]) -> None:
         """Those of them who could be ended, if their priority is admitted."""
-        pools: dict[tuple[bool, bool, int], Pool] = {}
+        self._effort.visits += len(allocations)
+        lists: dict[tuple[bool, bool, int], list[Allocation]] = {}
         for allocation in allocations:
-            self._effort.visits += 1
             if allocation.releasing is None and not allocation.shape.required_node:
                 spec = allocation.spec
                 kind = spec.originator, spec.allow_preempt_self, spec.priority
-                if kind not in pools:
-                    pools[kind] = self._pool(rank_of(allocation)) if admits(spec.priority) else defaultdict(list)
-                pools[kind][allocation.node].append(allocation)
+                if kind not in lists:
+                    rank = rank_of(allocation)
+                    lists[kind] = self._ranks.setdefault(rank, []) if admits(spec.priority) else []
+                lists[kind].append(allocation)
 
     def in_order(self) -> Iterator[Prospect | None]:
         """Nodes with what is best there if victims up to a rank are taken, rank by rank; None in between is for breaks.
 
         `fewest` is to be asked of each, as it counts those of the rank.
         """
-        for rank in sorted(self._pools):
+        for rank in sorted(self._ranks):
+            pool = self._pools[rank] = defaultdict(list)
+            for allocations in portions(self._ranks[rank]):
+                self._effort.visits += len(allocations)
+                for allocation in allocations:
+                    pool[allocation.node].append(allocation)
+                yield None
             heap: list[tuple[int, float, str, Node]] = []
-            for at, node in enumerate(self._pools[rank]):
-                if not at % PORTION:
-                    yield None
-                self._effort.visits += 1
-                if node in self._needs:
-                    heap.append((self._weight(self._rest(node)), node.score, node.node_id, node))
+            for nodes in portions(pool):
+                self._effort.visits += len(nodes)
+                for node in nodes:
+                    if node in self._needs:
+                        heap.append((self._weight(self._rest(node)), node.score, node.node_id, node))
+                yield None
             heapify(heap)
             while heap:
                 weight, _, _, node = heappop(heap)
@@ -90,15 +106,8 @@ class Prospects:
         self._rests[node] = rest
         if any(amount > 0 for amount in rest.values()):
             return 0
-        sizes = [
-            one.shape.resources for up_to in self._pools if up_to <= rank for one in self._pools[up_to].get(node, ())
-        ]
+        sizes = [one.shape.resources for pool in self._pools.values() for one in pool.get(node, ())]
         return max(-(-amount // max(size[name] for size in sizes)) for name, amount in self._needs[node].items())
-
-    def _pool(self, rank: Rank) -> Pool:
-        if rank not in self._pools:
-            self._pools[rank] = defaultdict(list)
-        return self._pools[rank]
 
     def _rest(self, node: Node) -> Resources:
         return self._rests.get(node) or self._needs[node]

@@ -21,6 +21,7 @@ from tests.unit.core.builders import (
     a_placeholder,
     an_app,
     an_ask,
+    an_existing,
     placed,
 )
 from tests.unit.core.claims import (
@@ -118,6 +119,18 @@ def test_who_uses_up_the_guarantee_meanwhile_leaves_no_right() -> None:
         facts = talk.schedule()
         assert placed(facts) == [("twin", "uses", "n3")]
         assert preempted(facts) == []
+
+
+@pytest.mark.usefixtures("slow")
+def test_who_could_be_ended_since_the_search_began_is_found_by_the_next_attempt() -> None:
+    """Nothing moves after the search, which did not see what moved meanwhile."""
+    refused = []
+    for talk in slow_searches(claim_root(victims={"guaranteed": {"memory": 35}})):
+        talk.nodes(a_node("n3", {"memory": 10}, an_existing("e", "e", "victims", 10)))
+        facts = talk.schedule()
+        refused += refusals(facts)
+        assert len(preempted(facts + wait(talk, TIMES.preemption_attempt_ns))) == 1
+    assert ("c", "no_node") in refused
 
 
 @pytest.mark.usefixtures("slow")
