@@ -59,7 +59,10 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
         if (
             (partition.ready and waiting.serve_next(turn, partition))
             or (partition.swaps and gangs.swap_next(turn, partition))
-            or (partition.may_reserve and reserving.reserve_next(turn, partition))
+            or (
+                (patience.reserving or patience.requiring or patience.unserved)
+                and reserving.reserve_next(turn, partition)
+            )
         ):
             placements += 1
             continue

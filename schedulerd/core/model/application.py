@@ -159,17 +159,16 @@ class Application(Host):
             self._show_priority(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
-            if group.kind.parked:
-                self.partition.patience.expect(group.kind, ask.asked_at_ns)
         else:
             group = self.groups[band] = AskGroup(ask.shape, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
             self._stand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.wait(group)
-            if group.kind.parked:
-                self.partition.patience.expect(group.kind, ask.asked_at_ns)
-        self.claim_later(ask)
+        if group.kind.parked:
+            self.partition.patience.expect(group.kind, ask.asked_at_ns)
+        if ask.spec.allow_preempt_other:
+            self.claim_later(ask)
         if self.gang is not None:
             self.look_for_swaps()
 
