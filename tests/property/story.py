@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedulerd.core.commands import Command, NodeAction, UpdateConfiguration
 from schedulerd.core.facts import ConfigurationRejected, Fact, Released
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec
+from schedulerd.core.specs import DAY_NS, MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.naive import Recount
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, an_existing, of
@@ -61,8 +61,9 @@ several_trees = st.builds(lambda first, one, other: [first, changed(first, one),
 class Story(Conversation):
     """A conversation made of moves, of which a recount hears every word. It begins with a node and applications."""
 
-    def __init__(self, files: Sequence[Tree]) -> None:
-        super().__init__(a_scheduler())
+    def __init__(self, files: Sequence[Tree], *, keeps_room: bool = True) -> None:
+        """`keeps_room`: whether nodes are kept for who waits for long; else whoever is first in order gets them."""
+        super().__init__(a_scheduler(Timeouts() if keeps_room else Timeouts(reservation_delay_ns=DAY_NS)))
         self.files = files
         """What the queue file may say; the first is what it says at first."""
         self.now = files[0]

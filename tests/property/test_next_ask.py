@@ -22,7 +22,7 @@ def place_one(story: Story) -> bool:
 
 def check_next_ask(files: list[Tree], plan: list[Move]) -> None:
     """More is asked for than placed on the way, so that there is much to choose from."""
-    story = Story(files)
+    story = Story(files, keeps_room=False)
     for number, move in enumerate(plan):
         story.play(*move)
         if number % 3 == 0:

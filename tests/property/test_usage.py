@@ -29,7 +29,7 @@ class Watched(Story):
 
 
 def check_quotas(files: list[Tree], plan: list[Move]) -> None:
-    story = Watched(files)
+    story = Watched(files, keeps_room=False)
     for number, move in enumerate(plan):
         story.play(*move)
         if number % CYCLE_EVERY == 0:

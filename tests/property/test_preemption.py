@@ -1,0 +1,94 @@
+"""Who is ended for whom, held against every set of allocations there is, on small full clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+from hypothesis import Phase, event, given, settings
+
+from schedulerd.core.handlers import preemption
+from schedulerd.core.specs import SECOND_NS
+from tests.property.full_cluster import Crowd, Move, Scene, plans, scenes
+
+Check: TypeAlias = Callable[[Scene, list[Move]], Crowd]
+
+
+def check_decisions(scene: Scene, plan: list[Move]) -> Crowd:
+    """Every decision, refusal and silence of a story, at the moment it is made."""
+    crowd = Crowd(scene)
+    for move in plan:
+        crowd.play(*move)
+        crowd.schedule()
+        crowd.check_nobody_is_overlooked()
+    while crowd.confirm_all():
+        crowd.schedule()
+    crowd.check_claims_are_served()
+    crowd.check_nobody_is_overlooked()
+    return crowd
+
+
+def check_interleaved(scene: Scene, plan: list[Move]) -> Crowd:
+    """Likewise, if a search is never done before something else happens; in the end nobody is overlooked either."""
+    crowd = Crowd(scene, interleaved=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preemption, "VISITS_PER_SLICE", 1)
+        for move in plan:
+            crowd.play(*move)
+            crowd.cycle()
+        crowd.schedule()
+        crowd.sleep(16 * SECOND_NS)
+        crowd.schedule()
+    crowd.check_nobody_is_overlooked()
+    return crowd
+
+
+def played(check: Check, stories: int) -> Counter[str]:
+    """What was met in so many stories. Nothing is shrunk: a scene comes of one number, and a smaller one says less."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=stories, phases=[Phase.generate])
+    @given(scenes, plans)
+    def play(scene: Scene, plan: list[Move]) -> None:
+        crowd = check(scene, plan)
+        seen.update(crowd.seen)
+        for what in crowd.seen:
+            event(what)
+
+    play()
+    return seen
+
+
+MET_OFTEN = (
+    "0 end for a right",
+    "1 end for a right",
+    "2 end for a right",
+    "1 end on the only node",
+    "2 end on the only node",
+    "a claim ends: placed",
+    "nobody could be ended",
+    "others have claims",
+    "refused: no_node",
+    "refused: no_victims",
+    "refused: not_entitled",
+    "room is kept softly",
+    "the node is about to have more",
+    "the node is kept for others",
+    "victims for a quota",
+    "victims not below the root only",
+    "victims of several ranks",
+    "victims with guarantees",
+)
+
+
+def test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it() -> None:
+    seen = played(check_decisions, 350)
+    assert [what for what in MET_OFTEN if seen[what] < 3] == []
+
+
+def test_so_it_is_if_everything_changes_during_a_search() -> None:
+    seen = played(check_interleaved, 200)
+    assert seen["1 end for a right"] >= 10
+    assert seen["nobody could be ended"] >= 10
