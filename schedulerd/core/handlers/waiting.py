@@ -9,10 +9,11 @@ from schedulerd.core.handlers.placements import place
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.preemption_facts import ReservationEnd
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.turn import Turn
 
 
@@ -80,32 +81,47 @@ def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | No
 def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     """`kept` is what those before it have a right to."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    queue = application.queue
+    partition, queue = application.partition, application.queue
     assert queue is not None
-    if node.available.minus(kept).lacks(reservation.items) is not None:
-        if reservation.is_firm and not ask.shape.required_node and not reservation.victims:
-            if shortage(reservation.items, node, kept):
-                reservations.end(turn, reservation, ReservationEnd.NODE)
-            return False
-        may_preempt = ask.shape.required_node and application.partition.spec.preemption_enabled
-        return bool(may_preempt) and preemption.for_required_node(turn, reservation, kept)
-    if reservation.victims and application.partition.objection(ask.shape, node) is not None:
-        return False
-    own_claim = reservation.items if reservation.is_firm else ()
     kind = application.groups[ask.band].kind
-    if queue.short_for(kind, own_claim) is not None:
-        comes_free = all(
-            not one.will_lack_quota(reservation.items, own_claim) and one.limit_refusal(kind) is None
-            for one in queue.lineage
-        )
-        if reservation.victims or comes_free:
-            application.partition.short_of_quota[reservation] = None
+    if node.available.minus(kept).lacks(reservation.items) is not None:
+        return _make_room(turn, reservation, kept)
+    if reservation.victims and partition.objection(ask.shape, node) is not None:
+        return False
+    if queue.short_for(kind, _own_claim(reservation)) is not None:
+        if reservation.victims or _will_be_let_in(queue, kind, reservation):
+            partition.short_of_quota[reservation] = None
         else:
             reservations.end(turn, reservation, ReservationEnd.QUOTA)
         return False
     reservations.end(turn, reservation, ReservationEnd.PLACED)
     place(turn, application, ask, node)
     return True
+
+
+def _own_claim(reservation: Reservation) -> Items:
+    return reservation.items if reservation.is_firm else ()
+
+
+def _will_be_let_in(queue: Queue, kind: Shape, reservation: Reservation) -> bool:
+    """Whether quotas and limits let it in when all that was asked to go has gone."""
+    return all(
+        not one.will_lack_quota(reservation.items, _own_claim(reservation)) and one.limit_refusal(kind) is None
+        for one in queue.lineage
+    )
+
+
+def _make_room(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
+    """False if nobody is asked to end for it now."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    if ask.shape.required_node:
+        assert application.queue is not None
+        is_wanted = _will_be_let_in(application.queue, application.groups[ask.band].kind, reservation)
+        may_end = is_wanted and application.partition.spec.preemption_enabled
+        return may_end and preemption.for_required_node(turn, reservation, kept)
+    if reservation.is_firm and not reservation.victims and shortage(reservation.items, node, kept):
+        reservations.end(turn, reservation, ReservationEnd.NODE)
+    return False
 
 
 def forget_node(turn: Turn, partition: Partition, node: Node) -> None:

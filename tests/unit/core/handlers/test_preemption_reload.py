@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedulerd.core.commands import UpdateConfiguration
 from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask, of
 
@@ -63,3 +63,14 @@ def test_a_fence_or_a_protection_that_comes_later_holds() -> None:
         talk = a_talk()
         reload(talk, *protected)
         assert ended([*talk.sleep(DELAY_NS), *talk.schedule()]) == []
+
+
+def test_nobody_ends_for_a_daemon_that_a_lowered_max_does_not_let_in() -> None:
+    talk = a_talk()
+    reload(talk, leaf("a"), leaf("b"), enabled=False)
+    talk.asks(an_ask("daemon", 10, 1, "poor", tags={"yunikorn.apache.org/requiredNode": "n1"}))
+    talk.schedule()
+    reload(talk, leaf("a"), replace(leaf("b"), max=Limits(memory=5)))
+    assert ended(talk.schedule()) == []
+    reload(talk, leaf("a"), leaf("b"))
+    assert ended(talk.schedule()) == ["k1"]
