@@ -11,7 +11,8 @@ from hypothesis import Phase, event, given, settings
 
 from schedulerd.core.handlers import preemption
 from schedulerd.core.specs import SECOND_NS
-from tests.property.full_cluster import Crowd, Move, Scene, plans, scenes
+from tests.property.full_cluster import Crowd, Move, plans
+from tests.property.full_scenes import Scene, scenes
 
 Check: TypeAlias = Callable[[Scene, list[Move]], Crowd]
 

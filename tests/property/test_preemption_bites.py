@@ -25,7 +25,8 @@ from schedulerd.core.model.patience import Refused
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
-from tests.property.full_cluster import plans, scenes
+from tests.property.full_cluster import plans
+from tests.property.full_scenes import scenes
 from tests.property.test_preemption import check_decisions
 from tests.property.test_victims import check_best, choices
 from tests.unit.core import builders

@@ -45,7 +45,7 @@ def without_priority(properties: Any, _: Any, *others: Any) -> Any:
     return application_key(properties, None, *others)
 
 
-def off_by_one(queue: Queue, items: Items) -> str | None:
+def off_by_one(queue: Queue, items: Items, _: Items = ()) -> str | None:
     return Limits({name: most + 1 for name, most in queue.max.items()}).exceeded_by(queue.allocated, items)
 
 
@@ -95,7 +95,7 @@ BREAKS: dict[str, tuple[Check, object, str, Any]] = {
     "whoever wants to starts": (check_next_ask, Queue, "give_turn", lambda *_: None),
     "quotas are off by one": (check_quotas, Queue, "lacks_quota", off_by_one),
     "headroom is that of the queue itself": (check_quotas, Queue, "headroom", lambda q: q.max.left(q.allocated)),
-    "freed quota wakes nobody": (check_quotas, Queue, "reopen_where_quota_allows", lambda *_: None),
+    "freed quota wakes nobody": (check_quotas, Queue, "reopen_where_quota_allows", lambda _: []),
     "limits hold for nobody": (check_quotas, Usages, "refusal", lambda *_: None),
     "limits of an earlier file hold": (check_quotas, Queue, "configure", configure_but_for_limits),
     "a ledger is not given back": (check_usage, commit, "free", free_but_for_a_ledger),

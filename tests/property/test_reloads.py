@@ -15,7 +15,7 @@ from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, C
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.views import PartitionView
+from schedulerd.core.views import AskView, PartitionView
 from tests.property.story import MEMBERSHIPS, PAUSES_NS, SHAPES, Move, Story, moves, plans, several_trees
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, of
@@ -221,8 +221,12 @@ class Twin(Story):
 def state(story: Story) -> PartitionView:
     """All that can be seen, but for what is found out anew by the next cycle, and the preemption switch."""
     view = story.view()
-    applications = [replace(app, asks=[replace(ask, waiting_for="") for ask in app.asks]) for app in view.applications]
+    applications = [replace(app, asks=list(map(without_reasons, app.asks))) for app in view.applications]
     return replace(view, applications=applications, outstanding=[], preemption_enabled=True)
+
+
+def without_reasons(ask: AskView) -> AskView:
+    return replace(ask, waiting_for="", no_preemption_because="")
 
 
 def told(facts: list[Fact]) -> list[Fact]:
