@@ -151,7 +151,14 @@ class Crowd(Conversation):
                 case Reserved(firm=False):
                     self.seen["room is kept softly"] += 1
             self.bench.hear(fact)
+            self._forget_refusals()
         return facts
+
+    def _forget_refusals(self) -> None:
+        """What was found out about a kind of ask is forgotten with the last of them."""
+        kinds = {_kind(waiting) for waiting in self.bench.waiting.values() if waiting.pending}
+        for kind in self._refused.keys() - kinds:
+            del self._refused[kind]
 
     def _judge(self, fact: Preempted) -> None:
         """What was decided, by the state without the claim that comes of the decision itself."""
