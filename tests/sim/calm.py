@@ -1,7 +1,8 @@
-"""After the faults: everybody behaves, there is room for all, and everything has to come to an end.
+"""After the faults nobody disturbs what was begun; then there is room for all, and everything has to come to an end.
 
-Resource managers connect, confirm what they are asked for, let their pods finish and take back what they still ask for;
-alarms ring when they are due. Whatever an application got into before, it has to end by itself, and to leave nothing.
+While it settles, resource managers connect and confirm what they are asked for, and nothing else: whoever has a right
+to room has to get it as the cluster is. Then they let their pods finish and take back what they still ask for; alarms
+ring when they are due. Whatever an application got into before, it has to end by itself, and to leave nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from tests.sim.clusters import PARTITIONS
+from schedulerd.core.specs import SECOND_NS
 from tests.sim.rm_memory import ResourceManagerMemory
 
 ROUNDS_MAX = 60
 """Each waits for an alarm at least; the longest chain of states with alarms is far shorter."""
+SETTLING_NS = 60 * SECOND_NS
+"""Longer than everything that is due again and again takes."""
+CYCLES_MAX = 200
+"""At one instant."""
 BUSY_ROUNDS = 3
 """So long asks may still be placed; then they are taken back."""
 ROOM = Resources(memory=100_000, vcore=10_000, gpu=1_000)
@@ -39,24 +44,43 @@ ALARMS_LEFT = {AlarmKind.APPLICATION_STATE, AlarmKind.CLEANUP}
 """Of applications that are remembered, and of queues that nobody needs any longer."""
 
 
+def settling(
+    scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], now_ns: int
+) -> Iterator[tuple[int, Command]]:
+    """Commands with their time, in which what is under way comes to its end and nothing new is begun."""
+    for memory in _known(memories):
+        if memory.state is ResourceManagerState.STOPPED:
+            yield now_ns, RegisterResourceManager(memory.rm_id, memory.partitions)
+        if memory.state is not ResourceManagerState.RUNNING:
+            yield now_ns, ConnectResourceManager(memory.rm_id)
+    end_ns = now_ns + SETTLING_NS
+    while True:
+        for memory in _known(memories):
+            yield now_ns, UpdateAllocations(memory.rm_id, releases=_confirmed(memory))
+            yield from _cycles(scheduler, now_ns)
+        if any(memory.to_confirm for memory in _known(memories)):
+            continue
+        deadline_ns = scheduler.next_deadline_ns()
+        if deadline_ns is None or deadline_ns > end_ns:
+            return
+        now_ns = max(now_ns, deadline_ns)
+        yield now_ns, RingAlarms()
+
+
 def calm(
     scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], now_ns: int
 ) -> Iterator[tuple[int, Command]]:
     """Commands with their time, until no application is left or far too much time has gone by."""
-    for memory in memories.values():
-        if memory.state in (None, ResourceManagerState.STOPPED):
-            yield now_ns, RegisterResourceManager(memory.rm_id, PARTITIONS[memory.rm_id])
-        if memory.state is not ResourceManagerState.RUNNING:
-            yield now_ns, ConnectResourceManager(memory.rm_id)
+    known = _known(memories)
+    for memory in known:
         partitions = scheduler.cluster.resource_managers[memory.rm_id].partitions
         room = [NodeUpdate("room", NodeAction.CREATE, name, ROOM) for name in partitions]
         yield now_ns, UpdateNodes(memory.rm_id, room)
     for round_ in range(ROUNDS_MAX):
-        for memory in memories.values():
+        for memory in known:
             for command in _behave(scheduler, memory, takes_back=round_ >= BUSY_ROUNDS):
                 yield now_ns, command
-                while scheduler.wants_cycle():
-                    yield now_ns, RunCycle(50)
+                yield from _cycles(scheduler, now_ns)
         if _is_over(scheduler):
             return
         deadline_ns = scheduler.next_deadline_ns()
@@ -70,17 +94,32 @@ def _is_over(scheduler: Scheduler) -> bool:
     return is_empty and {alarm.kind for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
 
 
-def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: bool) -> Iterator[Command]:
-    confirmed = [
+def _cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
+    """As long as one is wanted; too many of them are a failure that shows at the end."""
+    for _ in range(CYCLES_MAX):
+        if not scheduler.wants_cycle():
+            return
+        yield now_ns, RunCycle(50)
+
+
+def _known(memories: Mapping[str, ResourceManagerMemory]) -> list[ResourceManagerMemory]:
+    return [memory for memory in memories.values() if memory.state is not None]
+
+
+def _confirmed(memory: ResourceManagerMemory) -> list[AllocationRelease]:
+    return [
         AllocationRelease(one.application_id, one.partition, one.uuid, one.allocation_key, one.termination)
         for one in memory.to_confirm.values()
     ]
+
+
+def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: bool) -> Iterator[Command]:
     finished = [
         AllocationRelease(one.application_id, one.partition, one.uuid)
         for place, one in memory.held.items()
         if not one.placeholder and place not in memory.to_confirm
     ]
-    yield UpdateAllocations(memory.rm_id, releases=confirmed + finished)
+    yield UpdateAllocations(memory.rm_id, releases=_confirmed(memory) + finished)
     asks, ask_releases = [], []
     for name, partition in scheduler.cluster.resource_managers[memory.rm_id].partitions.items():
         for application in partition.applications.values():
@@ -93,7 +132,7 @@ def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: 
 
 def leftovers(scheduler: Scheduler) -> list[str]:
     """What is there although everything should be over, as sentences."""
-    found = []
+    found = ["a cycle is wanted, though nothing is left to do"] if scheduler.wants_cycle() else []
     for partition in scheduler.cluster.partitions():
         for text in _leftovers(partition):
             found.append(f"{partition.wire_name} after everything is over: {text}")
@@ -110,7 +149,7 @@ def _leftovers(partition: Partition) -> Iterator[str]:
             f"({app.placeholders} placeholders), {len(app.asks)} asks, {app.parked} parked"
         )
     for queue in partition.root.subtree():
-        for name in ("allocated", "pending", "promised"):
+        for name in ("allocated", "pending", "promised", "claimed", "leaving"):
             if not getattr(queue, name).is_zero():
                 yield f"{name} of {queue.path} is {getattr(queue, name)}"
         if queue.running:
@@ -118,13 +157,19 @@ def _leftovers(partition: Partition) -> Iterator[str]:
     for node in partition.nodes.values():
         if node.allocations or not node.allocated.is_zero():
             yield f"node {node.node_id} has {len(node.allocations)} allocations"
+        for name in ("kept", "firmly_kept", "leaving"):
+            if not getattr(node, name).is_zero():
+                yield f"{name} of node {node.node_id} is {getattr(node, name)}"
     for kind, ledgers in (("user", partition.usages.users), ("group", partition.usages.groups)):
         for name, by_path in ledgers.items():
             for path, ledger in by_path.items():
                 if not ledger.usage.is_zero() or ledger.applications:
                     yield f"usage of {kind} {name} in {path} is {ledger.usage}, by {list(ledger.applications)}"
-    for name in ("allocations", "swaps", "open_gangs", "denied", "favoured"):
+    for name in ("allocations", "swaps", "open_gangs", "denied", "favoured", "reservations", "reserved", "ready"):
         if getattr(partition, name):
             yield f"{name} is not empty"
+    for name in ("reserving", "claimants", "search", "unserved"):
+        if getattr(partition.patience, name):
+            yield f"{name} is not empty, though nobody waits"
     if list(partition.shapes.known()):
         yield "shapes are known that nobody asks for"

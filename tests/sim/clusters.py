@@ -43,6 +43,8 @@ TIMEOUTS = Timeouts(
     placeholder_ns=20 * SECOND_NS,
     gang_patience_ns=5 * SECOND_NS,
     early_message_ns=2 * SECOND_NS,
+    reservation_ns=30 * SECOND_NS,
+    preemption_attempt_ns=3 * SECOND_NS,
 )
 
 

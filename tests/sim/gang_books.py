@@ -186,7 +186,7 @@ class GangBooks:
                 book.leaving[fact.uuid] = fact
                 if fact.cause in COUNTED:
                     book.counts[book.placeholders[fact.uuid].task_group, COUNTED[fact.cause]] += 1
-                book.gave_way |= fact.cause is ReleaseCause.GAVE_WAY
+                book.gave_way |= fact.cause in (ReleaseCause.GAVE_WAY, ReleaseCause.PREEMPTED)
             case Released():
                 self._released(book, fact)
             case GangTimedOut():

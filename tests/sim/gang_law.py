@@ -24,7 +24,8 @@ from schedulerd.core.facts import (
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.views import NodeView, PartitionView, QueueView, ResourceManagerView
+from schedulerd.core.resources import Resources
+from schedulerd.core.views import Amounts, NodeView, PartitionView, QueueView, ResourceManagerView
 from tests.sim import life_law
 from tests.sim.gang_books import GangBook, GangBooks, Name, name_of
 from tests.sim.oracle import PLACEABLE_STATES
@@ -134,6 +135,9 @@ class GangLaw:
                     yield f"real ask {fact.allocation_key} is withdrawn for a timeout of others"
             case ReleaseRequested(cause=ReleaseCause.GAVE_WAY) if fact.uuid not in self._outdated:
                 self._returning[fact.uuid] = fact.rm_id, fact.partition, fact.application_id
+            case ReleaseRequested(cause=ReleaseCause.PREEMPTED, placeholder=True) if fact.uuid not in self._outdated:
+                if book.state is ApplicationState.ACCEPTED:
+                    self._returning[fact.uuid] = fact.rm_id, fact.partition, fact.application_id
             case Released(placeholder=True):
                 yield from self._released(book, fact, later)
             case SwapRefused():
@@ -208,7 +212,8 @@ class GangLaw:
         ):
             yield f"{fact.uuid} ends as replaced, which it was not asked to be"
         is_returning = self._returning.pop(fact.uuid, None) is not None
-        if is_returning and fact.termination is TerminationType.TIMEOUT and book.state in PLACEABLE_STATES:
+        is_confirmed = request is not None and fact.termination is request.termination
+        if is_returning and is_confirmed and book.state in PLACEABLE_STATES:
             keys = [one.allocation_key for one in later if isinstance(one, AskAdded) and one.placeholder]
             if fact.allocation_key not in keys:
                 yield f"{fact.uuid} gave way and is not asked for again"
@@ -224,7 +229,11 @@ class GangLaw:
                     yield f"{one.uuid} takes room on {one.node_id}, though there is some on {fact.node_id}"
             if isinstance(one, AskAdded) and one.was_parked:
                 asked = self._asked.get((one.application_id, one.allocation_key), [])
-                rooms = [node.node_id for node in partition.nodes if _has_room(node, one)]
+                rooms = [
+                    node.node_id
+                    for node in partition.nodes
+                    if _has_room(node, one, kept={} if node.node_id == fact.node_id else node.kept)
+                ]
                 if rooms and not any(REQUIRED_NODE_TAG in ask.tags for ask in asked):
                     yield f"{one.allocation_key} waits anew, though there is room on {rooms}"
 
@@ -245,8 +254,9 @@ def _is_below(path: str, queue: QueueView) -> bool:
     return f"{path}.".startswith(f"{queue.path}.")
 
 
-def _has_room(node: NodeView, fact: Allocated | AskAdded) -> bool:
-    left = node.available
+def _has_room(node: NodeView, fact: Allocated | AskAdded, kept: Amounts | None = None) -> bool:
+    """Its own node it takes back from whoever has room kept there."""
+    left = Resources(node.available).minus(kept or {})
     return (
         node.state == NodeState.SCHEDULABLE
         and all(amount >= 0 for amount in left.values())

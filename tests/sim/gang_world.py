@@ -31,7 +31,7 @@ from tests.sim import plots
 from tests.sim.clusters import USERS
 from tests.sim.plots import Members, Plan
 from tests.sim.rm_memory import Place, ResourceManagerMemory, plain_name
-from tests.sim.world import NODES, Move, Sleep, World
+from tests.sim.world import Move, Sleep, World
 
 GANGS = tuple(f"gang-{number}" for number in range(1, 5))
 FIFO_LEAVES = {
@@ -238,7 +238,7 @@ class GangWorld(World):
                 existing=[_existing(one) for one in by_node.get((partition, node_id), ())],
             )
             for partition, node_id in sorted(rm.nodes)
-            if node_id in (*NODES, plots.RACK)
+            if node_id in (*self.node_ids, plots.RACK)
         ]
         applications = [
             plan.application

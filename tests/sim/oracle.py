@@ -49,10 +49,10 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
 
 def _overlooked(partition: PartitionView) -> list[str]:
     queues = {queue.path: queue for queue in partition.queues}
-    accounts = _Accounts(partition)
+    accounts = Accounts(partition)
     found = _held_back_for_nothing(partition)
     for item in partition.applications:
-        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or _waits_its_turn(partition, item):
+        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or waits_its_turn(partition, item):
             continue
         headroom = queues[item.queue].headroom
         waits_for_gang = any(ask.placeholder for ask in item.asks)
@@ -89,7 +89,7 @@ def _takes(node: NodeView, required_node: str) -> bool:
     return node.schedulable and node.ready
 
 
-def _waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
+def waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
     """Where one application starts at a time: whether another does, or came before it or with it."""
     queue = next(queue for queue in partition.queues if queue.path == item.queue)
     if queue.application_order != ApplicationOrder.STATE_AWARE or item.state != ApplicationState.ACCEPTED:
@@ -115,7 +115,7 @@ def _held_back_for_nothing(partition: PartitionView) -> list[str]:
     ]
 
 
-class _Accounts:
+class Accounts:
     """What limits on users, groups and running applications allow, from the applications themselves."""
 
     def __init__(self, partition: PartitionView) -> None:
@@ -206,7 +206,7 @@ def _misplaced(partition: PartitionView, fact: Allocated) -> list[str]:
         if f"{fact.queue}.".startswith(f"{queue.path}."):
             left = {name: limit - queue.allocated.get(name, 0) for name, limit in queue.max.items()}
             found += [f"{fact.uuid} is over the {name} of {queue.path}" for name in _negative(fact, left)]
-    accounts = _Accounts(partition)
+    accounts = Accounts(partition)
     nothing_more = dict.fromkeys(fact.resources, 0)
     for item in partition.applications:
         if item.application_id == fact.application_id:

@@ -14,6 +14,7 @@ from schedulerd.core.commands import (
     AllocationRelease,
     Command,
     ExistingAllocation,
+    RegisterResourceManager,
     TerminationType,
     UpdateAllocations,
     UpdateNodes,
@@ -31,6 +32,7 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
+from schedulerd.core.specs import PartitionSpec
 from schedulerd.core.views import AllocationView, ResourceManagerView
 
 ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
@@ -46,6 +48,8 @@ class ResourceManagerMemory:
     rm_id: str
     state: ResourceManagerState | None = None
     """None before the first registration."""
+    partitions: tuple[PartitionSpec, ...] = ()
+    """As it registered with them last."""
     held: dict[Place, Allocated] = field(default_factory=dict)
     to_confirm: dict[Place, ReleaseRequested] = field(default_factory=dict)
     over: deque[ReleaseRequested] = field(default_factory=lambda: deque(maxlen=20))
@@ -66,6 +70,8 @@ class ResourceManagerMemory:
     def hear(self, command: Command, facts: Sequence[Fact]) -> list[str]:
         """Takes in the answers to one command (anybody's) and returns where they break a promise."""
         found: list[str] = []
+        if isinstance(command, RegisterResourceManager) and command.rm_id == self.rm_id:
+            self.partitions = command.partitions
         if isinstance(command, UpdateNodes) and command.rm_id == self.rm_id:
             for node in command.nodes:
                 partition = plain_name(node.partition)

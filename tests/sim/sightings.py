@@ -40,6 +40,7 @@ from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views import PartitionView, ResourceManagerView
+from tests.sim import room_sights
 
 EXPECTED = (
     "application Accepted",
@@ -108,6 +109,7 @@ EXPECTED = (
     "withdrawn application_removed",
     "withdrawn released_by_rm",
     "withdrawn timeout",
+    *room_sights.EXPECTED,
 )
 
 

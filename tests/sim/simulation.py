@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from itertools import count
+from itertools import chain, count
 
 from schedulerd.core import view
 from schedulerd.core.commands import Command, RingAlarms
@@ -16,14 +16,16 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.auditor import Auditor
-from tests.sim.calm import calm, leftovers
-from tests.sim.clusters import PARTITIONS, TIMEOUTS
+from tests.sim.calm import calm, leftovers, settling
+from tests.sim.clusters import TIMEOUTS
+from tests.sim.contested_world import ContestedWorld
 from tests.sim.gang_law import GangLaw
 from tests.sim.gang_world import GangWorld
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.room_law import RoomLaw
 from tests.sim.sightings import Sightings
-from tests.sim.world import Sleep, World
+from tests.sim.world import Move, Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
 COMMANDS_REPLAYED_MAX = 15_000
@@ -31,6 +33,9 @@ COMMANDS_REPLAYED_MAX = 15_000
 
 CALM = "in calm,"
 """What a failure after the history begins with."""
+
+WORLDS = (World, GangWorld, ContestedWorld)
+"""Which one a seed is about is what it leaves when divided by their number."""
 
 History = list[tuple[int, Command]]
 """Every command with the time of its step."""
@@ -56,6 +61,7 @@ class Judge:
         self._scheduler = scheduler
         self._auditor = Auditor()
         self._gang_law = GangLaw()
+        self._room_law = RoomLaw(sightings)
         self.memories = memories
         self._sightings = sightings
 
@@ -72,10 +78,15 @@ class Judge:
             problems += memory.disagreements(shown.get(memory.rm_id))
         problems += misplaced(state, facts)
         problems += self._gang_law.after(now_ns, command, facts, state)
+        problems += self._room_law.after(now_ns, command, facts, state)
         if not self._scheduler.wants_cycle():
             problems += overlooked(state)
         self._sightings.observe(command, facts, state)
         return problems
+
+    def denied(self) -> list[str]:
+        """Who has a right to room, and would get it if others ended, when everything has settled."""
+        return self._room_law.denied(view.resource_managers(self._scheduler))
 
     def _note_dropped(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -87,9 +98,9 @@ class Judge:
 def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Failure | None]:
     """`steps` moves of the seed's world and then a calm one; stops at the first step that is wrong.
 
-    Every other seed is about gangs. The history is that of the first world.
+    The history is that of the world.
     """
-    world = (World, GangWorld)[seed % 2](seed)
+    world = WORLDS[seed % len(WORLDS)](seed)
     scheduler = new_scheduler()
     judge = Judge(scheduler, world.memories, sightings)
     history: History = []
@@ -106,7 +117,8 @@ def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Fail
 def replay(history: History) -> Failure | None:
     """Plays recorded commands on a fresh scheduler and judges them the same way."""
     scheduler = new_scheduler()
-    judge = Judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in PARTITIONS}, Sightings())
+    rm_ids = {getattr(command, "rm_id", "") for _, command in history} - {""}
+    judge = Judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in sorted(rm_ids)}, Sightings())
     for step, (now_ns, command) in enumerate(history):
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
@@ -115,15 +127,18 @@ def replay(history: History) -> Failure | None:
 
 
 def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | None:
-    """What goes wrong when nothing does any longer: everything has to end, and to leave nothing."""
-    last = len(history) - 1
-    problems: list[str] = []
-    for now_ns, command in calm(scheduler, judge.memories, history[-1][0] if history else START_NS):
-        problems = _judged_step(scheduler, judge, now_ns, command)
+    """What goes wrong when nothing does any longer: who has a right to room gets it, and everything ends."""
+    start_ns = history[-1][0] if history else START_NS
+    for phase, finds in ((settling, judge.denied), (calm, lambda: leftovers(scheduler))):
+        for now_ns, command in phase(scheduler, judge.memories, start_ns):
+            problems = _judged_step(scheduler, judge, now_ns, command)
+            if problems:
+                return Failure(len(history) - 1, [f"{CALM} at {command}:", *problems], history)
+            start_ns = now_ns
+        problems = finds()
         if problems:
-            return Failure(last, [f"{CALM} at {command}:", *problems], history)
-    problems = leftovers(scheduler)
-    return Failure(last, problems, history) if problems else None
+            return Failure(len(history) - 1, problems, history)
+    return None
 
 
 def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
@@ -177,8 +192,7 @@ def _with_one_item_less(command: Command) -> Iterator[Command]:
 def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
     """The world's moves as commands with their time; a sleep rings the alarms on its way."""
     now_ns = START_NS
-    for _ in range(steps):
-        move = world.next_move()
+    for move in chain((world.next_move() for _ in range(steps)), _last_moves(world)):
         if not isinstance(move, Sleep):
             yield now_ns, move
             continue
@@ -189,6 +203,10 @@ def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[
             now_ns = max(now_ns, deadline_ns)
             yield now_ns, RingAlarms()
         now_ns = end_ns
+
+
+def _last_moves(world: World) -> Iterator[Move]:
+    yield from world.last_moves()
 
 
 def _judged_step(scheduler: Scheduler, judge: Judge, now_ns: int, command: Command) -> list[str]:

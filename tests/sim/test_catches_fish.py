@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import commit, cycle
+from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
 from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, gangs, releases
@@ -243,6 +243,9 @@ def without_gate(shapes: Shapes, shape: Shape, party: Party | None, *, starts: b
     return GATED(shapes, shape, party, starts=starts, gate=())
 
 
+GANG_SEEDS = (10, 1, 4, 7)
+"""What gangs get into goes wrong with everything else as well."""
+
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
     "parked shapes are never woken": (Partition, "_wake", lambda *_: None),
@@ -257,7 +260,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "alarms are never cancelled": (Alarms, "cancel", lambda *_: None),
     "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
     "applications keep their place": (Application, "rekey", lambda *_: None),
-    "quotas are ignored": (cycle, "_without_quota", lambda *_: None),
+    "quotas are ignored": (Queue, "short_for", lambda *_: None),
     "limits are ignored": (Usages, "refusal", lambda *_: None),
     "idle applications never complete": (application_states, "on_less", lambda *_: None),
     "a drained node stays open": (commit, "shut_node", lambda *_: None),
@@ -289,7 +292,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
 @pytest.mark.parametrize(("owner", "name", "broken"), BREAKS.values(), ids=BREAKS.keys())
 def test_a_simulation_finds_broken_code(owner: object, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, 600, Sightings())[1] is not None for seed in range(1, 13))
+    assert any(simulate(seed, 600, Sightings())[1] is not None for seed in GANG_SEEDS)
 
 
 def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:

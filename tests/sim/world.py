@@ -6,10 +6,10 @@ to what is already gone happen all by themselves; on top of that a share of all 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from schedulerd.core.commands import (
     AllocationRelease,
@@ -37,7 +37,7 @@ from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
+from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
 from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
 from tests.sim.rm_memory import ResourceManagerMemory, plain_name
 
@@ -75,10 +75,16 @@ Move = Command | Sleep
 
 
 class World:
+    node_ids: ClassVar = NODES
+    sleeps_ns: ClassVar = (*(MILLISECOND_NS, SECOND_NS, 10 * SECOND_NS) * 4, MINUTE_NS, 20 * MINUTE_NS)
+    """How long it may sleep at most."""
+
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._serial = 0
-        self.memories = {rm_id: ResourceManagerMemory(rm_id) for rm_id in PARTITIONS}
+        self._partitions: Mapping[str, tuple[PartitionSpec, ...]] = PARTITIONS
+        """By resource manager, as it registers with them."""
+        self.memories = {rm_id: ResourceManagerMemory(rm_id) for rm_id in self._partitions}
 
     def next_move(self) -> Move:
         rm = self.memories[self._random.choice(tuple(self.memories))]
@@ -88,6 +94,10 @@ class World:
         moves = [move for _, move in kinds]
         (move,) = self._random.choices(moves, [weight for weight, _ in kinds])
         return move(rm)
+
+    def last_moves(self) -> list[Move]:
+        """What happens at the very end, so that there is something left to settle."""
+        return []
 
     def kinds(self) -> tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...]:
         """What may happen next, with how often it does compared with the others."""
@@ -115,10 +125,13 @@ class World:
         return ConnectResourceManager(rm.rm_id)
 
     def _register(self, rm: ResourceManagerMemory) -> Move:
-        return RegisterResourceManager(rm.rm_id, PARTITIONS[rm.rm_id], version="1", policy_group="queues")
+        return RegisterResourceManager(rm.rm_id, self._partitions[rm.rm_id], version="1", policy_group="queues")
 
     def _reload(self, rm: ResourceManagerMemory) -> Move:
-        return UpdateConfiguration(rm.rm_id, self._random.choice(RELOADS[rm.rm_id]))
+        return UpdateConfiguration(rm.rm_id, self._queue_file(rm))
+
+    def _queue_file(self, rm: ResourceManagerMemory) -> tuple[PartitionSpec, ...]:
+        return self._random.choice(RELOADS[rm.rm_id])
 
     def _disconnect(self, rm: ResourceManagerMemory) -> Move:
         return DisconnectResourceManager(rm.rm_id)
@@ -132,8 +145,7 @@ class World:
         return RunCycle(self._random.choice((1, 2, 5, 50)))
 
     def _sleep(self, _: ResourceManagerMemory) -> Move:
-        short = (MILLISECOND_NS, SECOND_NS, 10 * SECOND_NS)
-        longest_ns = self._random.choice((*short * 4, MINUTE_NS, 20 * MINUTE_NS))
+        longest_ns = self._random.choice(self.sleeps_ns)
         return Sleep(self._random.randrange(longest_ns), rings=self._random.random() < 0.8)
 
     # Nodes
@@ -143,7 +155,7 @@ class World:
 
     def _node(self, rm: ResourceManagerMemory) -> NodeUpdate:
         partition = self._partition(rm)
-        node_id = self._or_garbage(self._random.choice(NODES), "")
+        node_id = self._or_garbage(self._random.choice(self.node_ids), "")
         known = (plain_name(partition), node_id) in rm.nodes
         familiar = self._random.random() < FAMILIAR_SHARE
         action = self._random.choice(_CHANGES if known == familiar else _CREATIONS)
@@ -189,11 +201,10 @@ class World:
 
     def _application(self, rm: ResourceManagerMemory) -> NewApplication:
         partition = self._partition(rm)
-        leaves = QUEUES["gpu" if partition.endswith("gpu") else "default"]
         return NewApplication(
             application_id=self._or_garbage(self._new_application_id(rm), ""),
             queue=self._or_garbage(
-                self._random.choice(leaves),
+                self._random.choice(self._leaves(partition)),
                 self._random.choice(("", "root", "root.batch", "root.nosuch", "other.open")),
             ),
             partition=partition,
@@ -204,6 +215,9 @@ class World:
             placeholder_ask=self._random.choice((Resources(), Resources(memory=20))),
             gang_style=self._random.choice(("", "Soft", "Hard")),
         )
+
+    def _leaves(self, partition: str) -> tuple[str, ...]:
+        return QUEUES["gpu" if partition.endswith("gpu") else "default"]
 
     def _new_application_id(self, rm: ResourceManagerMemory) -> str:
         """Often one of which an allocation was reported already: its node may be waiting for it."""
@@ -244,7 +258,7 @@ class World:
     def _tags(self) -> dict[str, str]:
         tags = {"simulated": "yes"}
         if self._random.random() < 0.1:
-            tags[REQUIRED_NODE_TAG] = self._random.choice(NODES)
+            tags[REQUIRED_NODE_TAG] = self._random.choice(self.node_ids)
         return tags
 
     def _release_asks(self, rm: ResourceManagerMemory) -> Move:
@@ -307,7 +321,7 @@ class World:
         return self._or_garbage(good, self._random.choice(("", "nosuch")))
 
     def _partition(self, rm: ResourceManagerMemory) -> str:
-        name = self._random.choice([spec.name for spec in PARTITIONS[rm.rm_id]])
+        name = self._random.choice([spec.name for spec in self._partitions[rm.rm_id]])
         spelled = self._random.choice((name, f"[{rm.rm_id}]{name}", "" if name == "default" else name))
         return self._or_garbage(spelled, "nosuch")
 
