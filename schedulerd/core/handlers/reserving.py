@@ -83,7 +83,7 @@ def reserve_next(turn: Turn, partition: Partition) -> bool:
         if not patience.reserving:
             shape = next(iter(patience.unserved))
             del patience.unserved[shape]
-            if shape.parked:
+            if shape.parked and shape not in patience.nodeless:
                 _line_up(turn, partition, shape)
             continue
         application, ask = patience.reserving.popleft()

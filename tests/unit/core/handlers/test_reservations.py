@@ -146,6 +146,14 @@ def test_more_asks_than_are_lined_up_at_once_have_their_turn_as_well(monkeypatch
         talk.schedule()
 
 
+def test_however_many_find_no_node_a_cycle_comes_to_its_end() -> None:
+    talk = a_talk(n1=90)
+    talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.LINED_UP_MAX)))
+    assert len(reserved(wait(talk, DELAY_NS))) == 1
+    talk.release_asks(allocation_key=kept(talk)[0][0])
+    assert len(reserved(talk.schedule() + wait(talk, DELAY_NS))) == 1
+
+
 def test_a_younger_ask_of_the_same_size_waits_until_it_is_old_enough_itself() -> None:
     talk = a_talk(n1=90, n2=80)
     talk.asks(an_ask("old", 50))
