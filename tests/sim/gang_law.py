@@ -184,8 +184,9 @@ class GangLaw:
         if book.pending:
             yield f"{fact.uuid} is placed while {book.pending} placeholders are pending"
         if fact.task_group and (fact.application_id, fact.allocation_key) not in self._refused:
-            for one in book.idle(fact.task_group):
-                if one.resources.lacks(fact.resources.items()) is None:
+            required = fact.tags.get(REQUIRED_NODE_TAG)
+            for one in book.idle(fact.task_group):  # those on other nodes are no use to it, if its own had no room
+                if one.resources.lacks(fact.resources.items()) is None and required in (None, "", one.node_id):
                     yield f"{fact.uuid} takes new room, though placeholder {one.uuid} waits for it"
 
     def _swap_begun(self, book: GangBook, fact: AskWithdrawn, later: Sequence[Fact]) -> Iterator[str]:
@@ -229,11 +230,7 @@ class GangLaw:
                     yield f"{one.uuid} takes room on {one.node_id}, though there is some on {fact.node_id}"
             if isinstance(one, AskAdded) and one.was_parked:
                 asked = self._asked.get((one.application_id, one.allocation_key), [])
-                rooms = [
-                    node.node_id
-                    for node in partition.nodes
-                    if _has_room(node, one, kept={} if node.node_id == fact.node_id else node.kept)
-                ]
+                rooms = [node.node_id for node in partition.nodes if _has_room(node, one, node.kept)]
                 if rooms and not any(REQUIRED_NODE_TAG in ask.tags for ask in asked):
                     yield f"{one.allocation_key} waits anew, though there is room on {rooms}"
 
@@ -255,7 +252,7 @@ def _is_below(path: str, queue: QueueView) -> bool:
 
 
 def _has_room(node: NodeView, fact: Allocated | AskAdded, kept: Amounts | None = None) -> bool:
-    """Its own node it takes back from whoever has room kept there."""
+    """`kept` is what others have there; of the node of its placeholder it need not look at that."""
     left = Resources(node.available).minus(kept or {})
     return (
         node.state == NodeState.SCHEDULABLE

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from schedulerd.core.commands import RingAlarms, RunCycle
 from schedulerd.core.facts import Allocated, ConfigurationUpdated, Fact, Released, ResourceManagerChanged
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
@@ -21,9 +22,11 @@ from tests.sim.room_books import PartitionName, Place, RoomBook
 WINDOW_NS = 5 * MINUTE_NS
 """So long a queue must not fight back."""
 VICTIMS_PER_PLACED_MAX = 3
-"""Over a whole history; those of asks that were not placed after all count as well."""
+"""Over a whole history; those of asks that were not placed after all count as well, unless that is the RM's doing."""
 VICTIMS_SPARE = 12
 """So many more, as a history may be short."""
+_NOBODY = ""
+"""Lost something under another queue file, and may have a right to it by this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,19 @@ class Storms:
 
     def hear(self, fact: Fact) -> None:
         """Another queue file, or another life of the resource manager, begins a new story."""
-        if isinstance(fact, ConfigurationUpdated | ResourceManagerChanged):
-            self._gains = {key: gain for key, gain in self._gains.items() if key[0][0] != fact.rm_id}
-        if isinstance(fact, ResourceManagerChanged):
-            self._paid = {key: leaves for key, leaves in self._paid.items() if key[0][0] != fact.rm_id}
+        if not isinstance(fact, ConfigurationUpdated | ResourceManagerChanged):
+            return
+        self._gains = {key: gain for key, gain in self._gains.items() if key[0][0] != fact.rm_id}
+        for key in [key for key in self._paid if key[0][0] == fact.rm_id]:
+            leaves = self._paid.pop(key)
+            if isinstance(fact, ConfigurationUpdated):
+                self._paid[key] = [_NOBODY] * len(leaves)
 
     def _settled(self, moment: Moment, fact: ReservationEnded) -> None:
         leaves = self._paid.pop((moment.name, Place.of(fact)), [])
         count = len(leaves)
-        self._victims += count
+        if isinstance(moment.command, RunCycle | RingAlarms):  # else its RM took the ask back, or the node away
+            self._victims += count
         if count and fact.end is ReservationEnd.PLACED:
             self._placed += 1
             self._placing = Place.of(fact), frozenset(leaves)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from schedulerd.core import view
 from schedulerd.core.commands import RunCycle
-from schedulerd.core.facts import Allocated, Fact
+from schedulerd.core.facts import Allocated, ConfigurationUpdated, Fact
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from tests.sim.moment import Moment
@@ -29,6 +29,7 @@ class Told:
         self.book = RoomBook()
         self.sights: Counter[str] = Counter()
         self._storms = Storms(self.sights)
+        self.hear = self._storms.hear
 
     def say(self, fact: Fact, at_ns: int = START_NS) -> list[str]:
         moment = Moment(
@@ -74,6 +75,15 @@ def test_it_may_when_the_other_has_grown() -> None:
     told.place(OPEN, "uuid-3")
     assert told.end_for(FIFO, (OPEN[0], "uuid-2")) == []
     assert told.sights["fought back, as the other has grown"] == 1
+
+
+def test_another_queue_file_is_another_story() -> None:
+    told = Told()
+    told.end_for(OPEN, (FIFO[0], "uuid-1"))
+    told.hear(ConfigurationUpdated(RM))
+    told.give_up(OPEN, ReservationEnd.PLACED)
+    told.place(OPEN, "uuid-2")
+    assert told.end_for(FIFO, (OPEN[0], "uuid-2")) == []
 
 
 def test_what_happens_much_later_is_another_story() -> None:
