@@ -23,7 +23,7 @@ from schedulerd.simulate.demo import (
     Daemon,
     DemoFailed,
     free_port,
-    interrupt_on_termination,
+    interrupt_on_signals,
     run_resource_manager,
     shipped_queue_file,
 )
@@ -190,7 +190,7 @@ def demo(
     Ends by itself, with both processes gone. Exit code 0 if everything adds up, 1 if not or if the daemon fails, 130
     after Ctrl-C.
     """
-    interrupt_on_termination()
+    interrupt_on_signals()
     queues = queue_file or shipped_queue_file()
     daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), keep=keep)
     arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]

@@ -150,11 +150,14 @@ def stop_process(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-def interrupt_on_termination() -> None:
-    """Lets SIGTERM and SIGHUP end the demo the way Ctrl-C does, so that it takes its processes along."""
+def interrupt_on_signals() -> None:
+    """Lets SIGTERM and SIGHUP end the demo the way Ctrl-C does, so that it takes its processes along.
+
+    SIGINT as well, as the daemon and the simulator do: a shell starts what runs in the background with SIGINT ignored.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)

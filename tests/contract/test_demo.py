@@ -24,9 +24,12 @@ pytestmark = pytest.mark.timeout(90)
 
 @contextmanager
 def a_demo(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Starts the demo, with its temporary files in `tmp_path`; whatever a failed test leaves of it is killed."""
+    """Starts the demo, with its temporary files in `tmp_path`; whatever a failed test leaves of it is killed.
+
+    SIGINT is ignored where it starts, as for all that a script starts in the background.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "schedulerd", "demo", *arguments],
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-m", "schedulerd", "demo", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
