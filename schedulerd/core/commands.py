@@ -105,6 +105,49 @@ class ApplicationRemoval:
     partition: str = ""
 
 
+class Operator(StrEnum):
+    """How a tag or attribute is compared; names as in SI 2021-02 `AffinityTargetOperator`."""
+
+    IN = "IN"
+    NOT_IN = "NOT_IN"
+    EXIST = "EXIST"
+    NOT_EXIST = "NOT_EXIST"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What is demanded of one key of a node's attributes, or of an allocation's tags."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+    """Sorted, without repetitions; for IN and NOT_IN only."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationAffinity:
+    """How many allocations that match may be together in a group of nodes, once an ask is placed there."""
+
+    scope: str
+    """The node attribute by whose value nodes form groups."""
+    expressions: tuple[Expression, ...]
+    """About allocation tags, all to be met."""
+    min_cardinality: int = 0
+    max_cardinality: int = 0
+    """0: no upper bound."""
+    required: bool = True
+    """False: nodes where it holds are preferred, and others will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementConstraint:
+    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same shape, so it can be a key."""
+
+    node: tuple[Expression, ...] = ()
+    """About node attributes, all to be met."""
+    allocations: AllocationAffinity | None = None
+
+
 @dataclass(slots=True)
 class NewAsk:
     """One item of SI `AllocationRequest.asks`: a request for `max_allocations` allocations of `resources` each."""
@@ -122,6 +165,7 @@ class NewAsk:
     originator: bool = False
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
+    constraint: PlacementConstraint | None = None
 
 
 @dataclass(slots=True)
@@ -218,6 +262,64 @@ class UpdateConfiguration:
 
 
 @dataclass(slots=True)
+class ConnectCallbacks:
+    """The RM opened its callback stream and says what it wants to be asked and told there (SI
+    `ResourceManagerCallback`)."""
+
+    rm_id: str
+    predicates: bool = False
+    """Its say on nodes is asked for before an ask is placed."""
+    preemption_predicates: bool = False
+    """Likewise before others end for an ask."""
+    scheduling_states: bool = False
+    """It wants to hear how far its asks have come."""
+
+
+@dataclass(slots=True)
+class DisconnectCallbacks:
+    """That stream is gone: what was asked there is answered by nobody, and placing goes on without its say."""
+
+    rm_id: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """An answer to one `VerdictWanted` or `PreemptionVerdictWanted`."""
+
+    call_id: int
+    refusal: str = ""
+    """Why not, as a short phrase that is the same for equal causes; '' if the ask may run there."""
+    index: int = 0
+    """Of the last victim that has to go; of a `PreemptionVerdictWanted` without refusal only."""
+
+
+@dataclass(slots=True)
+class GiveVerdicts:
+    """The RM answers what it was asked on its callback stream. What nobody waits for any longer is ignored."""
+
+    rm_id: str
+    verdicts: list[Verdict]
+
+
+@dataclass(slots=True)
+class Utilization:
+    """One item of SI 2021-02 `UpdateRequest.utilizationReports`."""
+
+    object_id: str
+    """Of a node, or UUID of an allocation."""
+    used: Resources
+    partition: str = ""
+
+
+@dataclass(slots=True)
+class ReportUtilization:
+    """What nodes and allocations really use; shown, and never used for quotas."""
+
+    rm_id: str
+    reports: list[Utilization]
+
+
+@dataclass(slots=True)
 class CleanQueues:
     """Removes empty queues that nobody needs at once, without waiting for their time."""
 
@@ -245,6 +347,10 @@ Command: TypeAlias = (
     | UpdateApplications
     | UpdateAllocations
     | UpdateConfiguration
+    | ConnectCallbacks
+    | DisconnectCallbacks
+    | GiveVerdicts
+    | ReportUtilization
     | CleanQueues
     | RunCycle
     | RingAlarms

@@ -13,6 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from schedulerd.core.callback_facts import (
+    NodeRecommended,
+    PreemptionVerdictWanted,
+    SchedulingStateChanged,
+    VerdictNotWanted,
+    VerdictWanted,
+)
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
@@ -393,4 +400,9 @@ Fact: TypeAlias = (
     | ConfigurationUpdated
     | ConfigurationRejected
     | CycleRan
+    | VerdictWanted
+    | PreemptionVerdictWanted
+    | VerdictNotWanted
+    | SchedulingStateChanged
+    | NodeRecommended
 )
