@@ -44,12 +44,14 @@ class Explanation:
 
     def no_preemption(self, app: Application, ask: Ask) -> str:
         """Why nobody was asked to end for an ask that waits; '' if somebody was, or if `waiting` says it all."""
-        if app.queue is None or ask.shape.required_node or self._hindrance(app, ask):
+        if app.queue is None or self._hindrance(app, ask):
             return ""
-        if ask.pending <= sum(one.is_firm for one in ask.reservations.values()):
+        if not ask.shape.required_node and ask.pending <= sum(one.is_firm for one in ask.reservations.values()):
             return ""
         if not self._partition.spec.preemption_enabled:
             return "preemption is off in this partition"
+        if ask.shape.required_node:
+            return next((one.refused for one in ask.reservations.values() if not one.victims), "")
         if not ask.spec.allow_preempt_other:
             return "it may not have others end for it (allowPreemptOther)"
         refused = self._partition.patience.refused.get((app.queue, app.groups[ask.band].kind))

@@ -71,26 +71,31 @@ class Claim:
         self._budgets: dict[Queue, Budget] = {}
         self._elsewhere: VictimSet | None = None
         self._looked_elsewhere = False
+        self.limit = self._limit()
+        """Which quota or limit does not let it in, whoever ends, as a sentence; '' if none."""
 
     def refusal(self) -> PreemptionRefusal | None:
         """Why nobody is to be looked for at all, None if somebody is."""
-        kind = self.group.kind
-        for queue in self.queue.lineage:
-            if queue.limit_refusal(Shape((), starts=kind.starts, gate=kind.gate)) is not None:
-                return PreemptionRefusal.QUOTA
-            if kind.party is not None:
-                items = self._claimed_by(kind.party, queue).plus(self.ask.shape.resources).canonical()
-                if queue.usages.refusal(queue, Shape(items, kind.party, starts=kind.starts)) is not None:
-                    return PreemptionRefusal.QUOTA
-            if kind.starts and self._counts_starts(queue) and self._others_are_to_start(queue):
-                return PreemptionRefusal.QUOTA
-        if self._roof == 0:
+        if self.limit:
             return PreemptionRefusal.QUOTA
         if not any(self._entitled):
             return PreemptionRefusal.NOT_ENTITLED
         if self._may_have_room() or any(True for _ in self.victim_leaves()):
             return None
         return PreemptionRefusal.NO_VICTIMS
+
+    def _limit(self) -> str:
+        kind = self.group.kind
+        for queue in self.queue.lineage:
+            refusal = queue.limit_refusal(Shape((), starts=kind.starts, gate=kind.gate))
+            if refusal is None and kind.party is not None:
+                items = self._claimed_by(kind.party, queue).plus(self.ask.shape.resources).canonical()
+                refusal = queue.usages.refusal(queue, Shape(items, kind.party, starts=kind.starts))
+            if refusal is not None:
+                return refusal
+            if kind.starts and self._counts_starts(queue) and self._others_are_to_start(queue):
+                return f"others that are about to start may be the last that queue {queue.path} lets run"
+        return (self.queue.refusal(kind) or "") if self._roof == 0 else ""
 
     def _may_have_room(self) -> bool:
         """Whether there may be room for which nobody has to end: what is about to be free, or kept for the weaker."""
@@ -155,10 +160,11 @@ class Claim:
             shown.append(queue.shown_priority(shown[-1]))
         return shown
 
-    def why(self) -> str:
-        """What gives it the right, as a sentence."""
-        level = next(level for level, rights in enumerate(self._entitled) if rights)
-        name = min(self._entitled[level])
+    def why(self, short: Resources) -> str:
+        """What gives it the right to what is short, as a sentence."""
+        wanted = short.keys() & self.claimable or self.claimable
+        level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
+        name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.lineage[:level] if one.guaranteed[name])
         return f"{one.path} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
 

@@ -73,6 +73,8 @@ class Search:
         self._claim = Claim(application, group, ask, self.effort)
         self._found: _Found | None = None
         self.refusal = self._claim.refusal()
+        self.limit = self._claim.limit
+        """Which quota or limit does not let it in, if that is the refusal."""
         self._steps = self._compare()
 
     def run(self, visits_max: int) -> bool:
@@ -98,7 +100,8 @@ class Search:
         found = self._victims_on(node)
         if found is None:
             return None
-        return Decision(self.application, self.ask, node, found.victims, self._claim.why())
+        why = self._claim.why(self._with_quota(self._short(node)))
+        return Decision(self.application, self.ask, node, found.victims, why)
 
     def _compare(self) -> Iterator[None]:
         """Interrupted now and then; what is found last is the best."""

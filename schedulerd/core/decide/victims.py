@@ -18,6 +18,8 @@ from schedulerd.core.resources import Items
 
 STEPS_MAX = 2_000
 """How many choices of the search are looked at on one node."""
+PART_STEPS_MAX = 200
+"""Likewise for a part of what is needed, of which there may be hundreds."""
 KINDS_MAX = 100
 """With more kinds of candidates there is no exact search: it would go too deep."""
 
@@ -104,7 +106,7 @@ def smallest_set(
 
     `candidates` come youngest first; `unit` is the weight of one of each resource; the choices are added to `effort`.
     """
-    search = _Search(_kinds(candidates, need), need, unit)
+    search = _Search(_kinds(candidates, need), need, unit, STEPS_MAX)
     best = search.exact()
     if best is None and not search.was_complete:
         best = search.greedy()
@@ -116,11 +118,12 @@ def smallest_set(
 
 
 def harmless_part(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int]
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort
 ) -> tuple[Allocation, ...]:
     """The least harmful set that frees `need`; if there is none, as much as the budgets allow, harmless first."""
-    search = _Search(_kinds(candidates, need), need, unit)
+    search = _Search(_kinds(candidates, need), need, unit, PART_STEPS_MAX)
     best = search.exact() or search.greedy(enough=False)
+    effort.visits += search.steps
     return best.victims() if best is not None else ()
 
 
@@ -179,8 +182,11 @@ class _Found(NamedTuple):
 class _Search:
     """Goes through the numbers to take of each kind, depth first. Amounts are in the order of the resources needed."""
 
-    def __init__(self, kinds: Sequence[_Kind], need: Mapping[str, int], unit: Mapping[str, int]) -> None:
+    def __init__(
+        self, kinds: Sequence[_Kind], need: Mapping[str, int], unit: Mapping[str, int], steps_max: int
+    ) -> None:
         self.kinds = kinds
+        self.steps_max = steps_max
         self.rest = list(need.values())
         """What is not freed yet; below 0 where more is."""
         self.units = [unit.get(name, 0) for name in need]
@@ -212,7 +218,7 @@ class _Search:
 
     @property
     def was_complete(self) -> bool:
-        return len(self.kinds) <= KINDS_MAX and self.steps < STEPS_MAX
+        return len(self.kinds) <= KINDS_MAX and self.steps < self.steps_max
 
     def _descend(self, at: int, harm: Harm, size: int) -> None:
         """Tries every number of the kind `at`, with all that follow."""
@@ -220,7 +226,7 @@ class _Search:
         if max(self.rest, default=0) <= 0:
             self._note(harm)
             return
-        if self.steps >= STEPS_MAX or self._is_hopeless(at, harm, size):
+        if self.steps >= self.steps_max or self._is_hopeless(at, harm, size):
             return
         kind = self.kinds[at]
         most = kind.most()

@@ -6,7 +6,7 @@ When these are gone the ask is placed like any other with a reservation, whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum, auto
 from itertools import islice
 
@@ -37,9 +37,7 @@ SEARCHES_MAX = 3
 _REASONS = {
     PreemptionRefusal.NOT_ENTITLED: "none of its queues, up to a fence or a max that is reached, is guaranteed what "
     "it asks for",
-    PreemptionRefusal.QUOTA: "a quota or limit does not let it in, whoever ends",
     PreemptionRefusal.NO_VICTIMS: "no queue that it may take from uses more than it is guaranteed",
-    PreemptionRefusal.NO_NODE: "on no node would those that may be ended make enough room",
 }
 
 
@@ -147,25 +145,11 @@ def _is_wanted(turn: Turn, search: Search) -> bool:
 
 def _carry_out(turn: Turn, decision: Decision) -> None:
     application, ask, node = decision.application, decision.ask, decision.node
-    partition, queue = application.partition, application.queue
-    assert queue is not None
     weaker = [one for one in ask.reservations.values() if not one.is_firm]
     if weaker and (ask.unreserved <= 0 or node in ask.reservations):
         reservations.end(turn, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
     reservation = reservations.keep(turn, application, ask, node, is_firm=True)
-    turn.say(
-        Preempted(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            queue=queue.path,
-            application_id=application.application_id,
-            allocation_key=ask.key,
-            node_id=node.node_id,
-            victims=tuple((_queue_of(one).path, one.uuid) for one in decision.victims),
-            why=decision.why,
-        )
-    )
-    _end(turn, reservation, decision.victims)
+    _end(turn, reservation, decision.victims, decision.why)
 
 
 def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
@@ -174,10 +158,28 @@ def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> 
     `kept` is what others on the node have a right to before it.
     """
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    partition, queue = application.partition, application.queue
-    found = victims_for_required_node(application, ask, node, kept, partition.patience.effort)
-    if found is None or not found.victims:
+    found = victims_for_required_node(application, ask, node, kept, application.partition.patience.effort)
+    if found is None:
+        reason = f"those that may be ended on node {node.node_id} would not make enough room"
+        refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
         return False
+    reservation.refused = ""
+    if not found.victims:
+        return False
+    _end(turn, reservation, found.victims, f"it may run on node {node.node_id} only")
+    return True
+
+
+def refuse_required_node(turn: Turn, reservation: Reservation, refusal: PreemptionRefusal, reason: str) -> None:
+    """Nobody ends for an ask that may run nowhere else; said again only when the reason is another one."""
+    if reason != reservation.refused:
+        reservation.refused = reason
+        _say_refused(turn, reservation.application, reservation.ask, refusal, reason)
+
+
+def _end(turn: Turn, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
+    application, ask = reservation.application, reservation.ask
+    partition, queue = application.partition, application.queue
     assert queue is not None
     turn.say(
         Preempted(
@@ -186,17 +188,11 @@ def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> 
             queue=queue.path,
             application_id=application.application_id,
             allocation_key=ask.key,
-            node_id=node.node_id,
-            victims=tuple((_queue_of(one).path, one.uuid) for one in found.victims),
-            why=f"it may run on node {node.node_id} only",
+            node_id=reservation.node.node_id,
+            victims=tuple((_queue_of(one).path, one.uuid) for one in victims),
+            why=why,
         )
     )
-    _end(turn, reservation, found.victims)
-    return True
-
-
-def _end(turn: Turn, reservation: Reservation, victims: Iterable[Allocation]) -> None:
-    application, ask = reservation.application, reservation.ask
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
     for victim in victims:
         commit_room.make_room(reservation, victim, turn.now_ns)
@@ -217,12 +213,18 @@ def _refuse(turn: Turn, search: Search) -> None:
     partition.patience.refused[search.queue, search.group.kind] = Refused(
         ask.spec.priority, search.moves, until_ns, reason
     )
+    _say_refused(turn, search.application, ask, refusal, reason)
+
+
+def _say_refused(turn: Turn, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str) -> None:
+    partition, queue = application.partition, application.queue
+    assert queue is not None
     turn.say(
         PreemptionRefused(
             rm_id=partition.rm_id,
             partition=partition.name,
-            queue=search.queue.path,
-            application_id=search.application.application_id,
+            queue=queue.path,
+            application_id=application.application_id,
             allocation_key=ask.key,
             refusal=refusal,
             reason=f"nobody ends for ask {ask.key}: {reason}",
@@ -231,7 +233,12 @@ def _refuse(turn: Turn, search: Search) -> None:
 
 
 def _reason(search: Search, refusal: PreemptionRefusal) -> str:
-    """As a sentence, with the numbers if it is a matter of guarantees."""
+    """As a sentence, with the numbers if it is a matter of guarantees or quotas."""
+    if refusal is PreemptionRefusal.QUOTA:
+        return f"{search.limit}, whoever ends"
+    if refusal is PreemptionRefusal.NO_NODE:
+        considered = len(search.partition.node_order)
+        return f"on no node would those that may be ended make enough room ({considered} considered)"
     if refusal is not PreemptionRefusal.NOT_ENTITLED:
         return _REASONS[refusal]
     for queue in search.queue.lineage:

@@ -8,17 +8,22 @@ start it anew; another delay moves its end.
 from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
-from schedulerd.core.decide.quota_relief import excess, relief
+from schedulerd.core.decide.quota_relief import Relief, excess
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.handlers import departures
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.preemption_facts import QuotaPreempted
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.turn import Turn
 
 PASS_EACH_NS = SECOND_NS
 """Between two passes over the same queue, as long as it is above its max and the last one ended something."""
+VISITS_PER_SLICE = 1_000
+"""How many queues, allocations and choices of a pass are looked at before the loop gets a turn."""
+VICTIMS_PER_SLICE = 250
+"""How many are asked to end before the loop gets a turn."""
+SLICE_EACH_NS = MILLISECOND_NS
 
 
 def watch(turn: Turn, partition: Partition, queue: Queue) -> None:
@@ -52,26 +57,41 @@ def _ring_at(turn: Turn, partition: Partition, queue: Queue, deadline_ns: int) -
         queue.above_max_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
 
 
-def on_time_over(turn: Turn, partition: Partition, queue: Queue) -> None:
-    """The queue had its time: the RM is asked to end what is above its max, as far as guarantees below allow."""
+def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
+    """The queue had its time: the RM is asked to end what is above its max, as far as guarantees below allow.
+
+    `relief` is the pass that goes on, None if a new one begins.
+    """
     queue.above_max_alarm = None
     above = excess(queue)
     if not above:
         forget(turn, queue)
         return
-    victims = relief(queue)
-    if not victims:
+    relief = relief or Relief(queue)
+    if not relief.run(VISITS_PER_SLICE):
+        _go_on(turn, partition, queue, relief)
+        return
+    if not relief.found:
         queue.above_max_since_ns = None
         turn.say(_said(partition, queue, above, 0))
         return
-    turn.say(_said(partition, queue, above, len(victims)))
+    victims = relief.next_victims(VICTIMS_PER_SLICE)
+    if victims:
+        turn.say(_said(partition, queue, above, len(victims)))
     for victim in victims:
         message = f"queue {queue.path} uses more than its max"
         departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
-    if excess(queue):
+    if relief.found:
+        _go_on(turn, partition, queue, relief)
+    elif excess(queue):
         _ring_at(turn, partition, queue, turn.now_ns + PASS_EACH_NS)
     else:
         queue.above_max_since_ns = None
+
+
+def _go_on(turn: Turn, partition: Partition, queue: Queue, relief: Relief) -> None:
+    subject = (partition, queue, relief)
+    queue.above_max_alarm = turn.cluster.alarms.set(turn.now_ns + SLICE_EACH_NS, AlarmKind.ABOVE_MAX, subject)
 
 
 def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:

@@ -7,12 +7,12 @@ from schedulerd.core.decide.preemption import shortage
 from schedulerd.core.handlers import preemption, reservations, reserving
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape
-from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.turn import Turn
 
@@ -89,7 +89,7 @@ def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     if reservation.victims and partition.objection(ask.shape, node) is not None:
         return False
     if queue.short_for(kind, _own_claim(reservation)) is not None:
-        if reservation.victims or _will_be_let_in(queue, kind, reservation):
+        if reservation.victims or _lasting_refusal(application, reservation) is None:
             partition.short_of_quota[reservation] = None
         else:
             reservations.end(turn, reservation, ReservationEnd.QUOTA)
@@ -103,22 +103,30 @@ def _own_claim(reservation: Reservation) -> Items:
     return reservation.items if reservation.is_firm else ()
 
 
-def _will_be_let_in(queue: Queue, kind: Shape, reservation: Reservation) -> bool:
-    """Whether quotas and limits let it in when all that was asked to go has gone."""
-    return all(
-        not one.will_lack_quota(reservation.items, _own_claim(reservation)) and one.limit_refusal(kind) is None
-        for one in queue.lineage
-    )
+def _lasting_refusal(application: Application, reservation: Reservation) -> str | None:
+    """Which quota or limit keeps it out even when all that was asked to go has gone, as a sentence; None if none."""
+    assert application.queue is not None
+    kind, own_claim = application.groups[reservation.ask.band].kind, _own_claim(reservation)
+    for queue in application.queue.lineage:
+        if queue.will_lack_quota(reservation.items, own_claim):
+            return queue.refusal(kind, own_claim)
+        limit = queue.limit_refusal(kind)
+        if limit is not None:
+            return limit
+    return None
 
 
 def _make_room(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     """False if nobody is asked to end for it now."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     if ask.shape.required_node:
-        assert application.queue is not None
-        is_wanted = _will_be_let_in(application.queue, application.groups[ask.band].kind, reservation)
-        may_end = is_wanted and application.partition.spec.preemption_enabled
-        return may_end and preemption.for_required_node(turn, reservation, kept)
+        if not application.partition.spec.preemption_enabled:
+            return False
+        limit = _lasting_refusal(application, reservation)
+        if limit is None:
+            return preemption.for_required_node(turn, reservation, kept)
+        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, f"{limit}, whoever ends")
+        return False
     if reservation.is_firm and not reservation.victims and shortage(reservation.items, node, kept):
         reservations.end(turn, reservation, ReservationEnd.NODE)
     return False

@@ -20,7 +20,18 @@ class Reservation:
     past the other kind, and the quota for it is kept as well.
     """
 
-    __slots__ = ("alarm", "application", "ask", "asked_to_end_ns", "is_firm", "items", "made_at_ns", "node", "victims")
+    __slots__ = (
+        "alarm",
+        "application",
+        "ask",
+        "asked_to_end_ns",
+        "is_firm",
+        "items",
+        "made_at_ns",
+        "node",
+        "refused",
+        "victims",
+    )
 
     def __init__(self, application: Application, ask: Ask, node: Node, *, is_firm: bool, now_ns: int) -> None:
         self.application = application
@@ -34,5 +45,7 @@ class Reservation:
         """Allocations that were asked to go for its sake and are still there; elsewhere too, if a quota lacks room."""
         self.asked_to_end_ns: int | None = None
         """When the first of these was asked to; None if nobody ever was."""
+        self.refused = ""
+        """Why nobody was asked to when that was looked at last, as a sentence; of asks for a required node only."""
         self.alarm: Alarm | None = None
         """When it has been kept for long enough."""

@@ -169,7 +169,7 @@ def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -
             a_claim(),
             "no queue that it may take from uses more than it is guaranteed",
         ),
-        ({}, a_claim(priority=-1), "on no node would those that may be ended make enough room"),
+        ({}, a_claim(priority=-1), "on no node would those that may be ended make enough room (1 considered)"),
     ],
     ids=["not entitled", "nothing guaranteed", "no victims", "no node"],
 )
@@ -193,9 +193,16 @@ def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> 
     assert reasons == {"k": refused, "low": refused, "high": YOUNG}
 
 
-def test_one_that_may_run_on_one_node_only_leaves_it_to_why_it_waits() -> None:
-    talk = a_full_cluster(enabled=False)
-    assert said_after(talk, a_claim(tags={REQUIRED_NODE_TAG: "n1"})) == ""
+def test_one_that_may_run_on_one_node_only_says_why_nobody_ends_there() -> None:
+    daemon = a_claim(tags={REQUIRED_NODE_TAG: "n1"}, priority=-1)
+    reason = "those that may be ended on node n1 would not make enough room"
+    assert said_after(a_full_cluster(), daemon, 0) == reason
+    assert said_after(a_full_cluster(enabled=False), daemon, 0) == "preemption is off in this partition"
+
+
+def test_one_that_a_quota_keeps_out_says_which() -> None:
+    reason = "quota of queue root.a: memory 0 used + 20 asked is more than max 10, whoever ends"
+    assert said_after(a_full_cluster(max={"memory": 10}), a_claim()) == reason
 
 
 def test_one_that_is_not_tried_for_another_reason_says_that_alone() -> None:

@@ -248,9 +248,10 @@ def test_it_stops_at_its_bound_with_a_set_that_is_enough() -> None:
 def test_a_part_is_better_than_nothing_where_that_is_asked_for() -> None:
     budget = Budget({"memory": 9})
     given = candidates(5, 4, 2, budgets=[(budget,)] * 3)
-    assert {one.uuid for one in harmless_part(given, {"memory": 6}, UNIT)} == {"1", "2"}
-    assert sum(one.shape.resources["memory"] for one in harmless_part(given, {"memory": 30}, UNIT)) in range(6, 10)
-    assert harmless_part([], {"memory": 1}, UNIT) == ()
+    assert {one.uuid for one in harmless_part(given, {"memory": 6}, UNIT, Effort())} == {"1", "2"}
+    part = harmless_part(given, {"memory": 30}, UNIT, Effort())
+    assert sum(one.shape.resources["memory"] for one in part) in range(6, 10)
+    assert harmless_part([], {"memory": 1}, UNIT, Effort()) == ()
 
 
 # against all sets

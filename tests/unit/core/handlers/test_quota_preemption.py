@@ -9,6 +9,7 @@ import pytest
 
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
+from schedulerd.core.handlers import quota_preemption
 from schedulerd.core.preemption_facts import QuotaPreempted
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
@@ -180,3 +181,34 @@ def test_sizes_count_in_bytes_as_well() -> None:
     talk.schedule()
     reload(talk, leaf(most=2005 * gib))
     assert ended(talk.sleep(DELAY_NS)) == ["small"]
+
+
+@pytest.mark.parametrize("finished", [False, True], ids=["all stay", "one finishes meanwhile"])
+def test_a_long_look_is_taken_in_slices_and_judged_again(monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
+    monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
+
+    def a_tree(most: int | None) -> QueueSpec:
+        return replace(leaf("p", most), parent=True, children=(leaf("x"), leaf("y"), leaf("z")))
+
+    talk = a_talk(a_tree(None), n1=90)
+    for name in ("x", "y", "z"):
+        fill(talk, name, f"root.p.{name}", *(f"{name}{at}" for at in range(3)))
+    reload(talk, a_tree(60))
+    slices = [talk.sleep(DELAY_NS)]
+    if finished:
+        talk.release(application_id="x", allocation_key="x2")
+    while not of(QuotaPreempted, slices[-1]):
+        slices.append(talk.sleep(quota_preemption.SLICE_EACH_NS))
+    assert len(slices) > 3
+    assert slices[:-1] == [[]] * (len(slices) - 1)
+    assert ended(slices[-1]) == (["y2", "z2"] if finished else ["x2", "y2", "z2"])
+
+
+def test_many_are_asked_to_end_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 2)
+    talk = a_talk(leaf(), n1=50)
+    fill(talk, "app", "root.a", "k1", "k2", "k3", "k4", "k5")
+    reload(talk, leaf(most=10))
+    assert ended(talk.sleep(DELAY_NS)) == ["k2", "k3"]
+    assert ended(talk.sleep(quota_preemption.SLICE_EACH_NS)) == ["k4", "k5"]
+    assert of(QuotaPreempted, talk.sleep(DELAY_NS)) == []

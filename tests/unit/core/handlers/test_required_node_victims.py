@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption_facts import Preempted, RoomMade
+from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, RoomMade
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, PreemptionPolicy, QueueSpec, Timeouts
 from tests.unit.core.builders import (
@@ -150,6 +150,23 @@ def test_it_does_not_help_to_end_some_if_that_is_not_enough() -> None:
     talk.schedule()
     talk.asks(a_daemon("d", memory=20))
     assert preempted(talk.schedule()) == []
+
+
+def test_it_is_said_why_nobody_ends_and_again_only_when_that_changes() -> None:
+    talk = a_talk("v1", "v2", priority=5)
+    talk.asks(a_daemon("d"))
+    told = only(PreemptionRefused, talk.schedule())
+    assert (told.queue, told.application_id, told.allocation_key) == ("root.b", "daemons", "d")
+    assert told.refusal is PreemptionRefusal.NO_NODE
+    assert told.reason == "nobody ends for ask d: those that may be ended on node n1 would not make enough room"
+    talk.nodes(a_node("n1", {"memory": 21}, action=NodeAction.UPDATE))
+    assert of(PreemptionRefused, talk.schedule()) == []
+    reload(talk, the_root(most=5))
+    told = only(PreemptionRefused, talk.schedule())
+    assert (told.refusal, told.reason) == (
+        PreemptionRefusal.QUOTA,
+        "nobody ends for ask d: quota of queue root.b: memory 0 used + 10 asked is more than max 5, whoever ends",
+    )
 
 
 def test_who_could_never_fit_there_has_nothing_kept() -> None:
