@@ -175,11 +175,13 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
     if ask is None or application is None or not isinstance(moment.command, RunCycle):
         yield f"nobody asked: {ask}"
         return
-    claim = Claim(moment.books, moment.book, moment.after, ask, fact.queue, None)
-    if fact.refusal is PreemptionRefusal.QUOTA and claim.roof != 0:
+    own = Place(fact.application_id, fact.allocation_key, ask.required_node) if ask.required_node else None
+    claim = Claim(moment.books, moment.book, moment.after, ask, fact.queue, own)
+    if fact.refusal is PreemptionRefusal.QUOTA and (ask.required_node or claim.roof != 0):
         accounts = Accounts(moment.after)
         is_limited = accounts.limited(application, ask.resources) or _claimed_under_limit(claim)
-        if not is_limited and not accounts.has_to_wait(application) and not accounts.gated(application):
+        is_short = bool(ask.required_node and claim.lacking)
+        if not (is_short or is_limited or accounts.has_to_wait(application) or accounts.gated(application)):
             yield f"no quota or limit is against it: {claim.lacking}"
         return
     best = claim.best(moment.after.nodes) if claim.is_entitled else None
@@ -219,6 +221,9 @@ class Attempts:
 
     def judged(self, moment: Moment, fact: Fact) -> Iterator[str]:
         if isinstance(fact, PreemptionRefused):
+            ask = moment.ask(fact.application_id, fact.allocation_key)
+            if ask is not None and ask.required_node:  # said again as soon as the reason is another one
+                return
             name = fact.rm_id, fact.partition, fact.application_id, fact.allocation_key
             last_ns = self._refused.get(name)
             if last_ns is not None and moment.now_ns < last_ns + TIMEOUTS.preemption_attempt_ns:
