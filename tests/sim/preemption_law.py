@@ -199,10 +199,10 @@ def may_claim(books: RoomBooks, partition: PartitionView, item: ApplicationView,
     waits = not item.held_back_for if ask.placeholder else not any(one.placeholder for one in item.asks)
     if not partition.preemption_enabled or item.state not in PLACEABLE_STATES or not waits:
         return False
-    if ask.required_node:
-        return not waits_its_turn(partition, item)
-    asked = books.asked(partition.rm_id, item.application_id, ask.allocation_key, ask.resources, ask.priority)
     accounts = Accounts(partition)
+    if ask.required_node:
+        return not waits_its_turn(partition, item) and not accounts.limited(item, ask.resources)
+    asked = books.asked(partition.rm_id, item.application_id, ask.allocation_key, ask.resources, ask.priority)
     return (
         bool(asked)
         and all(one.allow_preempt_other for one in asked)
