@@ -6,6 +6,8 @@ from functools import cache
 
 import pytest
 
+from schedulerd.core import cycle
+from schedulerd.core.handlers import quota_preemption, reserving
 from tests.sim.__main__ import report
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import Failure, simulate
@@ -25,6 +27,17 @@ def outcome(seed: int) -> tuple[Failure | None, Sightings]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_goes_wrong(seed: int) -> None:
     failure, _ = outcome(seed)
+    assert failure is None, report(seed, failure)
+
+
+@pytest.mark.parametrize("seed", [2, 5, 8])
+def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In worlds of this size that takes smaller bounds."""
+    monkeypatch.setattr(reserving, "LINED_UP_MAX", 2)
+    monkeypatch.setattr(cycle, "PARKED_MAX", 3)
+    monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
+    monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 1)
+    _, failure = simulate(seed, STEPS, Sightings())
     assert failure is None, report(seed, failure)
 
 
