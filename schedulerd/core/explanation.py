@@ -54,9 +54,10 @@ class Explanation:
             return next((one.refused for one in ask.reservations.values() if not one.victims), "")
         if not ask.spec.allow_preempt_other:
             return "it may not have others end for it (allowPreemptOther)"
-        refused = self._partition.patience.refused.get((app.queue, app.groups[ask.band].kind))
-        if refused is not None and ask.spec.priority <= refused.priority:
-            return refused.reason
+        for one in (None, ask):
+            refused = self._partition.patience.refused.get((app.queue, app.groups[ask.band].kind, one))
+            if refused is not None and ask.spec.priority <= refused.priority:
+                return refused.reason
         delay_s = app.queue.properties.preemption_delay_ns / SECOND_NS
         return f"it is looked at who could end for it when it is {delay_s:g} s old (preemption.delay)"
 

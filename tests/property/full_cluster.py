@@ -6,6 +6,7 @@ The slow reference hears every word, and what the scheduler says of preemption i
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
@@ -39,6 +40,14 @@ _numbers = st.integers(0, 2**16)
 plans = st.lists(st.tuples(st.sampled_from(_MOVES), _numbers, _numbers), min_size=8, max_size=16)
 
 
+class Refusal(NamedTuple):
+    """Of asks of a kind; of one that has claimed a node, for which it cannot claim it twice, of that alone."""
+
+    priority: int
+    at_ns: int
+    only_key: str
+
+
 class Crowd(Conversation):
     """A full cluster, and the reference that hears every word."""
 
@@ -53,7 +62,7 @@ class Crowd(Conversation):
         """How often what was met that makes a story interesting."""
         self.victims: set[str] = set()
         """All that were asked to end for others."""
-        self._refused: dict[tuple[str, Items, str], list[tuple[int, int]]] = {}
+        self._refused: dict[tuple[str, Items, str], list[Refusal]] = {}
         """Of each kind of ask: priority and time of every refusal."""
         self._rests_until_ns: dict[str, int] = {}
         """Of each ask whose reservation was in vain, until when it may claim nothing."""
@@ -199,9 +208,18 @@ class Crowd(Conversation):
 
     def _judge_refusal(self, fact: PreemptionRefused) -> None:
         bench, waiting = self.bench, self.bench.waiting[fact.allocation_key]
+        only = required_node(waiting.ask)
+        if only:
+            assert self.scene.preempts
+            exceeds_quota = bench.exceeds_quota(waiting, stays=True)
+            assert (fact.refusal is PreemptionRefusal.QUOTA) is exceeds_quota
+            assert exceeds_quota or bench.choices_on(waiting, only) == [], "somebody could be ended"
+            self.seen[f"refused on its only node: {fact.refusal}"] += 1
+            return
         assert self._may_attempt(waiting)
         refusals = self._refused.setdefault(_kind(waiting), [])
-        refusals.append((waiting.ask.priority, self.now_ns))
+        key = fact.allocation_key
+        refusals.append(Refusal(waiting.ask.priority, self.now_ns, key if bench.firmly_kept(key) else ""))
         self.seen[f"refused: {fact.refusal}"] += 1
         if self.interleaved:
             return
@@ -222,7 +240,8 @@ class Crowd(Conversation):
         if fact.firm:
             self.seen[f"a claim ends: {fact.end}"] += 1
             if fact.end is ReservationEnd.PLACED:
-                self._refused.pop(_kind(waiting), None)
+                refusals = self._refused.pop(_kind(waiting), [])
+                self._refused[_kind(waiting)] = [one for one in refusals if one.only_key not in ("", key)]
             elif fact.end is ReservationEnd.QUOTA:
                 assert self.bench.exceeds_quota(waiting)
 
@@ -284,8 +303,10 @@ class Crowd(Conversation):
 
     def _was_refused_lately(self, waiting: Waiting) -> bool:
         return any(
-            priority >= waiting.ask.priority and self.now_ns < at_ns + TIMEOUTS.preemption_attempt_ns
-            for priority, at_ns in self._refused.get(_kind(waiting), [])
+            one.priority >= waiting.ask.priority
+            and one.only_key in ("", waiting.ask.allocation_key)
+            and self.now_ns < one.at_ns + TIMEOUTS.preemption_attempt_ns
+            for one in self._refused.get(_kind(waiting), [])
         )
 
 

@@ -166,11 +166,14 @@ class Bench:
 
     # rules ----------------------------------------------------------------------------------------------------------
 
-    def exceeds_quota(self, waiting: Waiting) -> bool:
-        """Whether a quota does not let it in, with all that has a claim; its own is the last of these."""
+    def exceeds_quota(self, waiting: Waiting, *, stays: bool = False) -> bool:
+        """Whether a quota does not let it in, with all that has a claim; its own is the last of these.
+
+        With `stays`, not even when all that was asked to end has ended.
+        """
         own = waiting.ask.resources if self.firmly_kept(waiting.ask.allocation_key) else Resources()
         for path in lineage(waiting.queue):
-            used = self.used(path, stays=False).plus(self.claimed(path)).minus(own)
+            used = self.used(path, stays=stays).plus(self.claimed(path)).minus(own)
             if exceeds(used, waiting.ask.resources, self.specs[path].max):
                 return True
         return False

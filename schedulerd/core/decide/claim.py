@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
 
 from schedulerd.core.decide.victims import Budget, Candidate, Effort, VictimSet, candidate, smallest_set, unit_weights
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -21,9 +20,6 @@ from schedulerd.core.model.shape import Shape
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
-
-CANDIDATES_MAX = 2_000
-"""How many allocations are looked at where the node does not matter, the youngest of each application first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +65,6 @@ class Claim:
         self._priorities = self._priorities_at_levels()
         self._sides: dict[Queue, Side | None] = {}
         self._budgets: dict[Queue, Budget] = {}
-        self._elsewhere: VictimSet | None = None
-        self._looked_elsewhere = False
         self.limit = self._limit()
         """Which quota or limit does not let it in, whoever ends, as a sentence; '' if none."""
 
@@ -228,18 +222,10 @@ class Claim:
             if side.admits(allocation.spec.priority):
                 yield candidate(allocation, self.unit, side.budgets)
 
-    def victims_anywhere(self) -> VictimSet | None:
-        """The victims if the node does not lack room, but a max does: the same for every such node."""
-        if self._looked_elsewhere:
-            return self._elsewhere
-        allocations = chain.from_iterable(
-            reversed(app.allocations.values())
-            for leaf in self.victim_leaves()
-            for app in reversed(leaf.applications.values())
-        )
-        candidates = islice(self.may_end(allocations, self.lacking), CANDIDATES_MAX)
-        self._elsewhere, self._looked_elsewhere = smallest_set(candidates, self.lacking, self.unit, self.effort), True
-        return self._elsewhere
+    def victims_among(self, allocations: Iterable[Allocation]) -> VictimSet | None:
+        """The victims if no node lacks room, but a max does, so that they may run anywhere: some of these."""
+        there = (one for one in allocations if one.application.allocations.get(one.uuid) is one)
+        return smallest_set(self.may_end(there, self.lacking), self.lacking, self.unit, self.effort)
 
 
 def in_use(queue: Queue) -> Resources:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import count
+from operator import itemgetter
 from typing import NamedTuple
 
 from schedulerd.core.decide.claim import Claim
@@ -27,6 +30,10 @@ from schedulerd.core.specs import PreemptionPolicy
 
 LOOKS_MAX = 64
 """How many nodes are searched exactly, the most promising, once there is one on which it can be done."""
+
+
+ANYWHERE_MAX = 500
+"""How many candidates there are at most where the node does not matter: those that are protected least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class _Found(NamedTuple):
     score: float
     node_id: str
     node: Node
+    victims: tuple[Allocation, ...]
 
 
 class Search:
@@ -72,6 +80,8 @@ class Search:
         self.effort = effort or Effort()
         self._claim = Claim(application, group, ask, self.effort)
         self._found: _Found | None = None
+        self._anywhere: VictimSet | None = None
+        """The victims if a node does not lack room, but a max does: the same for every such node."""
         self.refusal = self._claim.refusal()
         self.limit = self._claim.limit
         """Which quota or limit does not let it in, if that is the refusal."""
@@ -97,6 +107,8 @@ class Search:
         self._claim = Claim(self.application, self.group, self.ask, self.effort)
         if self._claim.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
             return None
+        if self._claim.lacking:
+            self._anywhere = self._claim.victims_among(self._found.victims)
         found = self._victims_on(node)
         if found is None:
             return None
@@ -106,6 +118,8 @@ class Search:
     def _compare(self) -> Iterator[None]:
         """Interrupted now and then; what is found last is the best."""
         prospects = Prospects(self._claim.unit, self.effort)
+        if self._claim.lacking:
+            yield from self._look_anywhere()
         if (yield from self._look_for_room(prospects)):
             return
         yield from self._gather(prospects)
@@ -120,6 +134,21 @@ class Search:
                     self._look_at(node, harm[0][0])
                     looks += self._found is not None
             yield
+
+    def _look_anywhere(self) -> Iterator[None]:
+        """Finds whom to end if it is a max alone that lacks room."""
+        serial = count()
+        found: list[tuple[Rank, int, Allocation]] = []
+        for leaf in list(self._claim.victim_leaves()):
+            for application in reversed(list(leaf.applications.values())):
+                for portion in portions(reversed(application.allocations.values())):
+                    candidates = self._claim.may_end(portion, self._claim.lacking)
+                    found.extend((one.rank, next(serial), one.allocation) for one in candidates)
+                    if len(found) > 2 * ANYWHERE_MAX:
+                        found = nsmallest(ANYWHERE_MAX, found)
+                    yield
+        youngest_first = sorted(nsmallest(ANYWHERE_MAX, found), key=itemgetter(1))
+        self._anywhere = self._claim.victims_among(one for _, _, one in youngest_first)
 
     def _look_for_room(self, prospects: Prospects) -> Generator[None, None, bool]:
         """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
@@ -153,7 +182,7 @@ class Search:
     def _look_at(self, node: Node, up_to: Rank | None = None) -> None:
         found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None
         if found is not None:
-            here = _Found(found.harm, len(found.victims), node.score, node.node_id, node)
+            here = _Found(found.harm, len(found.victims), node.score, node.node_id, node, found.victims)
             if self._found is None or here < self._found:
                 self._found = here
 
@@ -165,7 +194,7 @@ class Search:
             return None
         short = self._short(node)
         if self._claim.lacking and not short:
-            found = self._claim.victims_anywhere()
+            found = self._anywhere
         else:
             need = self._with_quota(short)
             candidates = self._claim.may_end(reversed(node.allocations.values()), need)

@@ -105,24 +105,36 @@ def _next_search(turn: Turn, application: Application) -> Search | None:
     for group in sorted(application.groups.values(), key=AskGroup.key):
         if not _is_closed(application, group):
             continue
-        refused = patience.refused.get((queue, group.kind))
+        of_kind = patience.refused.get((queue, group.kind, None))
         for ask in islice(group.in_order(), ASKS_MAX):
             patience.effort.visits += 1
             if not ask.spec.allow_preempt_other or ask.shape.required_node:
                 continue
-            if refused is not None and ask.spec.priority <= refused.priority:
-                if refused.moves == partition.moves:
-                    patience.dormant[application] = refused.until_ns
-                    break
-                if refused.until_ns > turn.now_ns:
-                    patience.attempts_due.hurry(application, refused.until_ns)
-                    break
+            if _holds(turn, application, of_kind, ask):
+                break
+            if _holds(turn, application, patience.refused.get((queue, group.kind, ask)), ask):
+                continue
             due_ns = application.claims_from_ns(ask)
             if due_ns > turn.now_ns:
                 patience.attempts_due.hurry(application, due_ns)
             elif _may_claim(turn, group, ask):
                 return Search(application, group, ask, patience.effort)
     return None
+
+
+def _holds(turn: Turn, application: Application, refused: Refused | None, ask: Ask) -> bool:
+    """Whether it need not be looked at again for this ask; when it is to be is noted."""
+    patience = application.partition.patience
+    if refused is None or ask.spec.priority > refused.priority:
+        return False
+    if refused.moves == application.partition.moves:
+        until_ns = patience.dormant.get(application, refused.until_ns)
+        patience.dormant[application] = min(until_ns, refused.until_ns)
+        return True
+    if refused.until_ns > turn.now_ns:
+        patience.attempts_due.hurry(application, refused.until_ns)
+        return True
+    return False
 
 
 def _is_closed(application: Application, group: AskGroup) -> bool:
@@ -210,9 +222,9 @@ def _refuse(turn: Turn, search: Search) -> None:
     until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
-    partition.patience.refused[search.queue, search.group.kind] = Refused(
-        ask.spec.priority, search.moves, until_ns, reason
-    )
+    has_claim = any(one.is_firm for one in ask.reservations.values())
+    key = search.queue, search.group.kind, ask if has_claim else None
+    partition.patience.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(turn, search.application, ask, refusal, reason)
 
 

@@ -65,7 +65,8 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
         ask.claim_rests_until_ns = max(ask.claim_rests_until_ns, attempt_ns)
     if ask.pending:
         if reservation.is_firm and why is ReservationEnd.PLACED:  # its node may be claimed for the next of it now
-            partition.patience.refused.pop((queue, application.groups[ask.band].kind), None)
+            for one in (None, ask):
+                partition.patience.refused.pop((queue, application.groups[ask.band].kind, one), None)
         application.claim_later(ask)
     turn.say(
         ReservationEnded(

@@ -72,8 +72,9 @@ class Patience:
         """Those of them that are due, in order."""
         self.search: Search | None = None
         """Whom to end for the first of them, while that is being found out."""
-        self.refused: dict[tuple[Queue, Shape], Refused] = {}
-        """Leaves and shapes for which nobody was found to end."""
+        self.refused: dict[tuple[Queue, Shape, Ask | None], Refused] = {}
+        """Leaves and shapes for which nobody was found to end; an ask, if it was because of what it has claimed already
+        and says nothing about others."""
         self.dormant: dict[Application, int] = {}
         """Applications that wait until anything changes at all, and not before that time."""
         self.dormant_since = 0

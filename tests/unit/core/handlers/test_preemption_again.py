@@ -324,3 +324,12 @@ def test_a_conflict_that_stays_keeps_others_from_ending_in_vain() -> None:
     talk = a_talk_with_conflict("v0")
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [("c", "no_node")])
+
+
+def test_who_has_claimed_the_only_node_does_not_stand_in_the_way_of_others_of_its_kind() -> None:
+    talk = full_nodes(n1=[10, 10, 10])
+    talk.asks(a_claim("c1", count=2, priority=1), a_claim("c2"))
+    facts = wait(talk, DELAY_NS)
+    assert preempted(facts) == ["n1_2", "n1_1"]
+    assert refusals(facts) == [("c1", "no_node")]
+    assert kept(talk) == [("c1", "n1", True), ("c2", "n1", True)]
