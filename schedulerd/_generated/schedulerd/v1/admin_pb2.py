@@ -23,29 +23,54 @@ _sym_db = _symbol_database.Default()
 
 
 from schedulerd._generated.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_dot_v2021__02_dot_si__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19schedulerd/v1/admin.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\"0\n UnregisterResourceManagerRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\"#\n!UnregisterResourceManagerResponse\"\xf3\x01\n\x1bUpdateConfigurationResponse\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x11\n\toldConfig\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x35\n\x08problems\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x05 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x06 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\"<\n\x1cValidateConfigurationRequest\x12\x0e\n\x06\x63onfig\x18\x01 \x01(\t\x12\x0c\n\x04rmID\x18\x02 \x01(\t\"\x8e\x02\n\x1dValidateConfigurationResponse\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x35\n\x08problems\x18\x03 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x05 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\t\x12\x18\n\x10resourceManagers\x18\x07 \x03(\t\"R\n\x14\x43onfigurationProblem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"e\n\x13\x43onfigurationImpact\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05harms\x18\x04 \x01(\x08\x12\x0f\n\x07message\x18\x05 \x01(\t2\xe8\x02\n\x05\x41\x64min\x12\x80\x01\n\x19UnregisterResourceManager\x12/.schedulerd.v1.UnregisterResourceManagerRequest\x1a\x30.schedulerd.v1.UnregisterResourceManagerResponse\"\x00\x12\x66\n\x13UpdateConfiguration\x12!.si.v1.UpdateConfigurationRequest\x1a*.schedulerd.v1.UpdateConfigurationResponse\"\x00\x12t\n\x15ValidateConfiguration\x12+.schedulerd.v1.ValidateConfigurationRequest\x1a,.schedulerd.v1.ValidateConfigurationResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19schedulerd/v1/admin.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\x1a\x14si/v2021_02/si.proto\"0\n UnregisterResourceManagerRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\"#\n!UnregisterResourceManagerResponse\"\xf8\x01\n\x1bUpdateConfigurationResponse\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x16\n\toldConfig\x18\x02 \x01(\tB\x03\x98\x42\x01\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x35\n\x08problems\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x05 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x06 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\"A\n\x1cValidateConfigurationRequest\x12\x13\n\x06\x63onfig\x18\x01 \x01(\tB\x03\x98\x42\x01\x12\x0c\n\x04rmID\x18\x02 \x01(\t\"\x8e\x02\n\x1dValidateConfigurationResponse\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x35\n\x08problems\x18\x03 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x35\n\x08warnings\x18\x04 \x03(\x0b\x32#.schedulerd.v1.ConfigurationProblem\x12\x32\n\x06impact\x18\x05 \x03(\x0b\x32\".schedulerd.v1.ConfigurationImpact\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\t\x12\x18\n\x10resourceManagers\x18\x07 \x03(\t\"R\n\x14\x43onfigurationProblem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"e\n\x13\x43onfigurationImpact\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05harms\x18\x04 \x01(\x08\x12\x0f\n\x07message\x18\x05 \x01(\t\"X\n\x05\x45vent\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x0c\n\x04rmID\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\"\n\x06record\x18\x04 \x01(\x0b\x32\x12.si.v1.EventRecord\"?\n\x11ListEventsRequest\x12\r\n\x05start\x18\x01 \x01(\x03\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\x12\x0c\n\x04rmID\x18\x03 \x01(\t\"\x83\x01\n\x12ListEventsResponse\x12\x12\n\ninstanceID\x18\x01 \x01(\t\x12\x10\n\x08lowestID\x18\x02 \x01(\x03\x12\x11\n\thighestID\x18\x03 \x01(\x03\x12$\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x14.schedulerd.v1.Event\x12\x0e\n\x06nextID\x18\x05 \x01(\x03\"`\n\x13StreamEventsRequest\x12\r\n\x05\x63ount\x18\x01 \x01(\x05\x12\x0c\n\x04rmID\x18\x02 \x01(\t\x12,\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x1d.schedulerd.v1.StreamPosition\"0\n\x0eStreamPosition\x12\x12\n\ninstanceID\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\x03\"^\n\x14StreamEventsResponse\x12\x12\n\ninstanceID\x18\x01 \x01(\t\x12$\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x14.schedulerd.v1.Event\x12\x0c\n\x04lost\x18\x03 \x01(\x03\"#\n\x13GetStateDumpRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\"c\n\x14GetStateDumpResponse\x12\r\n\x05state\x18\x01 \x01(\t\x12<\n\x10resourceManagers\x18\x02 \x03(\x0b\x32\".schedulerd.v1.ResourceManagerDump\"C\n\x13ResourceManagerDump\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\"?\n\x1cGetAutoScalingMetricsRequest\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t2\xde\x05\n\x05\x41\x64min\x12\x80\x01\n\x19UnregisterResourceManager\x12/.schedulerd.v1.UnregisterResourceManagerRequest\x1a\x30.schedulerd.v1.UnregisterResourceManagerResponse\"\x00\x12\x66\n\x13UpdateConfiguration\x12!.si.v1.UpdateConfigurationRequest\x1a*.schedulerd.v1.UpdateConfigurationResponse\"\x00\x12t\n\x15ValidateConfiguration\x12+.schedulerd.v1.ValidateConfigurationRequest\x1a,.schedulerd.v1.ValidateConfigurationResponse\"\x00\x12S\n\nListEvents\x12 .schedulerd.v1.ListEventsRequest\x1a!.schedulerd.v1.ListEventsResponse\"\x00\x12[\n\x0cStreamEvents\x12\".schedulerd.v1.StreamEventsRequest\x1a#.schedulerd.v1.StreamEventsResponse\"\x00\x30\x01\x12Y\n\x0cGetStateDump\x12\".schedulerd.v1.GetStateDumpRequest\x1a#.schedulerd.v1.GetStateDumpResponse\"\x00\x12g\n\x15GetAutoScalingMetrics\x12+.schedulerd.v1.GetAutoScalingMetricsRequest\x1a\x1f.si.v2021_02.AutoScalingMetrics\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'schedulerd.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_start=60
-  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_end=108
-  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_start=110
-  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_end=145
-  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_start=148
-  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_end=391
-  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_start=393
-  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_end=453
-  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_start=456
-  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_end=726
-  _globals['_CONFIGURATIONPROBLEM']._serialized_start=728
-  _globals['_CONFIGURATIONPROBLEM']._serialized_end=810
-  _globals['_CONFIGURATIONIMPACT']._serialized_start=812
-  _globals['_CONFIGURATIONIMPACT']._serialized_end=913
-  _globals['_ADMIN']._serialized_start=916
-  _globals['_ADMIN']._serialized_end=1276
+  _globals['_UPDATECONFIGURATIONRESPONSE'].fields_by_name['oldConfig']._loaded_options = None
+  _globals['_UPDATECONFIGURATIONRESPONSE'].fields_by_name['oldConfig']._serialized_options = b'\230B\001'
+  _globals['_VALIDATECONFIGURATIONREQUEST'].fields_by_name['config']._loaded_options = None
+  _globals['_VALIDATECONFIGURATIONREQUEST'].fields_by_name['config']._serialized_options = b'\230B\001'
+  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_start=82
+  _globals['_UNREGISTERRESOURCEMANAGERREQUEST']._serialized_end=130
+  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_start=132
+  _globals['_UNREGISTERRESOURCEMANAGERRESPONSE']._serialized_end=167
+  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_start=170
+  _globals['_UPDATECONFIGURATIONRESPONSE']._serialized_end=418
+  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_start=420
+  _globals['_VALIDATECONFIGURATIONREQUEST']._serialized_end=485
+  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_start=488
+  _globals['_VALIDATECONFIGURATIONRESPONSE']._serialized_end=758
+  _globals['_CONFIGURATIONPROBLEM']._serialized_start=760
+  _globals['_CONFIGURATIONPROBLEM']._serialized_end=842
+  _globals['_CONFIGURATIONIMPACT']._serialized_start=844
+  _globals['_CONFIGURATIONIMPACT']._serialized_end=945
+  _globals['_EVENT']._serialized_start=947
+  _globals['_EVENT']._serialized_end=1035
+  _globals['_LISTEVENTSREQUEST']._serialized_start=1037
+  _globals['_LISTEVENTSREQUEST']._serialized_end=1100
+  _globals['_LISTEVENTSRESPONSE']._serialized_start=1103
+  _globals['_LISTEVENTSRESPONSE']._serialized_end=1234
+  _globals['_STREAMEVENTSREQUEST']._serialized_start=1236
+  _globals['_STREAMEVENTSREQUEST']._serialized_end=1332
+  _globals['_STREAMPOSITION']._serialized_start=1334
+  _globals['_STREAMPOSITION']._serialized_end=1382
+  _globals['_STREAMEVENTSRESPONSE']._serialized_start=1384
+  _globals['_STREAMEVENTSRESPONSE']._serialized_end=1478
+  _globals['_GETSTATEDUMPREQUEST']._serialized_start=1480
+  _globals['_GETSTATEDUMPREQUEST']._serialized_end=1515
+  _globals['_GETSTATEDUMPRESPONSE']._serialized_start=1517
+  _globals['_GETSTATEDUMPRESPONSE']._serialized_end=1616
+  _globals['_RESOURCEMANAGERDUMP']._serialized_start=1618
+  _globals['_RESOURCEMANAGERDUMP']._serialized_end=1685
+  _globals['_GETAUTOSCALINGMETRICSREQUEST']._serialized_start=1687
+  _globals['_GETAUTOSCALINGMETRICSREQUEST']._serialized_end=1750
+  _globals['_ADMIN']._serialized_start=1753
+  _globals['_ADMIN']._serialized_end=2487
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from schedulerd._generated.si.v1 import si_pb2 as _si_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -252,3 +253,286 @@ class ConfigurationImpact(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConfigurationImpact: _TypeAlias = ConfigurationImpact  # noqa: Y015
+
+@_typing.final
+class Event(_message.Message):
+    """One event with what its record does not say."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    RMID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Events are numbered from 0 in the order in which they happened."""
+    rmID: _builtins.str
+    """The RM whose object it is."""
+    partition: _builtins.str
+    """Name of the partition as in the queue file; empty for what is not in one."""
+    @_builtins.property
+    def record(self) -> _si_pb2.EventRecord: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        rmID: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        record: _si_pb2.EventRecord | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "partition", b"partition", "record", b"record", "rmID", b"rmID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Event: _TypeAlias = Event  # noqa: Y015
+
+@_typing.final
+class ListEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    RMID_FIELD_NUMBER: _builtins.int
+    start: _builtins.int
+    """The id of the first event that is wanted. One that is no longer kept means the oldest that is."""
+    count: _builtins.int
+    """How many events at most; 1 to 1,000. Without it 1,000."""
+    rmID: _builtins.str
+    """Only events of this RM, registered or not; without it of all."""
+    def __init__(
+        self,
+        *,
+        start: _builtins.int = ...,
+        count: _builtins.int = ...,
+        rmID: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "rmID", b"rmID", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEventsRequest: _TypeAlias = ListEventsRequest  # noqa: Y015
+
+@_typing.final
+class ListEventsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCEID_FIELD_NUMBER: _builtins.int
+    LOWESTID_FIELD_NUMBER: _builtins.int
+    HIGHESTID_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXTID_FIELD_NUMBER: _builtins.int
+    instanceID: _builtins.str
+    """Of this run of the daemon. Ids are those of another run if it is not the one seen before."""
+    lowestID: _builtins.int
+    """Id of the oldest event that is kept, of any RM."""
+    highestID: _builtins.int
+    """Id of the newest event, of any RM; one less than `lowestID` if none is kept."""
+    nextID: _builtins.int
+    """Where to go on: the `start` of the next call."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
+        """In the order of their ids."""
+
+    def __init__(
+        self,
+        *,
+        instanceID: _builtins.str = ...,
+        lowestID: _builtins.int = ...,
+        highestID: _builtins.int = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+        nextID: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "highestID", b"highestID", "instanceID", b"instanceID", "lowestID", b"lowestID", "nextID", b"nextID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEventsResponse: _TypeAlias = ListEventsResponse  # noqa: Y015
+
+@_typing.final
+class StreamEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    RMID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """How many events that happened before come first."""
+    rmID: _builtins.str
+    """Only events of this RM; without it of all. It need not be registered yet."""
+    @_builtins.property
+    def after(self) -> Global___StreamPosition:
+        """Goes on after a stream that broke: all events with higher ids come first, and all there are if the daemon was
+        started anew since. `count` must not be set then.
+        """
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        rmID: _builtins.str = ...,
+        after: Global___StreamPosition | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "count", b"count", "rmID", b"rmID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamEventsRequest: _TypeAlias = StreamEventsRequest  # noqa: Y015
+
+@_typing.final
+class StreamPosition(_message.Message):
+    """The last event that a client has seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCEID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    instanceID: _builtins.str
+    id: _builtins.int
+    def __init__(
+        self,
+        *,
+        instanceID: _builtins.str = ...,
+        id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "instanceID", b"instanceID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamPosition: _TypeAlias = StreamPosition  # noqa: Y015
+
+@_typing.final
+class StreamEventsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCEID_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    instanceID: _builtins.str
+    """Set in the first message."""
+    lost: _builtins.int
+    """How many events, of any RM, were no longer kept when their turn came. They were older than `events`."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
+        """In the order of their ids; between two of them there may be events of other RMs."""
+
+    def __init__(
+        self,
+        *,
+        instanceID: _builtins.str = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+        lost: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "instanceID", b"instanceID", "lost", b"lost"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamEventsResponse: _TypeAlias = StreamEventsResponse  # noqa: Y015
+
+@_typing.final
+class GetStateDumpRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RMID_FIELD_NUMBER: _builtins.int
+    rmID: _builtins.str
+    """Only of this RM; without it of all."""
+    def __init__(
+        self,
+        *,
+        rmID: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rmID", b"rmID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStateDumpRequest: _TypeAlias = GetStateDumpRequest  # noqa: Y015
+
+@_typing.final
+class GetStateDumpResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    RESOURCEMANAGERS_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """The scheduler's own state: JSON as at /debug/state of its HTTP port."""
+    @_builtins.property
+    def resourceManagers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceManagerDump]:
+        """What RMs say of themselves, of those that serve state dumps on their callback stream, in the order of their ids."""
+
+    def __init__(
+        self,
+        *,
+        state: _builtins.str = ...,
+        resourceManagers: _abc.Iterable[Global___ResourceManagerDump] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resourceManagers", b"resourceManagers", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStateDumpResponse: _TypeAlias = GetStateDumpResponse  # noqa: Y015
+
+@_typing.final
+class ResourceManagerDump(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RMID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    rmID: _builtins.str
+    state: _builtins.str
+    """JSON, as the RM sent it. Empty if there is none."""
+    problem: _builtins.str
+    """Why there is none. Empty if there is one."""
+    def __init__(
+        self,
+        *,
+        rmID: _builtins.str = ...,
+        state: _builtins.str = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "rmID", b"rmID", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResourceManagerDump: _TypeAlias = ResourceManagerDump  # noqa: Y015
+
+@_typing.final
+class GetAutoScalingMetricsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RMID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    rmID: _builtins.str
+    """The id that the RM registered with. Required."""
+    partition: _builtins.str
+    """Name of the partition as in the queue file; without it all of the RM."""
+    def __init__(
+        self,
+        *,
+        rmID: _builtins.str = ...,
+        partition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "rmID", b"rmID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAutoScalingMetricsRequest: _TypeAlias = GetAutoScalingMetricsRequest  # noqa: Y015

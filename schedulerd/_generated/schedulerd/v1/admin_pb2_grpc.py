@@ -5,6 +5,7 @@ import warnings
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2 as schedulerd_dot_v1_dot_admin__pb2
 from schedulerd._generated.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_dot_v2021__02_dot_si__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -27,7 +28,9 @@ if _version_not_supported:
 
 
 class AdminStub:
-    """Missing associated documentation comment in .proto file."""
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -50,10 +53,32 @@ class AdminStub:
                 request_serializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.SerializeToString,
                 response_deserializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.FromString,
                 _registered_method=True)
+        self.ListEvents = channel.unary_unary(
+                '/schedulerd.v1.Admin/ListEvents',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.ListEventsRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.ListEventsResponse.FromString,
+                _registered_method=True)
+        self.StreamEvents = channel.unary_stream(
+                '/schedulerd.v1.Admin/StreamEvents',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.StreamEventsRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.StreamEventsResponse.FromString,
+                _registered_method=True)
+        self.GetStateDump = channel.unary_unary(
+                '/schedulerd.v1.Admin/GetStateDump',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.GetStateDumpRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.GetStateDumpResponse.FromString,
+                _registered_method=True)
+        self.GetAutoScalingMetrics = channel.unary_unary(
+                '/schedulerd.v1.Admin/GetAutoScalingMetrics',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.SerializeToString,
+                response_deserializer=si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
-    """Missing associated documentation comment in .proto file."""
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
 
     def UnregisterResourceManager(self, request, context):
         """Says that a resource manager (RM) leaves for good: its state is dropped at once and its streams are closed, without
@@ -87,6 +112,48 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListEvents(self, request, context):
+        """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
+
+        Only the last events are kept (setting `event_ring_max`). INVALID_ARGUMENT for a `start`, `count` or rmID that cannot
+        be one, FAILED_PRECONDITION when no events are kept (setting `event_tracking` is off).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamEvents(self, request, context):
+        """The last `count` events, and then whatever happens, as it happens, until the client cancels.
+
+        The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
+        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
+        for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
+        the daemon shuts down.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStateDump(self, request, context):
+        """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
+        shown, and the others counted. The scheduler's part is one moment of one state.
+
+        NOT_FOUND when an rmID is given that is not registered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAutoScalingMetrics(self, request, context):
+        """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
+        autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
+
+        INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -105,6 +172,26 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.FromString,
                     response_serializer=schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.SerializeToString,
             ),
+            'ListEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvents,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.ListEventsRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.ListEventsResponse.SerializeToString,
+            ),
+            'StreamEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamEvents,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.StreamEventsRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.StreamEventsResponse.SerializeToString,
+            ),
+            'GetStateDump': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStateDump,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.GetStateDumpRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.GetStateDumpResponse.SerializeToString,
+            ),
+            'GetAutoScalingMetrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAutoScalingMetrics,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.FromString,
+                    response_serializer=si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'schedulerd.v1.Admin', rpc_method_handlers)
@@ -114,7 +201,9 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin:
-    """Missing associated documentation comment in .proto file."""
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
 
     @staticmethod
     def UnregisterResourceManager(request,
@@ -187,6 +276,114 @@ class Admin:
             '/schedulerd.v1.Admin/ValidateConfiguration',
             schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationRequest.SerializeToString,
             schedulerd_dot_v1_dot_admin__pb2.ValidateConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/ListEvents',
+            schedulerd_dot_v1_dot_admin__pb2.ListEventsRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.ListEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/schedulerd.v1.Admin/StreamEvents',
+            schedulerd_dot_v1_dot_admin__pb2.StreamEventsRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.StreamEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStateDump(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/GetStateDump',
+            schedulerd_dot_v1_dot_admin__pb2.GetStateDumpRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.GetStateDumpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAutoScalingMetrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/GetAutoScalingMetrics',
+            schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.SerializeToString,
+            si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.FromString,
             options,
             channel_credentials,
             insecure,

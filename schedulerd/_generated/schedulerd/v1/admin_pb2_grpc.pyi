@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from schedulerd._generated.schedulerd.v1 import admin_pb2 as _admin_pb2
 from schedulerd._generated.si.v1 import si_pb2 as _si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as _si_pb2_1
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -28,6 +29,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminStub:
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
@@ -52,9 +57,39 @@ class AdminStub:
 
     NOT_FOUND when an rmID is given that is not registered.
     """
+    ListEvents: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListEventsRequest, _admin_pb2.ListEventsResponse]
+    """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
+
+    Only the last events are kept (setting `event_ring_max`). INVALID_ARGUMENT for a `start`, `count` or rmID that cannot
+    be one, FAILED_PRECONDITION when no events are kept (setting `event_tracking` is off).
+    """
+    StreamEvents: _grpc.UnaryStreamMultiCallable[_admin_pb2.StreamEventsRequest, _admin_pb2.StreamEventsResponse]
+    """The last `count` events, and then whatever happens, as it happens, until the client cancels.
+
+    The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
+    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
+    for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
+    the daemon shuts down.
+    """
+    GetStateDump: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]
+    """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
+    shown, and the others counted. The scheduler's part is one moment of one state.
+
+    NOT_FOUND when an rmID is given that is not registered.
+    """
+    GetAutoScalingMetrics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetAutoScalingMetricsRequest, _si_pb2_1.AutoScalingMetrics]
+    """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
+    autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
+
+    INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
+    """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     UnregisterResourceManager: _aio.UnaryUnaryMultiCallable[_admin_pb2.UnregisterResourceManagerRequest, _admin_pb2.UnregisterResourceManagerResponse]  # type: ignore[assignment]
     """Says that a resource manager (RM) leaves for good: its state is dropped at once and its streams are closed, without
@@ -76,8 +111,38 @@ class AdminAsyncStub(AdminStub):
 
     NOT_FOUND when an rmID is given that is not registered.
     """
+    ListEvents: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListEventsRequest, _admin_pb2.ListEventsResponse]  # type: ignore[assignment]
+    """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
+
+    Only the last events are kept (setting `event_ring_max`). INVALID_ARGUMENT for a `start`, `count` or rmID that cannot
+    be one, FAILED_PRECONDITION when no events are kept (setting `event_tracking` is off).
+    """
+    StreamEvents: _aio.UnaryStreamMultiCallable[_admin_pb2.StreamEventsRequest, _admin_pb2.StreamEventsResponse]  # type: ignore[assignment]
+    """The last `count` events, and then whatever happens, as it happens, until the client cancels.
+
+    The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
+    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
+    for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
+    the daemon shuts down.
+    """
+    GetStateDump: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]  # type: ignore[assignment]
+    """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
+    shown, and the others counted. The scheduler's part is one moment of one state.
+
+    NOT_FOUND when an rmID is given that is not registered.
+    """
+    GetAutoScalingMetrics: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetAutoScalingMetricsRequest, _si_pb2_1.AutoScalingMetrics]  # type: ignore[assignment]
+    """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
+    autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
+
+    INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
+    """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
+    """With the setting `rm_identities` every method answers PERMISSION_DENIED to a client that may not use the rmID of its
+    request; a request without one is about every resource manager, and for clients only that may use them all.
+    """
+
     @_abc_1.abstractmethod
     def UnregisterResourceManager(
         self,
@@ -114,6 +179,56 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
 
         NOT_FOUND when an rmID is given that is not registered.
+        """
+
+    @_abc_1.abstractmethod
+    def ListEvents(
+        self,
+        request: _admin_pb2.ListEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListEventsResponse, _abc.Awaitable[_admin_pb2.ListEventsResponse]]:
+        """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
+
+        Only the last events are kept (setting `event_ring_max`). INVALID_ARGUMENT for a `start`, `count` or rmID that cannot
+        be one, FAILED_PRECONDITION when no events are kept (setting `event_tracking` is off).
+        """
+
+    @_abc_1.abstractmethod
+    def StreamEvents(
+        self,
+        request: _admin_pb2.StreamEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.StreamEventsResponse], _abc.AsyncIterator[_admin_pb2.StreamEventsResponse]]:
+        """The last `count` events, and then whatever happens, as it happens, until the client cancels.
+
+        The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
+        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
+        for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
+        the daemon shuts down.
+        """
+
+    @_abc_1.abstractmethod
+    def GetStateDump(
+        self,
+        request: _admin_pb2.GetStateDumpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetStateDumpResponse, _abc.Awaitable[_admin_pb2.GetStateDumpResponse]]:
+        """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
+        shown, and the others counted. The scheduler's part is one moment of one state.
+
+        NOT_FOUND when an rmID is given that is not registered.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAutoScalingMetrics(
+        self,
+        request: _admin_pb2.GetAutoScalingMetricsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_si_pb2_1.AutoScalingMetrics, _abc.Awaitable[_si_pb2_1.AutoScalingMetrics]]:
+        """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
+        autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
+
+        INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

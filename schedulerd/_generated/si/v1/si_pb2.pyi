@@ -1532,4 +1532,6 @@ Global___EventRecord: _TypeAlias = EventRecord  # noqa: Y015
 
 SI_SECRET_FIELD_NUMBER: _builtins.int
 si_secret: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.bool]
-"""Marks a field whose content must never reach a log."""
+"""Marks a field whose content must never reach a log. The specification marks none; configurations are marked here,
+because they are other people's texts and may hold anything.
+"""

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from schedulerd._generated.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_dot_v2021__02_dot_si__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -26,7 +27,11 @@ if _version_not_supported:
 
 
 class SchedulerStub:
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other.
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
     """
 
     def __init__(self, channel):
@@ -55,10 +60,19 @@ class SchedulerStub:
                 request_serializer=si_dot_v1_dot_si__pb2.NodeRequest.SerializeToString,
                 response_deserializer=si_dot_v1_dot_si__pb2.NodeResponse.FromString,
                 _registered_method=True)
+        self.Update = channel.stream_stream(
+                '/si.v1.Scheduler/Update',
+                request_serializer=si_dot_v2021__02_dot_si__pb2.UpdateRequest.SerializeToString,
+                response_deserializer=si_dot_v2021__02_dot_si__pb2.UpdateResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulerServicer:
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other.
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
     """
 
     def RegisterResourceManager(self, request, context):
@@ -90,6 +104,13 @@ class SchedulerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Update(self, request_iterator, context):
+        """Everything in, everything out, with the messages of the specification of 2021-02.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +134,11 @@ def add_SchedulerServicer_to_server(servicer, server):
                     request_deserializer=si_dot_v1_dot_si__pb2.NodeRequest.FromString,
                     response_serializer=si_dot_v1_dot_si__pb2.NodeResponse.SerializeToString,
             ),
+            'Update': grpc.stream_stream_rpc_method_handler(
+                    servicer.Update,
+                    request_deserializer=si_dot_v2021__02_dot_si__pb2.UpdateRequest.FromString,
+                    response_serializer=si_dot_v2021__02_dot_si__pb2.UpdateResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'si.v1.Scheduler', rpc_method_handlers)
@@ -122,7 +148,11 @@ def add_SchedulerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Scheduler:
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other.
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
     """
 
     @staticmethod
@@ -223,6 +253,33 @@ class Scheduler:
             '/si.v1.Scheduler/UpdateNode',
             si_dot_v1_dot_si__pb2.NodeRequest.SerializeToString,
             si_dot_v1_dot_si__pb2.NodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Update(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/si.v1.Scheduler/Update',
+            si_dot_v2021__02_dot_si__pb2.UpdateRequest.SerializeToString,
+            si_dot_v2021__02_dot_si__pb2.UpdateResponse.FromString,
             options,
             channel_credentials,
             insecure,

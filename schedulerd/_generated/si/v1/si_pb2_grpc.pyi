@@ -11,6 +11,7 @@ Resource quantities are whole numbers: thousandths for "vcore", bytes for "memor
 from collections import abc as _abc
 from grpc import aio as _aio
 from schedulerd._generated.si.v1 import si_pb2 as _si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as _si_pb2_1
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -32,7 +33,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulerStub:
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other."""
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -48,10 +54,17 @@ class SchedulerStub:
     """Applications added and removed in; their acceptance, rejection and state changes out."""
     UpdateNode: _grpc.StreamStreamMultiCallable[_si_pb2.NodeRequest, _si_pb2.NodeResponse]
     """Node registrations and changes in; their acceptance or rejection out."""
+    Update: _grpc.StreamStreamMultiCallable[_si_pb2_1.UpdateRequest, _si_pb2_1.UpdateResponse]
+    """Everything in, everything out, with the messages of the specification of 2021-02."""
 
 @_typing.type_check_only
 class SchedulerAsyncStub(SchedulerStub):
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other."""
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RegisterResourceManager: _aio.UnaryUnaryMultiCallable[_si_pb2.RegisterResourceManagerRequest, _si_pb2.RegisterResourceManagerResponse]  # type: ignore[assignment]
@@ -64,9 +77,16 @@ class SchedulerAsyncStub(SchedulerStub):
     """Applications added and removed in; their acceptance, rejection and state changes out."""
     UpdateNode: _aio.StreamStreamMultiCallable[_si_pb2.NodeRequest, _si_pb2.NodeResponse]  # type: ignore[assignment]
     """Node registrations and changes in; their acceptance or rejection out."""
+    Update: _aio.StreamStreamMultiCallable[_si_pb2_1.UpdateRequest, _si_pb2_1.UpdateResponse]  # type: ignore[assignment]
+    """Everything in, everything out, with the messages of the specification of 2021-02."""
 
 class SchedulerServicer(metaclass=_abc_1.ABCMeta):
-    """One RM speaks through one registration and three independent streams. The streams have no order between each other."""
+    """One RM speaks through one registration, and then either through three independent streams, which have no order between
+    each other (2023-06), or through the one of 2021-02. The first stream it opens after registering decides which.
+
+    Every method ends with PERMISSION_DENIED for a client that may not use the rmID (setting `rm_identities`), and a stream
+    with RESOURCE_EXHAUSTED at a request with too many items (setting `max_message_items`).
+    """
 
     @_abc_1.abstractmethod
     def RegisterResourceManager(
@@ -101,5 +121,13 @@ class SchedulerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_si_pb2.NodeResponse], _abc.AsyncIterator[_si_pb2.NodeResponse]]:
         """Node registrations and changes in; their acceptance or rejection out."""
+
+    @_abc_1.abstractmethod
+    def Update(
+        self,
+        request_iterator: _MaybeAsyncIterator[_si_pb2_1.UpdateRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_si_pb2_1.UpdateResponse], _abc.AsyncIterator[_si_pb2_1.UpdateResponse]]:
+        """Everything in, everything out, with the messages of the specification of 2021-02."""
 
 def add_SchedulerServicer_to_server(servicer: SchedulerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

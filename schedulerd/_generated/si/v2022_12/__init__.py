@@ -1,0 +1,1 @@
+"""Code generated from protos/ by protos/generate.py; do not edit."""
