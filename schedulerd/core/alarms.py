@@ -27,6 +27,9 @@ class AlarmKind(Enum):
     CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
+    SCHEDULING_STATES = auto()
+    VERDICT = auto()
+    TURNED_DOWN = auto()
 
 
 @dataclass(slots=True, eq=False)

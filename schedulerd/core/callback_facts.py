@@ -7,7 +7,7 @@ on them: an RM that opened no callback stream never hears of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from schedulerd.core.resources import Resources
 
@@ -62,6 +62,34 @@ class VerdictNotWanted:
 
     rm_id: str
     call_id: int
+
+
+class VerdictOutcome(StrEnum):
+    """What came of a call."""
+
+    AGREED = "agreed"
+    REFUSED = "refused"
+    TIMED_OUT = "timed_out"
+    """There was no verdict in time, which counts as a refusal."""
+    VOID = "void"
+    """It did not matter any longer: ask, node, reservation or callback stream were gone before."""
+
+
+@dataclass(slots=True)
+class VerdictReached:
+    """A call is over, whatever it was."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    call_id: int
+    outcome: VerdictOutcome
+    reason: str
+    """Of a refusal; '' if it was none."""
+    waited_ns: int
+    """Since it was asked."""
 
 
 @dataclass(slots=True)

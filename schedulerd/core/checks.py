@@ -6,13 +6,17 @@ would be right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schedulerd.core.facts import RejectCode
 
 ID_LENGTH_MAX = 1024
 TAGS_LENGTH_MAX = 65_536
+GROUPS_MAX = 1_000
+MESSAGE_LENGTH_MAX = 1_000
+"""Of what a resource manager says with a release. It comes back with every allocation that is released by it, and so it
+is cut and not refused."""
 RESOURCE_NAMES_MAX = 64
 RESOURCE_NAME_LENGTH_MAX = 256
 _SHOWN_MAX = 80
@@ -32,6 +36,11 @@ def identifier(field: str, value: str) -> Mistake | None:
     """Ids must be there and of sane length."""
     if not value:
         return Mistake(RejectCode.EMPTY_ID, f"{field} is empty; it must be set")
+    return text(field, value)
+
+
+def text(field: str, value: str) -> Mistake | None:
+    """What may be empty, and is no longer than an id."""
     if len(value) > ID_LENGTH_MAX:
         return Mistake(
             RejectCode.INVALID_FIELD, f"{field} is {shown(value)}; at most {ID_LENGTH_MAX} characters are allowed"
@@ -76,6 +85,21 @@ def tags(field: str, values: Mapping[str, str]) -> Mistake | None:
     return Mistake(
         RejectCode.INVALID_FIELD, f"{field} have {length} characters in all; at most {TAGS_LENGTH_MAX} are allowed"
     )
+
+
+def user(name: str, groups: Sequence[str]) -> Mistake | None:
+    """Who an application belongs to: names of sane length, and not too many of them."""
+    if len(groups) > GROUPS_MAX:
+        return Mistake(
+            RejectCode.INVALID_FIELD, f"ugi.groups has {len(groups)} names; at most {GROUPS_MAX} are allowed"
+        )
+    named = (text(f"ugi.groups[{at}]", group) for at, group in enumerate(groups))
+    return text("ugi.user", name) or next((mistake for mistake in named if mistake is not None), None)
+
+
+def message(said: str) -> str:
+    """What is kept and sent on of a text for people."""
+    return said if len(said) <= MESSAGE_LENGTH_MAX else f"{said[:MESSAGE_LENGTH_MAX]}... ({len(said)} characters)"
 
 
 def request(field: str, resources: Mapping[str, int]) -> Mistake | None:

@@ -63,6 +63,10 @@ class ExistingAllocation:
     task_group: str = ""
     placeholder: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    """Where the resource manager believes it to be; '' if it does not say."""
+    unreadable: str = ""
+    """As in `NewAsk`; it runs all the same, so this is told and nothing more."""
 
 
 @dataclass(slots=True)
@@ -166,6 +170,9 @@ class NewAsk:
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
     constraint: PlacementConstraint | None = None
+    unreadable: str = ""
+    """What was sent and no field here can say, as a reason to reject the ask: the field, its value, what would be
+    right. '' if there is nothing."""
 
 
 @dataclass(slots=True)

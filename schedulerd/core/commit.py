@@ -29,7 +29,9 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     if not ask.pending:
         ask.shape = partition.shapes.current(ask.shape)
         application.wait_for(ask)
+    assert ask.group is not None
     ask.pending += count
+    ask.group.demand(queue, count)
     if ask.placeholder:
         application.expect_placeholders(ask, count)
     if queue not in partition.touched:
@@ -46,7 +48,9 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     application.pending.subtract(ask.shape.items, count)
     for one in queue.lineage:
         one.pending.subtract(ask.shape.items, count)
+    assert ask.group is not None
     ask.pending -= count
+    ask.group.demand(queue, -count)
     if not ask.pending:
         application.stop_waiting_for(ask)
     if ask.placeholder:
@@ -65,7 +69,9 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     application.pending.subtract(items)
     for one in lineage:
         one.pending.subtract(items)
+    assert ask.group is not None
     ask.pending -= 1
+    ask.group.demand(queue, -1)
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
     _bind(allocation)
     if not ask.pending:
@@ -222,6 +228,8 @@ def free(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
+    if partition.constraints.rules:
+        partition.constraints.freed(allocation)
     partition.note_free_node(node)
     partition.note_free_quota(queue)
     _rekey(application)
@@ -261,6 +269,8 @@ def open_node(partition: Partition, node: Node) -> None:
     else:
         node.ordered = True
         partition.node_order.add(node)
+    if partition.constraints.rules:
+        partition.constraints.look_at(node)
     partition.capacity_changed()
     partition.note_free_node(node)
 
@@ -270,8 +280,19 @@ def shut_node(partition: Partition, node: Node) -> None:
     if node.ordered:
         node.ordered = False
         partition.node_order.remove(node)
+    if partition.constraints.rules:
+        partition.constraints.look_at(node)
     partition.capacity_changed()
     partition.note_free_node(node)
+
+
+def report_use(partition: Partition, node: Node, used: Resources | None) -> None:
+    """So much is really used on the node; None if it is gone, or nobody knows."""
+    if node.used is not None:
+        partition.used.subtract(node.used.items())
+    if used is not None:
+        partition.used.add(used.items())
+    node.used = used
 
 
 def _bind(allocation: Allocation) -> None:
@@ -310,6 +331,8 @@ def _bind(allocation: Allocation) -> None:
     node.rescore()
     if node.ordered:
         application.partition.node_order.moved(node)
+    if application.partition.constraints.rules:
+        application.partition.constraints.placed(allocation)
 
 
 def _start_usage(application: Application) -> None:

@@ -10,6 +10,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.trial import Hearing, Purpose, Trial
 
 
 def reserve(application: Application, ask: Ask, node: Node, *, is_firm: bool, now_ns: int) -> Reservation:
@@ -50,7 +51,72 @@ def end_reservation(reservation: Reservation) -> None:
     if reservation.is_firm:
         partition.note_free_node(node)
     else:
+        partition.note_change(node)
         partition.note_less_kept(node)
+
+
+def put_on_trial(trial: Trial) -> None:
+    """The verdict is waited for. To be placed in room that nobody keeps for it, the ask holds that."""
+    application, ask, node = trial.application, trial.ask, trial.node
+    if ask.hearing is None:
+        ask.hearing = Hearing()
+    ask.hearing.trials[trial] = None
+    ask.hearing.on_trial += trial.takes_one
+    node.trials[trial] = None
+    if trial.purpose is Purpose.PLACE and trial.reservation is None:
+        trial.items = ask.shape.items
+        _hold(trial, 1)
+    if trial.reservation is not None:
+        trial.reservation.trial = trial
+    if trial.search is not None:
+        trial.search.trial = trial
+    if trial.placeholder is not None:
+        trial.placeholder.trial = trial
+    application.partition.callbacks.open_trials[trial.call_id] = trial
+    application.review(ask)
+
+
+def end_trial(trial: Trial) -> None:
+    """No verdict is waited for any longer, and nothing is held. Whether the ask stands in line again is for `review` to
+    say, and for `note_less_held` that others may have the room, as most are placed in that very moment."""
+    application, ask, node = trial.application, trial.ask, trial.node
+    assert ask.hearing is not None
+    del ask.hearing.trials[trial], node.trials[trial]
+    ask.hearing.on_trial -= trial.takes_one
+    if trial.items:
+        _hold(trial, -1)
+    if trial.reservation is not None:
+        trial.reservation.trial = None
+    if trial.search is not None:
+        trial.search.trial = None
+    if trial.placeholder is not None:
+        trial.placeholder.trial = None
+    del application.partition.callbacks.open_trials[trial.call_id]
+
+
+def note_less_held(trial: Trial) -> None:
+    """What it held is for everybody again. The node is as it was: who was refused there is not asked about again."""
+    application = trial.application
+    assert application.queue is not None
+    if trial.items:
+        application.partition.note_less_kept(trial.node)
+        application.partition.note_free_quota(application.queue)
+
+
+def _hold(trial: Trial, times: int) -> None:
+    application, node, items = trial.application, trial.node, trial.items
+    assert application.queue is not None
+    node.kept.add(items, times)
+    node.firmly_kept.add(items, times)
+    node.on_trial.add(items, times)
+    application.on_trial.add(items, times)
+    for one in application.queue.lineage:
+        one.claimed.add(items, times)
+        one.on_trial.add(items, times)
+    _kept_changed(application, node)
+    application.usage_changed()
+    for one in application.queue.lineage:
+        one.rekey()
 
 
 def make_room(reservation: Reservation, victim: Allocation, now_ns: int) -> None:
@@ -90,3 +156,5 @@ def _kept_changed(application: Application, node: Node) -> None:
     node.rescore()
     if node.ordered:
         application.partition.node_order.moved(node)
+    if application.partition.constraints.rules:
+        application.partition.constraints.moved(node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import CycleRan
-from schedulerd.core.handlers import gangs, preemption, reserving, waiting
+from schedulerd.core.handlers import gangs, preemption, reserving, trials, waiting
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
@@ -45,7 +45,7 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
 
 
 def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits_end: int) -> tuple[int, int, bool]:
-    """Returns how many asks were placed, how many shapes set aside, and whether it stopped at a bound.
+    """Returns how many asks were placed or asked about, how many shapes set aside, and whether it stopped at a bound.
 
     `visits_end` is where it stops to look for who might end for whom.
     """
@@ -53,7 +53,11 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
     first_fit = partition.first_fit
     patience = partition.patience
     effort = patience.effort
+    callbacks = partition.callbacks
+    is_asked_first, may_be_full = callbacks.predicates, callbacks.predicates or callbacks.preemption_predicates
     while placements < placements_max and parked + repeated < PARKED_MAX and effort.visits < visits_end:
+        if may_be_full and callbacks.is_full:
+            return placements, parked, False
         if patience.is_over:
             waiting.look(turn, partition)
         if (
@@ -91,7 +95,10 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
             waiting.park(turn, partition, shape, group.first())
             parked += 1
             continue
-        place(turn, application, group.first(), node)
+        if is_asked_first:
+            trials.attempt(turn, application, group.first(), node)
+        else:
+            place(turn, application, group.first(), node)
         placements += 1
     return placements, parked, True
 

@@ -5,6 +5,8 @@ The numbers are those of the moment; what was found out earlier is said as it wa
 
 from __future__ import annotations
 
+from itertools import islice
+
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Ask
@@ -12,6 +14,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import SECOND_NS
 
 
@@ -33,10 +36,14 @@ class Explanation:
         hindrance = self._hindrance(app, ask)
         if hindrance:
             return hindrance
+        if ask.untried <= 0 and ask.hearing is not None:
+            return "".join(map(_on_trial, islice(ask.hearing.trials, 1)))
         shape = app.groups[ask.band].kind
         closed = (queue.refusal(shape) for queue in app.queue.lineage if shape in queue.lines.closed)
         reason = next((reason for reason in closed if reason is not None), "")
-        if not reason and shape.parked:
+        if not reason and shape.turned_down:
+            reason = _turned_down(ask)
+        elif not reason and shape.parked:
             if shape not in self._no_node:
                 self._no_node[shape] = self._count_refusals(shape)
             reason = self._no_node[shape]
@@ -54,6 +61,8 @@ class Explanation:
             return next((one.refused for one in ask.reservations.values() if not one.victims), "")
         if not ask.spec.allow_preempt_other:
             return "it may not have others end for it (allowPreemptOther)"
+        if ask.hearing is not None and ask.hearing.no_preemption:
+            return ask.hearing.no_preemption
         for one in (None, ask):
             refused = self._partition.patience.refused.get((app.queue, app.groups[ask.band].kind, one))
             if refused is not None and ask.spec.priority <= refused.priority:
@@ -65,7 +74,7 @@ class Explanation:
         """Why it is not tried to place it at all; '' if it is."""
         if self._paused:
             return self._paused
-        if not app.may_stand(app.groups[ask.band]):
+        if not app.lets_stand(app.groups[ask.band]):
             first = app.held_back_by
             if first is not None:
                 return f"waits until the gang of application {first.application_id} is complete, which came first"
@@ -92,6 +101,19 @@ class Explanation:
         of_how_many = f" (of {len(asked)} looked at)" if len(asked) < len(self._nodes) else ""
         text = f"no node has room: {len(self._nodes)} considered"
         return text + (f": {counted}{of_how_many}" if counted else "")
+
+
+def _on_trial(one: Trial) -> str:
+    return f"waits for the verdict of the resource manager on node {one.node.node_id}"
+
+
+def _turned_down(ask: Ask) -> str:
+    reasons = ask.hearing.reasons.items() if ask.hearing is not None else ()
+    said = (
+        f"node {node_id}: {reason}" + (f" ({count} times so far)" if count > 1 else "")
+        for reason, (count, node_id) in reasons
+    )
+    return f"the resource manager refuses it on every node with room: {'; '.join(said)}"
 
 
 def _kept(one: Reservation) -> str:

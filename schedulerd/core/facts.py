@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 from typing import TypeAlias
 
 from schedulerd.core.callback_facts import (
@@ -18,6 +18,7 @@ from schedulerd.core.callback_facts import (
     PreemptionVerdictWanted,
     SchedulingStateChanged,
     VerdictNotWanted,
+    VerdictReached,
     VerdictWanted,
 )
 from schedulerd.core.commands import TerminationType
@@ -31,6 +32,7 @@ from schedulerd.core.preemption_facts import (
     Reserved,
     RoomMade,
 )
+from schedulerd.core.queue_facts import QueueChanged
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText
 
@@ -110,6 +112,17 @@ class NodeRejected:
     reason: str
 
 
+class NodeAspect(IntFlag):
+    """What of a node is not as it was; of a new one, what is not as it is with most: all of it free and usable."""
+
+    NONE = 0
+    CAPACITY = 1
+    OCCUPIED = 2
+    READY = 4
+    SCHEDULABLE = 8
+    """It was drained, or is no longer (in Kubernetes: cordoned)."""
+
+
 @dataclass(slots=True)
 class NodeChanged:
     """A node entered a state (None before it existed) or its capacity or occupied resources changed."""
@@ -122,6 +135,9 @@ class NodeChanged:
     capacity: Resources
     occupied: Resources
     cause: str
+    changed: NodeAspect = NodeAspect.NONE
+    ready: bool = True
+    """What its resource manager says of it; a node that is drained may be ready or not."""
 
 
 @dataclass(slots=True)
@@ -270,6 +286,8 @@ class Released:
     confirm: bool
     """True if the RM is to be told: it asked for it, or has to learn of it. False after the RM's own confirmation."""
     message: str
+    node_removed: bool = False
+    """True if it is gone because its node is."""
 
 
 @dataclass(slots=True)
@@ -374,6 +392,7 @@ Fact: TypeAlias = (
     | NodeAccepted
     | NodeRejected
     | NodeChanged
+    | QueueChanged
     | ApplicationAccepted
     | ApplicationRejected
     | ApplicationChanged
@@ -403,6 +422,7 @@ Fact: TypeAlias = (
     | VerdictWanted
     | PreemptionVerdictWanted
     | VerdictNotWanted
+    | VerdictReached
     | SchedulingStateChanged
     | NodeRecommended
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core import invariants_room
+from schedulerd.core import invariants_constraints, invariants_room, invariants_states, invariants_trials
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.handlers.application_states import TIMED_STATES
@@ -43,8 +43,13 @@ def violations(scheduler: Scheduler) -> list[str]:
             _users,
             invariants_room.reservations,
             invariants_room.rooms,
+            invariants_trials.trials,
+            invariants_constraints.constraints,
         ):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
+    for rm in scheduler.cluster.resource_managers.values():
+        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_trials.calls(rm))
+        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_states.told_states(rm))
     found.extend(_alarms(scheduler))
     return found
 
@@ -69,6 +74,10 @@ def _nodes(partition: Partition) -> Iterator[str]:
     for node in partition.nodes.values():
         offered.add(node.capacity.items())
     yield from _differ("the total of the partition", partition.total(), offered)
+    used = Resources()
+    for node in partition.nodes.values():
+        used.add(node.used.items() if node.used is not None else ())
+    yield from _differ("what is used on the nodes of the partition", partition.used, used)
     for node in partition.nodes.values():
         counted = Resources()
         for uuid, allocation in node.allocations.items():
@@ -94,7 +103,7 @@ def _node_order(partition: Partition) -> Iterator[str]:
     if {node.node_id for node in ordered} != open_nodes or len(ordered) != len(open_nodes):
         yield "the node order does not hold exactly the schedulable nodes"
     for node in ordered:
-        if node.score != partition.scoring.score(node.capacity, node.available):
+        if node.score != partition.scoring.score(node.capacity, node.unclaimed):
             yield f"score of node {node.node_id} is stale"
 
 
@@ -243,6 +252,8 @@ def _waiting(partition: Partition) -> Iterator[str]:
         yield from _host(app, name, list(app.groups.values()))
         for group in app.groups.values():
             needs = [group.kind] if app.may_stand(group) else []
+            if group.pending != sum(ask.pending for ask in group):
+                yield f"{name} has a group that counts {group.pending} pending"
             if list(group.needs) != needs or group.kind.items != group.shape.items:
                 yield f"{name} has a group that does not wait for its own shape"
 
@@ -284,16 +295,24 @@ def _order(host: Host, name: str) -> Iterator[str]:
 
 def _shapes(partition: Partition) -> Iterator[str]:
     uses: dict[Shape, int] = {}
+    waiting: dict[tuple[Shape, Queue], int] = {}
     for app in partition.applications.values():
         for group in app.groups.values():
+            if group.needs and app.passes_on and app.queue is not None:
+                place = group.kind, app.queue
+                waiting[place] = waiting.get(place, 0) + group.pending
             for one in {group.shape, group.kind}:
                 uses[one] = uses.get(one, 0) + 1
     if uses != {shape: shape.uses for shape in partition.shapes.known()}:
         yield "the known shapes are not those that applications have asks of"
+    if waiting != {(shape, leaf): n for shape in partition.shapes.known() for leaf, n in shape.waiting.items()}:
+        yield "what is counted to wait by shape and leaf is not what is looked at there"
     parked = list(partition.shapes.parked())
     if {shape for shape in uses if shape.parked} != set(parked):
         yield "the parked shapes are not those marked parked"
     for shape in parked:
+        if shape.turned_down:
+            continue
         for node in partition.nodes.values() if shape.required_node else partition.node_order:
             if partition.refusal(shape, node) is None:
                 yield f"shape {shape.resources} is parked though node {node.node_id} has room"
@@ -347,12 +366,16 @@ def _alarms(scheduler: Scheduler) -> Iterator[str]:
         if (rm.alarm is not None and rm.alarm.live) != waits:
             yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
+        owned.update(trial.alarm for trial in rm.callbacks.open_trials.values() if trial.alarm is not None)
+        if rm.told_states is not None and rm.told_states.alarm is not None:
+            owned.add(rm.told_states.alarm)
         for partition in rm.partitions.values():
             owned.update(one.alarm for one in partition.reservations if one.alarm is not None)
             above = (one.above_max_alarm for one in partition.root.subtree())
             owned.update(one for one in above if one is not None)
             alarm = partition.patience.alarm
-            owned.update(one for one in (partition.cleanup_alarm, alarm) if one is not None and one.live)
+            own_alarms = partition.cleanup_alarm, alarm, partition.turned_down.alarm
+            owned.update(one for one in own_alarms if one is not None and one.live)
             for app in (*partition.applications.values(), *partition.terminated.values()):
                 patience = app.gang.patience if app.gang is not None else None
                 execution = (one.alarm for one in app.allocations.values())

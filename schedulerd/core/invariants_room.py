@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.invariants_trials import held
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
@@ -50,7 +51,7 @@ def rooms(partition: Partition) -> Iterator[str]:
     leaving: dict[str, Resources] = {}
     claimed: dict[str, Resources] = {}
     for node in partition.nodes.values():
-        yield from _node(node)
+        yield from _node(partition, node)
         for allocation in node.allocations.values():
             if _leaves(allocation):
                 assert allocation.application.queue is not None
@@ -63,22 +64,37 @@ def rooms(partition: Partition) -> Iterator[str]:
         if one.is_firm:
             for queue in one.application.queue.lineage:
                 claimed.setdefault(queue.path, Resources()).add(one.items)
+    on_trial: dict[str, Resources] = {}
+    for node in partition.nodes.values():
+        for trial in node.trials:
+            assert trial.application.queue is not None
+            for queue in trial.application.queue.lineage:
+                for ledger in (claimed, on_trial):
+                    ledger.setdefault(queue.path, Resources()).add(held(partition, trial).items())
     for queue in partition.root.subtree():
-        for what, has, counted in (("leaving", queue.leaving, leaving), ("claimed in", queue.claimed, claimed)):
+        for what, has, counted in (
+            ("leaving", queue.leaving, leaving),
+            ("claimed in", queue.claimed, claimed),
+            ("on trial in", queue.on_trial, on_trial),
+        ):
             if has != counted.get(queue.path, Resources()):
                 yield f"{what} {queue.path} is {has.nonzero()}, counted {counted.get(queue.path, {})}"
 
 
-def _node(node: Node) -> Iterator[str]:
+def _node(partition: Partition, node: Node) -> Iterator[str]:
     kept, firmly, leaving = Resources(), Resources(), Resources()
     for one in node.reservations.values():
         kept.add(one.items)
         if one.is_firm:
             firmly.add(one.items)
+    on_trial = Resources()
+    for trial in node.trials:
+        for ledger in (kept, firmly, on_trial):
+            ledger.add(held(partition, trial).items())
     for allocation in node.allocations.values():
         if _leaves(allocation):
             leaving.add(allocation.shape.items)
-    if (node.kept, node.firmly_kept, node.leaving) != (kept, firmly, leaving):
+    if (node.kept, node.firmly_kept, node.on_trial, node.leaving) != (kept, firmly, on_trial, leaving):
         yield f"node {node.node_id} has a wrong account of what is kept there, or on its way out"
     if node.free != node.available.minus(node.kept):
         yield f"free of node {node.node_id} is {node.free.nonzero()}, not what is available less what is kept"

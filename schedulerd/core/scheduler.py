@@ -11,9 +11,13 @@ from schedulerd.core.alarms import Alarm, AlarmKind
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
+    ConnectCallbacks,
     ConnectResourceManager,
+    DisconnectCallbacks,
     DisconnectResourceManager,
+    GiveVerdicts,
     RegisterResourceManager,
+    ReportUtilization,
     RingAlarms,
     RunCycle,
     StopCause,
@@ -25,7 +29,6 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.cycle import run_cycle
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.feasibility import Feasibility
 from schedulerd.core.handlers import (
     application_states,
     applications,
@@ -40,6 +43,10 @@ from schedulerd.core.handlers import (
     releases,
     reservations,
     resource_managers,
+    scheduling_states,
+    trials,
+    utilization,
+    verdicts,
     waiting,
 )
 from schedulerd.core.model.allocation import Allocation
@@ -48,6 +55,7 @@ from schedulerd.core.model.cluster import Cluster, ResourceManager
 from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.turn import Turn
 
@@ -55,12 +63,9 @@ from schedulerd.core.turn import Turn
 class Scheduler:
     """Owns all scheduling state. Not thread safe, and need not be: one owner calls `step`, one command at a time."""
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], feasibility: Feasibility | None = None) -> None:
-        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has.
-
-        `feasibility` has a say in where asks may run; None if free resources and the state of nodes decide alone.
-        """
-        self.cluster = Cluster(timeouts, new_uuid, feasibility)
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
+        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has."""
+        self.cluster = Cluster(timeouts, new_uuid)
         self._now_ns = 0
 
     def step(self, now_ns: int, command: Command) -> list[Fact]:
@@ -88,6 +93,9 @@ class Scheduler:
         for partition in self.cluster.partitions():
             partition.settle()
             waiting.arm(turn, partition)
+        for rm in self.cluster.resource_managers.values():
+            if rm.told_states is not None:
+                scheduling_states.hear(turn, rm, rm.told_states)
         return turn.facts
 
     def next_deadline_ns(self) -> int | None:
@@ -118,9 +126,20 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
                 nodes.update(turn, rm, node)
         case UpdateConfiguration():
             configuration.update(turn, rm, command)
+        case ReportUtilization():
+            for report in command.reports:
+                utilization.report(turn, rm, report)
         case CleanQueues():
             for partition in rm.partitions.values():
                 queues.clean(turn, partition)
+        case ConnectCallbacks():
+            verdicts.connect(turn, rm, command)
+            scheduling_states.connect(turn, rm, command)
+        case DisconnectCallbacks():
+            verdicts.disconnect(turn, rm)
+            scheduling_states.end(turn, rm)
+        case GiveVerdicts():
+            verdicts.give(turn, rm, command)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():
@@ -149,8 +168,15 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         reservations.on_expired(turn, subject)
     elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
         quota_preemption.on_time_over(turn, *subject)
+    elif alarm.kind is AlarmKind.VERDICT and isinstance(subject, Trial):
+        verdicts.on_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.TURNED_DOWN and isinstance(subject, Partition):
+        trials.on_rested(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
+    elif alarm.kind is AlarmKind.SCHEDULING_STATES and isinstance(subject, ResourceManager):
+        assert subject.told_states is not None
+        scheduling_states.on_time(turn, subject, subject.told_states)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
         rm = turn.cluster.resource_managers[subject.rm_id]
         early.release(turn, rm, subject)

@@ -6,6 +6,7 @@ grow with it.
 
 from __future__ import annotations
 
+from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.look import Look
@@ -17,7 +18,6 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.user_usage import Ledgers
-from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import (
     AllocationView,
@@ -30,6 +30,7 @@ from schedulerd.core.views import (
     ReservationView,
     ResourceManagerView,
     TaskGroupView,
+    TrialView,
     UserView,
 )
 
@@ -68,6 +69,7 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
     terminated = [app for app in one.terminated.values() if look.application_id in ("", app.application_id)]
     nodes = look.take_named("nodes", one.nodes, look.node_id)
     queues = one.root.subtree()
+    requests = outstanding_requests(one)
     return PartitionView(
         rm_id=one.rm_id,
         name=one.name,
@@ -83,7 +85,7 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
         nodes=[_node(node, look) for _, node in nodes],
         users=_users("users", one.usages.users, look),
         groups=_users("groups", one.usages.groups, look),
-        outstanding=_outstanding(applications, look),
+        outstanding=look.take("outstanding", requests, len(requests)),
     )
 
 
@@ -200,6 +202,10 @@ def _ask(app: Application, ask: Ask, explain: Explanation) -> AskView:
         asked_at_ns=ask.asked_at_ns,
         waiting_for=waiting_for,
         no_preemption_because=explain.no_preemption(app, ask) if waiting_for else "",
+        trials=[
+            TrialView(one.node.node_id, one.purpose.name.lower(), one.call_id, one.asked_at_ns)
+            for one in (ask.hearing.trials if ask.hearing is not None else ())
+        ],
     )
 
 
@@ -214,6 +220,7 @@ def _allocations(kind: str, allocations: dict[str, Allocation], look: Look) -> l
             priority=one.spec.priority,
             task_group=one.spec.task_group,
             placeholder=one.placeholder,
+            used=one.used.nonzero() if one.used is not None else None,
             releasing=one.releasing.name if one.releasing is not None else "",
         )
         for one in look.take(kind, allocations.values(), len(allocations))
@@ -246,40 +253,10 @@ def _node(node: Node, look: Look) -> NodeView:
         available=node.available.nonzero(),
         kept=node.kept.nonzero(),
         firmly_kept=node.firmly_kept.nonzero(),
+        used=node.used.nonzero() if node.used is not None else None,
+        recommended=node.recommended.schedulable.nonzero() if node.recommended is not None else None,
         reservations=[
             _reservation(one) for one in look.take("reservations", node.reservations.values(), len(node.reservations))
         ],
         allocations=_allocations("allocations of nodes", node.allocations, look),
     )
-
-
-def _outstanding(applications: list[Application], look: Look) -> list[tuple[str, str, int]]:
-    """Pending allocations that every quota and limit allows but no node has room for, in the order of each application.
-
-    Quota is handed out as if they were placed one after the other, so that what is reported would really run.
-    """
-    used: dict[Queue, Resources] = {}
-    found: list[tuple[str, str, int]] = []
-    for app in sorted(applications, key=lambda app: app.serial):
-        if app.queue is None or not app.passes_on:
-            continue
-        parked = [
-            group
-            for group in app.groups.values()
-            if group.kind.parked
-            and not group.kind.required_node
-            and not any(queue.refusal(group.kind) for queue in app.queue.lineage)
-        ]
-        asks = look.take("outstanding", (ask for group in parked for ask in group), sum(map(len, parked)))
-        for ask in sorted(asks, key=lambda ask: (-ask.spec.priority, ask.serial)):
-            count = ask.pending
-            for queue in app.queue.lineage:
-                ledger = used.setdefault(queue, Resources(queue.allocated))
-                for name, amount in ask.shape.items:
-                    if name in queue.max:
-                        count = min(count, max(0, queue.max[name] - ledger[name]) // amount)
-            if count:
-                for queue in app.queue.lineage:
-                    used[queue].add(ask.shape.items, count)
-                found.append((app.application_id, ask.key, count))
-    return sorted(found)

@@ -21,8 +21,21 @@ class AllocationView:
     priority: int
     task_group: str
     placeholder: bool
+    used: Amounts | None
+    """What it really uses, as reported; None if nobody said."""
     releasing: str
     """Name of the termination type the RM still has to confirm, '' if the allocation is not being released."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """What the resource manager is asked about an ask."""
+
+    node_id: str
+    purpose: str
+    """`place`, `swap`, `keep` or `preempt`."""
+    call_id: int
+    since_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,8 @@ class AskView:
     """Why it is not placed, as a sentence; '' if it has not been tried since something changed for it."""
     no_preemption_because: str
     """Why nobody was asked to end for it, as a sentence; '' if somebody was, or if it is not known to have to wait."""
+    trials: list[TrialView]
+    """Verdicts that are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +196,10 @@ class NodeView:
     """May be negative where the node is over-committed."""
     kept: Amounts
     """Of that, what is reserved."""
+    used: Amounts | None
+    """What is really used on it, by whomever, as reported; None if nobody said."""
+    recommended: Amounts | None
+    """What it had better offer, as the RM was told last; None if nothing was said."""
     firmly_kept: Amounts
     """Of that, for asks that others end for, or that may run nowhere else."""
     reservations: list[ReservationView]
@@ -196,6 +215,22 @@ class UserView:
     """Per queue path, root first."""
     applications: dict[str, list[str]]
     """Per queue path, the applications that have allocations."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutstandingView:
+    """Equal asks that lack nothing but room on nodes (SI 2021-02 `OutstandingResourceRequest`)."""
+
+    resources: Amounts
+    """Of each of them."""
+    count: int
+    """How many allocations of that size a larger cluster would run."""
+    queue: str
+    """The deepest queue that all of them are in."""
+    node_selector: str
+    """What they demand of node attributes, as in a label selector; '' if nothing."""
+    affinity_scope: str
+    """The node attribute by whose groups they count other allocations; '' if they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +250,8 @@ class PartitionView:
     users: list[UserView]
     groups: list[UserView]
     """The same for the groups that limits count."""
-    outstanding: list[tuple[str, str, int]]
-    """(application, key, count) of pending allocations that fit every quota but no node: what a bigger cluster would
-    run."""
+    outstanding: list[OutstandingView]
+    """What is pending that fits every quota but no node, by kind."""
 
 
 @dataclass(frozen=True, slots=True)

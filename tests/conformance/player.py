@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from schedulerd.config import QueueFileInvalid, load_queue_file
-from schedulerd.core import view
+from schedulerd.core import autoscaling, view
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
     ConnectResourceManager,
+    GiveVerdicts,
     RegisterResourceManager,
     RunCycle,
     UpdateAllocations,
@@ -24,7 +25,7 @@ from schedulerd.core.specs import MILLISECOND_NS
 from tests.conformance import steps
 from tests.conformance.events import Event, event_of, in_reading_order
 from tests.conformance.snapshot import snapshot
-from tests.conformance.steps import PARTITION, RM_ID, Json, Unsupported
+from tests.conformance.steps import PARTITION, RM_ID, Json, Unsupported, Wanted
 from tests.sim.virtual_time import VirtualTime
 
 START_NS = 1_700_000_000_000_000_000
@@ -41,6 +42,8 @@ def play(scenario: Json) -> Json:
     player = Player(scenario)
     player.step(RegisterResourceManager(RM_ID, partitions))
     player.step(ConnectResourceManager(RM_ID))
+    if player.predicates.connect is not None:
+        player.step(player.predicates.connect)
     for step in scenario["steps"]:
         player.act(step)
     result["checks"] = player.checks
@@ -52,8 +55,9 @@ class Player:
 
     def __init__(self, scenario: Json) -> None:
         uuids = count(1)
-        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}", steps.predicates(scenario))
+        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}")
         self.time = VirtualTime(scheduler, START_NS)
+        self.predicates = steps.predicates(scenario)
         self.checks: list[Json] = []
         self._aliases = [(re.compile(item["pattern"]), item["replace"]) for item in scenario.get("aliases", [])]
         self._events: list[Event] = []
@@ -155,7 +159,19 @@ class Player:
 
     def _schedule(self, cycles: int) -> None:
         for _ in range(cycles):
-            self.step(RunCycle(placements_max=1))
+            while self._cycle():
+                pass
+
+    def _cycle(self) -> bool:
+        """One cycle, and the answers to what is asked in it, at once. Whether it was only asked and refused: a cycle of
+        the recordings asks about one node after the other until there is one, or none left."""
+        facts = self.time.step(RunCycle(placements_max=1))
+        self._heard(facts)
+        verdicts = [self.predicates.verdict(fact) for fact in facts if isinstance(fact, Wanted)]
+        if not verdicts:
+            return False
+        self.step(GiveVerdicts(RM_ID, verdicts))
+        return any(verdict.refusal for verdict in verdicts)
 
     def _sleep(self, milliseconds: int) -> None:
         for facts in self.time.sleep(milliseconds * MILLISECOND_NS):
@@ -179,7 +195,7 @@ class Player:
         self._say({"ev": "validateConfig", "error": error})
 
     def _outstanding(self, _: bool) -> None:
-        waiting = view.partition(self.time.scheduler, RM_ID, PARTITION).outstanding
+        waiting = autoscaling.asks(self.time.scheduler, RM_ID, PARTITION)
         asks = sorted(f"{app}|{self._rename(key)}" for app, key, count in waiting for _ in range(count))
         self._say({"ev": "outstanding", "asks": asks})
 

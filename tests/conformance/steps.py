@@ -7,15 +7,17 @@ the runner reports it instead of playing something else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
+from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
     AskRelease,
     Command,
+    ConnectCallbacks,
     ExistingAllocation,
     NewApplication,
     NewAsk,
@@ -25,6 +27,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateApplications,
     UpdateNodes,
+    Verdict,
 )
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import DAY_NS, MILLISECOND_NS, Timeouts
@@ -35,6 +38,7 @@ PARTITION = "default"
 NEVER_NS = 10_000 * DAY_NS
 
 Json = dict[str, Any]
+Wanted: TypeAlias = VerdictWanted | PreemptionVerdictWanted
 
 TIMEOUT_FIELDS = {
     "completingTimeoutMs": "completing_ns",
@@ -59,24 +63,25 @@ class Predicates:
         self._deny = [(re.compile(rule["key"]), re.compile(rule["node"])) for rule in deny]
         self._deny_after = [(re.compile(rule["key"]), re.compile(rule["node"])) for rule in deny_after]
 
-    def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
-        return _denied(self._deny, allocation_key, node_id)
+    @property
+    def connect(self) -> ConnectCallbacks | None:
+        """How the callback stream is opened; None if the resource manager has no say in where asks run."""
+        if not self._deny and not self._deny_after:
+            return None
+        return ConnectCallbacks(RM_ID, predicates=bool(self._deny), preemption_predicates=bool(self._deny_after))
 
-    def refusal_without(
-        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
-    ) -> str | None:
-        return _denied(self._deny_after, allocation_key, node_id)
+    def verdict(self, wanted: Wanted) -> Verdict:
+        rules = self._deny if isinstance(wanted, VerdictWanted) else self._deny_after
+        key, node = wanted.allocation_key, wanted.node_id
+        if any(k.fullmatch(key) and n.fullmatch(node) for k, n in rules):
+            return Verdict(wanted.call_id, "denied by predicate")
+        return Verdict(wanted.call_id, index=getattr(wanted, "start_index", 0))
 
 
-def _denied(rules: Iterable[tuple[re.Pattern[str], re.Pattern[str]]], key: str, node: str) -> str | None:
-    return "denied by predicate" if any(k.fullmatch(key) and n.fullmatch(node) for k, n in rules) else None
-
-
-def predicates(scenario: Json) -> Predicates | None:
-    """None if the resource manager has no say in where asks run."""
+def predicates(scenario: Json) -> Predicates:
     deny = scenario.get("predicates", {}).get("deny", ())
     deny_after = scenario.get("preemptionPredicates", {}).get("deny", ())
-    return Predicates(deny, deny_after) if deny or deny_after else None
+    return Predicates(deny, deny_after)
 
 
 def timeouts(scenario: Json) -> Timeouts:

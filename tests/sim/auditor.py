@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from schedulerd.core.callback_facts import VerdictNotWanted
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -51,6 +52,9 @@ class Books:
     application_pending: Ledger = field(default_factory=lambda: defaultdict(Resources))
 
 
+_OF_NO_PARTITION = (CycleRan, ConfigurationAccepted, ConfigurationUpdated, ConfigurationRejected, VerdictNotWanted)
+
+
 class Auditor:
     def __init__(self) -> None:
         self.resource_managers: dict[str, ResourceManagerState] = {}
@@ -61,7 +65,7 @@ class Auditor:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged):
                 self._resource_manager(fact)
-            elif not isinstance(fact, CycleRan | ConfigurationAccepted | ConfigurationUpdated | ConfigurationRejected):
+            elif not isinstance(fact, _OF_NO_PARTITION):
                 self._book(self.books[fact.rm_id, fact.partition], fact)
 
     def problems(self, state: Iterable[ResourceManagerView]) -> list[str]:

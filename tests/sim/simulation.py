@@ -104,7 +104,7 @@ def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Fail
     scheduler = new_scheduler()
     judge = Judge(scheduler, world.memories, sightings)
     history: History = []
-    for now_ns, command in _commands(world, scheduler, steps):
+    for now_ns, command in commands(world, scheduler, steps):
         history.append((now_ns, command))
         is_due = not isinstance(command, RingAlarms) and scheduler.next_deadline_ns() == now_ns
         sightings["message at the instant of an alarm"] += is_due
@@ -189,7 +189,7 @@ def _with_one_item_less(command: Command) -> Iterator[Command]:
             yield smaller
 
 
-def _commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
+def commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
     """The world's moves as commands with their time; a sleep rings the alarms on its way."""
     now_ns = START_NS
     for move in chain((world.next_move() for _ in range(steps)), _last_moves(world)):

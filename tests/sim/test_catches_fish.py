@@ -16,6 +16,7 @@ from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAll
 from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, gangs, releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.model import waking
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.gang import TaskGroup
 from schedulerd.core.model.host import ClosedFor, Closing, Host
@@ -248,7 +249,7 @@ GANG_SEEDS = (10, 1, 4, 7)
 
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
-    "parked shapes are never woken": (Partition, "_wake", lambda *_: None),
+    "parked shapes are never woken": (waking, "_wake", lambda *_: None),
     "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
     "closings are never taken back": (Host, "reopen", lambda *_: None),
     "repeated closings are not remembered": (Host, "repeat", lambda host, shape, why: host.lines.close(shape, why)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from schedulerd.core.model.affinity import Affinity
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -24,6 +25,8 @@ def who_gives_way(application: Application) -> list[Application] | None:
     """
     groups = [group for group in application.groups.values() if group.placeholder]
     if application.is_held_back or not groups or not application.passes_on:
+        return None
+    if any(group.shape.turned_down for group in groups):
         return None
     wanted = [(group.shape, sum(ask.pending for ask in group)) for group in groups]
     if not _is_within_quotas(application, wanted):
@@ -84,10 +87,17 @@ def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Itera
             if node not in room:
                 room[node] = node.available.minus(_kept_for_others(application, node))
             room[node].add(placeholder.shape.items)
+    constraints = application.partition.constraints
+    together: dict[tuple[Affinity, str], int] = {}
     for shape, count in wanted:
         for node, left in room.items():
             taken = min(count, *(left[name] // amount for name, amount in shape.items))
             if taken > 0 and application.partition.objection(shape, node) is None:
+                limited = constraints.room(shape, node) if shape.constraint is not None else None
+                if limited is not None:
+                    group, most = limited
+                    taken = min(taken, most - together.get(group, 0))
+                    together[group] = together.get(group, 0) + taken
                 left.subtract(shape.items, taken)
                 count -= taken
         if count:

@@ -22,6 +22,9 @@ RECOVERY_QUEUE = "@recovery@"
 PROVIDED_ONLY = (RuleSpec(RuleKind.PROVIDED),)
 """What holds without placement rules."""
 
+LEVELS_MAX = 100
+"""Of queues, root among them, so that what walks along a path stays cheap; nobody's organisation is deeper."""
+
 _CREATABLE = re.compile(r"[a-z0-9_-]{1,64}")
 _DOT = "_dot_"
 
@@ -162,6 +165,13 @@ def _cannot_create(queue: Queue, missing: list[str]) -> Mistake | None:
     if queue.is_leaf:
         path = ".".join((queue.path, *missing))
         return Mistake(RejectCode.NOT_PLACED, f"queue {shown(path)} cannot be created: {queue.path} is a leaf")
+    depth = len(queue.lineage) + len(missing)
+    if depth > LEVELS_MAX:
+        path = ".".join((queue.path, *missing))
+        return Mistake(
+            RejectCode.NOT_PLACED,
+            f"queue {shown(path)} cannot be created: it would be {depth} levels deep; at most {LEVELS_MAX} are allowed",
+        )
     for name in missing:
         if not _CREATABLE.fullmatch(name):
             return Mistake(

@@ -8,7 +8,7 @@ A search goes through many nodes, so it runs in slices: it only reads, and what 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import count
@@ -24,6 +24,7 @@ from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.trial import Trial
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
@@ -47,6 +48,16 @@ class Decision:
     """None at all if enough of the node is about to be free anyway, or is only kept for asks without a right."""
     why: str
 
+    def up_to(self, index: int) -> tuple[Allocation, ...]:
+        """The victims up to this one, if the node has room when these have gone; else all of them."""
+        fewer = self.victims[: index + 1]
+        short = shortage(self.ask.shape.items, self.node, self.node.firmly_kept)
+        for one in fewer:
+            if one.node is self.node:
+                short.subtract(one.shape.items)
+        is_enough = all(one.node is self.node for one in self.victims) and all(left <= 0 for left in short.values())
+        return fewer if is_enough else self.victims
+
 
 class _Found(NamedTuple):
     """The best set of victims so far, and its node; of two the lesser is the better."""
@@ -63,7 +74,14 @@ class Search:
     """Looks for the node on which room for an ask costs least."""
 
     def __init__(
-        self, application: Application, group: AskGroup, ask: Ask, effort: Effort | None = None, *, attempt: int = 1
+        self,
+        application: Application,
+        group: AskGroup,
+        ask: Ask,
+        effort: Effort | None = None,
+        *,
+        attempt: int = 1,
+        barred: Mapping[Node, str] | None = None,
     ) -> None:
         self.application = application
         self.partition: Partition = application.partition
@@ -77,6 +95,12 @@ class Search:
         self.group = group
         self.attempt = attempt
         """How often it was searched for, as what is found may not hold any longer when the search is done."""
+        self.barred: dict[Node, str] = dict(barred or {})
+        """Nodes on which the resource manager would not have the ask even then, with the reason."""
+        self.trial: Trial | None = None
+        """What it is asked about what was found."""
+        self.agreed: tuple[Node, tuple[Allocation, ...], int] | None = None
+        """To what it agreed: node and victims, and the index of the last that has to go."""
         self.effort = effort or Effort()
         self._claim = Claim(application, group, ask, self.effort)
         self._found: _Found | None = None
@@ -152,7 +176,7 @@ class Search:
 
     def _look_for_room(self, prospects: Prospects) -> Generator[None, None, bool]:
         """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
-        for portion in portions(self.partition.node_order):
+        for portion in portions(self.partition.candidates(self.ask.shape)):
             self.effort.visits += len(portion)
             for node in portion:
                 short = self._short(node)
@@ -190,7 +214,7 @@ class Search:
         """The best set there, if one may be taken; of no higher rank than `up_to`, if that is given."""
         self.effort.visits += 1
         kept = self.ask.reservations.get(node)
-        if not node.ordered or (kept is not None and kept.is_firm):
+        if node in self.barred or not node.ordered or (kept is not None and kept.is_firm):
             return None
         short = self._short(node)
         if self._claim.lacking and not short:
@@ -203,7 +227,14 @@ class Search:
             found = smallest_set(candidates, need, self._claim.unit, self.effort)
         if found is None or self.partition.objection_without(self.ask.shape, node, found.victims) is not None:
             return None
-        return found
+        return None if self._was_refused(node, found) else found
+
+    def _was_refused(self, node: Node, found: VictimSet) -> bool:
+        """Whether the resource manager refused the node as it is, and is not asked about it without the victims."""
+        hearing = self.ask.hearing
+        if hearing is None or not hearing.bars(node):
+            return False
+        return not found.victims or not self.partition.callbacks.preemption_predicates
 
     def _with_quota(self, short: Resources) -> Resources:
         """What has to come free on a node that is short of so much."""

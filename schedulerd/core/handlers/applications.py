@@ -35,9 +35,7 @@ from schedulerd.core.turn import Turn
 
 def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
     """Takes an application into its queue, and then what has been waiting for it; or rejects it with the reason."""
-    mistake = checks.identifier("applicationID", spec.application_id) or checks.not_negative(
-        "placeholderAsk", spec.placeholder_ask
-    )
+    mistake = _mistake(spec)
     partition = rm.partition(spec.partition)
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(spec.partition, rm.partitions)
@@ -64,10 +62,10 @@ def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
         for held in early.take(turn, rm, partition, spec.application_id):
             replay(turn, rm, held, may_wait=False)
         return
-    leaf = queues.leaf_for(partition, placement, spec.tags)
+    leaf = queues.leaf_for(turn, partition, placement, spec.tags)
     refused = _gang_mistake(leaf, spec)
     if refused is not None:
-        queues.take_back(placement)
+        queues.take_back(turn, partition, placement)
         _remember_rejected(turn, partition, spec, refused)
         _reject(turn, rm, spec, refused)
         for held in early.take(turn, rm, partition, spec.application_id):
@@ -106,6 +104,17 @@ def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) 
             releases.release(turn, rm, held.item, may_wait=may_wait)
         case NodeUpdate():
             nodes.update(turn, rm, held.item, may_wait=may_wait)
+
+
+def _mistake(spec: NewApplication) -> Mistake | None:
+    return (
+        checks.identifier("applicationID", spec.application_id)
+        or checks.text("queueName", spec.queue)
+        or checks.user(spec.user, spec.groups)
+        or checks.tags("tags", spec.tags)
+        or checks.text("gangSchedulingStyle", spec.gang_style)
+        or checks.not_negative("placeholderAsk", spec.placeholder_ask)
+    )
 
 
 def _gang_mistake(leaf: Queue, spec: NewApplication) -> Mistake | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core import checks, commit
+from schedulerd.core import checks, commit, constraint_checks
 from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AskRelease, NewAsk, TerminationType
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
@@ -36,6 +36,8 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         shape = partition.shape_of(spec)
         ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
     else:
+        if ask.shape.turned_down:
+            application.turn(ask, down=False)
         wanted = partition.shape_of(spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.shape.identity, ask.spec.task_group, ask.placeholder)
         if is_other:
@@ -105,11 +107,12 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
     named = [
         ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
     ]
+    message = checks.message(item.message)
     for ask in named:
         gangs.forget_swaps(turn, ask)
         gangs.forget_give_way(ask.allocations.values())
         count = ask.pending
-        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, item.message)
+        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, message)
         if ask.placeholder and count:
             commit.take_back_promise(application, ask.shape.items, count)
             assert application.queue is not None
@@ -156,4 +159,7 @@ def _mistake(spec: NewAsk) -> Mistake | None:
         or checks.identifier("applicationID", spec.application_id)
         or checks.request("resourceAsk", spec.resources)
         or (checks.tags("tags", spec.tags) if spec.tags else None)
+        or (checks.text("taskGroupName", spec.task_group) if spec.task_group else None)
+        or (constraint_checks.constraint(spec) if spec.tags or spec.constraint is not None else None)
+        or (Mistake(RejectCode.INVALID_FIELD, spec.unreadable) if spec.unreadable else None)
     )

@@ -12,7 +12,15 @@ from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.decide.reload import assess, drains
 from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, WithdrawCause
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, departures, nodes, queues, quota_preemption
+from schedulerd.core.handlers import (
+    application_states,
+    departures,
+    nodes,
+    queue_changes,
+    queues,
+    quota_preemption,
+    trials,
+)
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
@@ -47,9 +55,12 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
-            rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.feasibility)
+            partition = rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.callbacks)
+            queue_changes.added(turn, partition, partition.root.subtree())
         elif partition.spec != spec:
-            _apply(partition.root, spec.root)
+            _apply(turn, partition, partition.root, spec.root)
+            mine = (one for one in rm.callbacks.open_trials.values() if one.application.partition is partition)
+            trials.void_all(turn, mine)
             partition.reconfigure(spec)
             queues.watch(turn, partition)
             quota_preemption.watch_all(turn, partition)
@@ -58,18 +69,28 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
         _remove_partition(turn, rm.partitions.pop(name))
 
 
-def _apply(queue: Queue, spec: QueueSpec) -> None:
+def _apply(turn: Turn, partition: Partition, queue: Queue, spec: QueueSpec) -> None:
+    before = queue_changes.rules(queue)
     queue.configure(spec)
+    queue_changes.changed(turn, partition, queue, before)
     named = {child.name for child in spec.children}
     for child_spec in spec.children:
         child = queue.children.get(child_spec.name)
         if child is None:
-            queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
+            child = queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
+            queue_changes.added(turn, partition, child.subtree())
         else:
-            _apply(child, child_spec)
+            _apply(turn, partition, child, child_spec)
     for name, child in queue.children.items():
         if name not in named:
-            child.set_draining(drains(child, spec))
+            _set_draining(turn, partition, child, drains(child, spec))
+
+
+def _set_draining(turn: Turn, partition: Partition, queue: Queue, draining: bool) -> None:
+    before = {one: queue_changes.rules(one) for one in queue.subtree()}
+    queue.set_draining(draining)
+    for one in before:
+        queue_changes.changed(turn, partition, one, before[one])
 
 
 def _remove_partition(turn: Turn, partition: Partition) -> None:
@@ -92,7 +113,9 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
         application_states.forget(turn, application)
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
     turn.cluster.alarms.cancel(partition.patience.alarm)
+    turn.cluster.alarms.cancel(partition.turned_down.alarm)
     for queue in partition.root.subtree():
         quota_preemption.forget(turn, queue)
+    queue_changes.removed(turn, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
         nodes.drop(turn, partition, node, node.state, message)

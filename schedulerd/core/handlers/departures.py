@@ -9,7 +9,7 @@ from __future__ import annotations
 from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import AskAdded, AskWithdrawn, ReleaseCause, Released, ReleaseRequested, WithdrawCause
-from schedulerd.core.handlers import reservations
+from schedulerd.core.handlers import reservations, trials
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -38,6 +38,8 @@ def withdraw_ask(
     count = commit.withdraw(application, ask, count)
     if ask.reservations:
         reservations.trim(turn, ask)
+    if ask.hearing is not None:
+        trials.review(turn, application, ask)
     if ask.placeholder and cause is WithdrawCause.TIMEOUT:
         assert application.gang is not None
         application.gang.task_group(ask.spec.task_group).count_timed_out(count)
@@ -143,7 +145,9 @@ def free(turn: Turn, allocation: Allocation) -> None:
         turn.say(made)
 
 
-def released(allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str) -> Released:
+def released(
+    allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str, node_removed: bool = False
+) -> Released:
     """The fact that an allocation is gone; `confirm` if the RM is to be told."""
     application = allocation.application
     assert application.queue is not None
@@ -160,4 +164,5 @@ def released(allocation: Allocation, termination: TerminationType, *, confirm: b
         termination=termination,
         confirm=confirm,
         message=message,
+        node_removed=node_removed,
     )

@@ -14,13 +14,16 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.give_way import who_gives_way
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers import application_states, departures, execution_times, gang_time
+from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, trials
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import Gang, TaskGroup
+from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import MILLISECOND_NS
 from schedulerd.core.turn import Turn
 
@@ -52,17 +55,71 @@ def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: A
     if placeholder is None:
         _refuse(turn, application, task_group, ask)
         return True
-    if application.partition.feasibility is not None or ask.shape.required_node:
+    if application.partition.callbacks.predicates:
+        return _ask_first(turn, application, task_group, ask)
+    shape = ask.shape
+    if shape.required_node or shape.constraint is not None:
         placeholder = _choose(application, task_group, ask)
         if placeholder is None:
             application.partition.deny(application, group)
             return False
+    _swap(turn, application, ask, placeholder)
+    return True
+
+
+def _swap(turn: Turn, application: Application, ask: Ask, placeholder: Allocation) -> None:
     departures.withdraw_ask(
         turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
     )
     commit.park(application, ask, placeholder)
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
     departures.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
+
+
+def _ask_first(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
+    """Asks the resource manager about the node of a placeholder that nobody else is tried for, or about another node if
+    it refused those; False if there is only to wait for what becomes of others."""
+    partition, hearing = application.partition, ask.hearing
+    are_all_refused = True
+    for placeholder in task_group.all_fitting(ask.shape):
+        node = placeholder.node
+        if partition.objection(ask.shape, node, (placeholder,)) is None:
+            if hearing is not None and hearing.bars_with_room(node):
+                continue
+            if placeholder.trial is None:
+                task_group.put_last(placeholder)
+                trials.swap(turn, application, ask, placeholder, node)
+                return True
+            are_all_refused = False
+    elsewhere = trials.free_node(partition, ask, partition.first_fit(ask.shape)) if are_all_refused else None
+    idle = next((one for one in task_group.all_fitting(ask.shape) if one.trial is None), None)
+    if elsewhere is not None and idle is not None:
+        task_group.put_last(idle)
+        trials.swap(turn, application, ask, idle, elsewhere)
+        return True
+    if are_all_refused and elsewhere is None:
+        if hearing is None:
+            partition.deny(application, application.groups[ask.band])
+            return False
+        trials.set_aside(turn, application, ask)
+        return True
+    partition.deny(application, application.groups[ask.band])
+    return False
+
+
+def swap_agreed(turn: Turn, trial: Trial) -> bool:
+    """The ask may run there: its placeholder goes, if all is as it was; False if it is not."""
+    application, ask, node, placeholder = trial.application, trial.ask, trial.node, trial.placeholder
+    assert placeholder is not None
+    partition, group = application.partition, ask.group
+    is_wanted = group is not None and application.passes_on and application.lets_stand(group)
+    is_idle = placeholder.uuid in application.allocations and placeholder.releasing is None
+    if not is_wanted or not is_idle or placeholder.shape.resources.lacks(ask.shape.items) is not None:
+        return False
+    if node is not placeholder.node and partition.refusal(ask.shape, node) is not None:
+        return False
+    placeholder.swap_node = node
+    _swap(turn, application, ask, placeholder)
     return True
 
 
@@ -71,7 +128,7 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
     another node that takes it; else none."""
     partition = application.partition
     for placeholder in task_group.all_fitting(ask.shape):
-        if partition.objection(ask.shape, placeholder.node) is None:
+        if partition.objection(ask.shape, placeholder.node, (placeholder,)) is None:
             return placeholder
     return task_group.fitting(ask.shape) if partition.first_fit(ask.shape) is not None else None
 
@@ -113,13 +170,14 @@ def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
 def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
     """The placeholder is gone and freed: its ask takes the room now, and this is what to say of it.
 
-    `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other.
+    `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other. Where the
+    RM has its say it goes to the node that was agreed to, and to no other without being asked about that.
     """
     application, partition = placeholder.application, placeholder.application.partition
     assert application.queue is not None
-    node = placeholder.node
-    if anew or partition.refusal_in_exchange(ask.shape, node) is not None:
-        other = None if anew else partition.first_fit(ask.shape)
+    node = placeholder.swap_node
+    if anew or not _may_go_to(placeholder, ask.shape, node):
+        other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.shape)
         if other is None:
             commit.demand(application, ask, 1)
             return departures.asked_again(application, ask, was_parked=True)
@@ -147,6 +205,14 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
         ask.asked_at_ns,
         replaces=placeholder.uuid,
     )
+
+
+def _may_go_to(placeholder: Allocation, shape: Shape, node: Node) -> bool:
+    """Whether there is room on the node, now that the placeholder is gone."""
+    partition = placeholder.application.partition
+    if node is placeholder.node:
+        return partition.refusal_in_exchange(shape, node) is None
+    return partition.nodes.get(node.node_id) is node and partition.refusal(shape, node) is None
 
 
 def forget_swaps(turn: Turn, ask: Ask) -> None:

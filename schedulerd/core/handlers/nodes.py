@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
@@ -11,6 +13,7 @@ from schedulerd.core.facts import (
     Allocated,
     ItemIgnored,
     NodeAccepted,
+    NodeAspect,
     NodeChanged,
     NodeRejected,
     RejectCode,
@@ -20,9 +23,11 @@ from schedulerd.core.handlers import (
     application_states,
     departures,
     early,
+    hearsay,
     quota_preemption,
     releases,
     reservations,
+    trials,
     waiting,
 )
 from schedulerd.core.lifecycles import NodeState
@@ -35,6 +40,23 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.turn import Turn
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
+
+
+class _Before(NamedTuple):
+    """What a node was like before it changed."""
+
+    state: NodeState | None
+    capacity: Resources
+    occupied: Resources
+    ready: bool
+    draining: bool
+
+    @classmethod
+    def of(cls, node: Node) -> _Before:
+        return cls(node.state, node.capacity, node.occupied, node.ready, node.draining)
+
+
+_NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
 def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True) -> None:
@@ -91,8 +113,10 @@ def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
             RejectCode.UNKNOWN_NODE,
             f"nodeID {shown(item.node_id)} is not registered; {item.action.name} needs a node that was created before",
         )
-    return checks.not_negative("schedulableResource", item.capacity or {}) or checks.not_negative(
-        "occupiedResource", item.occupied or {}
+    return (
+        checks.tags("attributes", item.attributes)
+        or checks.not_negative("schedulableResource", item.capacity or {})
+        or checks.not_negative("occupiedResource", item.occupied or {})
     )
 
 
@@ -102,7 +126,7 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
     node.draining = item.action is NodeAction.CREATE_DRAIN
     node.offer(item.capacity or Resources(), item.occupied or Resources())
     partition.nodes[item.node_id] = node
-    _changed(turn, partition, node, None, "registered")
+    _changed(turn, partition, node, _NOT_THERE, "registered")
     owed: list[Ask] = []
     mistake = _recover(turn, rm, partition, node, item, owed)
     if mistake is not None:
@@ -121,19 +145,19 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
 
 def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """UPDATE: new resources and attributes; what the message does not carry stays as it is."""
-    old = node.state
+    before = _Before.of(node)
     node.offer(item.capacity, item.occupied)
     if item.attributes:
         node.attributes = dict(item.attributes)
     _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, old, "updated")
+    _changed(turn, partition, node, before, "updated")
 
 
 def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
-    old = node.state
+    before = _Before.of(node)
     node.draining = True
     _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, old, "drained")
+    _changed(turn, partition, node, before, "drained")
 
 
 def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
@@ -142,10 +166,10 @@ def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> 
         reason = f"nodeID {shown(node.node_id)} is not draining; DRAIN_TO_SCHEDULABLE is for a node drained before"
         turn.say(ItemIgnored(partition.rm_id, partition.name, node.node_id, RejectCode.INVALID_STATE, reason))
         return
-    old = node.state
+    before = _Before.of(node)
     node.draining = False
     _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, old, "schedulable again")
+    _changed(turn, partition, node, before, "schedulable again")
 
 
 def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
@@ -162,6 +186,7 @@ _CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None
 
 def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell: bool) -> None:
     """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
+    trials.void_all(turn, node.trials)
     waiting.forget_node(turn, partition, node)
     commit.shut_node(partition, node)
     old = node.state
@@ -170,7 +195,14 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
         releases.finish(
-            turn, application, allocations, TerminationType.STOPPED_BY_RM, confirm=tell, message=message, anew=True
+            turn,
+            application,
+            allocations,
+            TerminationType.STOPPED_BY_RM,
+            confirm=tell,
+            message=message,
+            anew=True,
+            node_removed=True,
         )
     drop(turn, partition, node, old, message)
 
@@ -178,6 +210,8 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
 def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
+    commit.report_use(partition, node, None)
+    partition.constraints.forget(node)
     partition.capacity_changed()
     turn.say(
         NodeChanged(
@@ -207,6 +241,8 @@ def _recover(
             or checks.identifier(f"{field}.UUID", existing.uuid)
             or checks.identifier(f"{field}.applicationID", existing.application_id)
             or checks.request(f"{field}.resourcePerAlloc", existing.resources)
+            or checks.tags(f"{field}.allocationTags", existing.tags)
+            or checks.text(f"{field}.taskGroupName", existing.task_group)
         )
         if mistake is not None:
             return mistake
@@ -217,6 +253,7 @@ def _recover(
         if mistake is not None:
             return mistake
         _take_over(turn, application, node, existing, owed)
+        hearsay.tell(turn, application, field, existing)
     return None
 
 
@@ -265,10 +302,13 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
     if ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
         if not ask.pending and ask.swaps:
             departures.unpark(turn, next(iter(ask.swaps)))
-        owed += [ask] if ask.pending else []
-        departures.withdraw_ask(
-            turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
-        )
+        if ask.pending:
+            owed.append(ask)
+            departures.withdraw_ask(
+                turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
+            )
+        else:  # so many are wanted: a placeholder among them that has to go is asked for again
+            ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
     application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
     assert application.queue is not None
@@ -304,17 +344,28 @@ def _reopen_or_shut(turn: Turn, partition: Partition, node: Node) -> None:
         commit.shut_node(partition, node)
 
 
-def _changed(turn: Turn, partition: Partition, node: Node, old: NodeState | None, cause: str) -> None:
+def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, cause: str) -> None:
+    changed = NodeAspect.NONE
+    for aspect, differs in (
+        (NodeAspect.CAPACITY, node.capacity != before.capacity),
+        (NodeAspect.OCCUPIED, node.occupied != before.occupied),
+        (NodeAspect.READY, node.ready != before.ready),
+        (NodeAspect.SCHEDULABLE, node.draining != before.draining),
+    ):
+        if differs:
+            changed |= aspect
     turn.say(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
             node_id=node.node_id,
-            old_state=old,
+            old_state=before.state,
             state=node.state,
             capacity=node.capacity,
             occupied=node.occupied,
             cause=cause,
+            changed=changed,
+            ready=node.ready,
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.facts import Allocated
-from schedulerd.core.handlers import application_states, execution_times, reservations
+from schedulerd.core.handlers import application_states, execution_times, reservations, trials
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
@@ -20,6 +20,8 @@ def place(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
     allocation = commit.place(application, ask, node, uuid)
     if ask.reservations:
         reservations.trim(turn, ask)
+    if ask.hearing is not None:
+        trials.review(turn, application, ask)
     if application.state is not ApplicationState.RUNNING or allocation.placeholder:
         application_states.on_placed(turn, application, allocation)
     spec = ask.spec

@@ -7,6 +7,7 @@ When these are gone the ask is placed like any other with a reservation, whateve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from itertools import islice
 
@@ -14,7 +15,7 @@ from schedulerd.core import commit_room
 from schedulerd.core.decide.claim import in_use
 from schedulerd.core.decide.preemption import Decision, Search, victims_for_required_node
 from schedulerd.core.facts import ReleaseCause
-from schedulerd.core.handlers import departures, reservations
+from schedulerd.core.handlers import departures, reservations, trials
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -22,6 +23,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.patience import Refused
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.trial import Trial
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
@@ -31,6 +33,10 @@ VISITS_PER_SLICE = 1_000
 """How many nodes and allocations are looked at before the loop gets a turn."""
 ASKS_MAX = 1_000
 """How many asks of one application and shape are looked at for one that may claim room."""
+BARRED_MAX = 16
+"""On how many nodes the resource manager may refuse one ask until it is not looked for another one."""
+BARRED_SAID_MAX = 3
+"""For how many of these the reason is said."""
 SEARCHES_MAX = 3
 """How often the same is searched for, if what was found does not hold any longer when the search is done."""
 
@@ -79,22 +85,70 @@ def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:
         application = patience.claimants[0]
         search = patience.search
         if search is None or search.application is not application or not _is_wanted(turn, search):
+            if search is not None and search.trial is not None:
+                trials.void(turn, search.trial)
             search = patience.search = _next_search(turn, application)
         if search is None:
             patience.claimants.popleft()
             continue
+        if search.trial is not None:
+            return Progress.NOTHING
         if not search.run(visits_end - effort.visits):
             return Progress.UNFINISHED
         patience.search = None
         decision = search.decision()
         if decision is not None:
-            _carry_out(turn, decision)
+            _decide(turn, search, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
-            patience.search = Search(application, search.group, search.ask, effort, attempt=search.attempt + 1)
+            patience.search = _again(search, search.attempt + 1)
         else:
             _refuse(turn, search)
     return Progress.NOTHING
+
+
+def _again(search: Search, attempt: int) -> Search:
+    effort, barred = search.effort, search.barred
+    return Search(search.application, search.group, search.ask, effort, attempt=attempt, barred=barred)
+
+
+def _decide(turn: Turn, search: Search, decision: Decision) -> None:
+    """Carries it out, or asks the resource manager first where it has a say, and this is not what it agreed to."""
+    patience = search.partition.patience
+    if not decision.victims or not search.partition.callbacks.preemption_predicates:
+        _carry_out(turn, decision)
+        return
+    agreed = search.agreed
+    if agreed is not None and agreed[:2] == (decision.node, decision.victims):
+        _carry_out(turn, replace(decision, victims=decision.up_to(agreed[2])))
+        return
+    search.attempt += agreed is not None
+    if len(search.barred) >= BARRED_MAX or search.attempt > SEARCHES_MAX:
+        search.refusal = PreemptionRefusal.NO_NODE
+        _refuse(turn, search)
+        return
+    patience.search = search
+    trials.preempt(turn, decision.application, decision.ask, decision.node, decision.victims, search=search)
+
+
+def agreed(trial: Trial, index: int) -> None:
+    """The ask can run there when the victims up to this index have ended; what was decided is judged again now."""
+    partition = trial.application.partition
+    if trial.search is not None:
+        trial.search.agreed = trial.node, trial.victims, index
+    elif trial.reservation is not None:
+        trial.reservation.answer = trial.victims, index, trial.changes
+        partition.ready[trial.node] = None
+
+
+def refused(trial: Trial, reason: str) -> None:
+    """The ask could not run there even then: it is looked for another node, if it has not been refused too often."""
+    partition, search = trial.application.partition, trial.search
+    if trial.reservation is not None:
+        trial.reservation.answer = trial.victims, -1, trial.changes
+    elif search is not None and partition.patience.search is search:
+        search.barred[trial.node] = reason
+        partition.patience.search = _again(search, search.attempt)
 
 
 def _next_search(turn: Turn, application: Application) -> Search | None:
@@ -102,9 +156,8 @@ def _next_search(turn: Turn, application: Application) -> Search | None:
     partition, queue = application.partition, application.queue
     assert queue is not None
     patience = partition.patience
-    for group in sorted(application.groups.values(), key=AskGroup.key):
-        if not _is_closed(application, group):
-            continue
+    closed = [group for group in application.groups.values() if _is_closed(application, group)]
+    for group in sorted(closed, key=AskGroup.key):
         of_kind = patience.refused.get((queue, group.kind, None))
         for ask in islice(group.in_order(), ASKS_MAX):
             patience.effort.visits += 1
@@ -146,7 +199,7 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
 
 def _may_claim(turn: Turn, group: AskGroup, ask: Ask) -> bool:
     """Whether one of the ask is pending for which nobody was asked to end yet."""
-    return ask in group and ask.pending > sum(one.is_firm for one in ask.reservations.values())
+    return ask in group and ask.untried > sum(one.is_firm for one in ask.reservations.values())
 
 
 def _is_wanted(turn: Turn, search: Search) -> bool:
@@ -178,7 +231,18 @@ def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> 
     reservation.refused = ""
     if not found.victims:
         return False
-    _end(turn, reservation, found.victims, f"it may run on node {node.node_id} only")
+    victims = found.victims
+    if application.partition.callbacks.preemption_predicates:
+        answer = reservation.answer
+        if answer is None or answer[0] != victims or (answer[1] < 0 and answer[2] < node.changed):
+            trials.preempt(turn, application, ask, node, victims, reservation=reservation)
+            return True
+        if answer[1] < 0:
+            reason = f"the resource manager would not have it on node {node.node_id} even then"
+            refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
+            return False
+        victims = Decision(application, ask, node, victims, "").up_to(answer[1])
+    _end(turn, reservation, victims, f"it may run on node {node.node_id} only")
     return True
 
 
@@ -222,10 +286,22 @@ def _refuse(turn: Turn, search: Search) -> None:
     until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
-    has_claim = any(one.is_firm for one in ask.reservations.values())
-    key = search.queue, search.group.kind, ask if has_claim else None
-    partition.patience.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
+    if search.barred:
+        _let_rest(search, until_ns, reason)
+    else:
+        has_claim = any(one.is_firm for one in ask.reservations.values())
+        key = search.queue, search.group.kind, ask if has_claim else None
+        partition.patience.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(turn, search.application, ask, refusal, reason)
+
+
+def _let_rest(search: Search, until_ns: int, reason: str) -> None:
+    """What the resource manager refused was this ask: others of its kind may have more luck."""
+    ask = search.ask
+    if ask.hearing is not None:
+        ask.hearing.no_preemption = reason
+    ask.claim_rests_until_ns = max(ask.claim_rests_until_ns, until_ns)
+    search.application.claim_later(ask)
 
 
 def _say_refused(turn: Turn, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str) -> None:
@@ -250,7 +326,9 @@ def _reason(search: Search, refusal: PreemptionRefusal) -> str:
         return f"{search.limit}, whoever ends"
     if refusal is PreemptionRefusal.NO_NODE:
         considered = len(search.partition.node_order)
-        return f"on no node would those that may be ended make enough room ({considered} considered)"
+        said = islice(search.barred.items(), BARRED_SAID_MAX)
+        barred = "".join(f"; node {node.node_id}: {why}" for node, why in said)
+        return f"on no node would those that may be ended make enough room ({considered} considered){barred}"
     if refusal is not PreemptionRefusal.NOT_ENTITLED:
         return _REASONS[refusal]
     for queue in search.queue.lineage:

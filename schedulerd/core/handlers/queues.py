@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.decide.placement import RECOVERY_QUEUE, Placement, tag
+from schedulerd.core.handlers import queue_changes
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
@@ -18,7 +19,7 @@ GUARANTEED_TAG = "namespace.resourceguaranteed"
 MAX_APPLICATIONS_TAG = "namespace.resourcemaxapps"
 
 
-def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
+def leaf_for(turn: Turn, partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
     """The leaf of a placement, created with its parents if it does not exist, with the quotas its namespace has now.
 
     The tags of a namespace hold on dynamic queues only; what they say in a form that is not understood, or a quota of
@@ -27,8 +28,10 @@ def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]
     queue = placement.queue
     for at, name in enumerate(placement.create, start=1):
         queue = queue.create(name, is_leaf=at == len(placement.create))
+        queue_changes.added(turn, partition, [queue])
     if queue.managed or queue.name == RECOVERY_QUEUE:
         return queue
+    before = queue_changes.rules(queue)
     quota, guaranteed = _amounts(tag(tags, QUOTA_TAG)), _amounts(tag(tags, GUARANTEED_TAG))
     most = tag(tags, MAX_APPLICATIONS_TAG)
     if quota:
@@ -37,16 +40,18 @@ def leaf_for(partition: Partition, placement: Placement, tags: Mapping[str, str]
         queue.guaranteed = Resources(guaranteed)
     if most.isdecimal():
         queue.max_applications = int(most)
+    queue_changes.changed(turn, partition, queue, before)
     partition.moves += 1
     partition.note_free_quota(queue)
     partition.touch(queue)
     return queue
 
 
-def take_back(placement: Placement) -> None:
+def take_back(turn: Turn, partition: Partition, placement: Placement) -> None:
     """Nobody comes to the leaf of this placement: what was created for it goes."""
     for name in placement.create[:1]:
-        del placement.queue.children[name]
+        created = placement.queue.children.pop(name)
+        queue_changes.removed(turn, partition, reversed(created.subtree()))
 
 
 def leave(turn: Turn, application: Application) -> None:
@@ -72,7 +77,7 @@ def clean(turn: Turn, partition: Partition) -> None:
     """Removes them now."""
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
     partition.cleanup_alarm = None
-    partition.root.drop_unneeded()
+    queue_changes.removed(turn, partition, partition.root.drop_unneeded())
 
 
 def _amounts(text: str) -> dict[str, int]:

@@ -53,7 +53,7 @@ def release(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wai
         named,
         TerminationType.STOPPED_BY_RM if item.termination in _BY_RM else item.termination,
         confirm=item.termination in _BY_RM,
-        message=item.message or "released by the resource manager",
+        message=checks.message(item.message) or "released by the resource manager",
         anew=rm.state is not ResourceManagerState.RUNNING,
     )
 
@@ -67,11 +67,12 @@ def finish(
     confirm: bool,
     message: str,
     anew: bool = False,
+    node_removed: bool = False,
 ) -> None:
     """Frees allocations of one application, and lets parked asks have the room of their placeholders.
 
-    Its change of state, if any, is said before them. `anew`: with their node, or while the RM is away, so parked asks
-    wait like others.
+    Its change of state, if any, is said before them. `anew`: with their node (`node_removed`), or while the RM is away,
+    so parked asks wait like others.
     """
     gone = list(allocations)
     if not gone:
@@ -93,7 +94,9 @@ def finish(
     else:
         application_states.on_less(turn, application)
     for allocation in gone:
-        turn.say(departures.released(allocation, termination, confirm=confirm, message=message))
+        turn.say(
+            departures.released(allocation, termination, confirm=confirm, message=message, node_removed=node_removed)
+        )
     turn.facts.extend(swapped)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from schedulerd.core import commit_room
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.facts import Fact
+from schedulerd.core.handlers import trials
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -55,6 +56,8 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
     assert queue is not None
     turn.cluster.alarms.cancel(reservation.alarm)
     commit_room.end_reservation(reservation)
+    if reservation.trial is not None:
+        trials.void(turn, reservation.trial)
     if ask.pending and application.groups[ask.band].kind.parked:
         delay_ns = turn.cluster.timeouts.reservation_delay_ns
         again_ns = max(due_ns(turn, ask), turn.now_ns + delay_ns)
@@ -85,13 +88,7 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
 
 def look_again(turn: Turn, partition: Partition, node: Node, at_ns: int) -> None:
     """Room may be kept on the node from then on: those for whom no node was found are looked at again then."""
-    patience, delay_ns = partition.patience, turn.cluster.timeouts.reservation_delay_ns
-    for shape in list(patience.nodeless):
-        if not shape.parked:
-            del patience.nodeless[shape]
-        elif shape.required_node in ("", node.node_id) and node.can_ever_fit(shape.items):
-            del patience.nodeless[shape]
-            patience.reservations_due.hurry(shape, at_ns - delay_ns)
+    partition.patience.look_again(node, at_ns - turn.cluster.timeouts.reservation_delay_ns)
 
 
 def trim(turn: Turn, ask: Ask) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from schedulerd.core.handlers import reservations
+from schedulerd.core.handlers import reservations, trials
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -18,6 +18,7 @@ from schedulerd.core.model.host import Host
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.trial import Purpose, Trial
 from schedulerd.core.turn import Turn
 
 LINED_UP_MAX = 64
@@ -76,7 +77,7 @@ def reserve_next(turn: Turn, partition: Partition) -> bool:
         if _waits(application, ask):
             required = _required_node(partition, ask)
             if required is not None:
-                reservations.keep(turn, application, ask, required, is_firm=True)
+                _keep(turn, application, ask, required)
                 return True
             patience.nodeless[application.groups[ask.band].kind] = None
     while partition.reservable > 0 and (patience.reserving or patience.unserved):
@@ -92,23 +93,84 @@ def reserve_next(turn: Turn, partition: Partition) -> bool:
         kind = application.groups[ask.band].kind
         node = None if kind in patience.nodeless else _best_node(turn, partition, application, ask)
         if node is None:
-            patience.nodeless[kind] = None
+            if not _rests_for_refusals(turn, application, ask):
+                patience.nodeless[kind] = None
             continue
-        if ask.unreserved > 1:
+        if ask.unreserved > 1 and not partition.callbacks.predicates:
             patience.reserving.appendleft((application, ask))
-        reservations.keep(turn, application, ask, node, is_firm=False)
+        _keep(turn, application, ask, node)
         return True
     return False
 
 
+def _keep(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
+    """At once, or when the resource manager agrees where it has a say; firmly if the ask may run nowhere else."""
+    if application.partition.callbacks.predicates:
+        trials.begin(turn, Trial(turn.now_ns, application, ask, node, Purpose.KEEP))
+    else:
+        reservations.keep(turn, application, ask, node, is_firm=bool(ask.shape.required_node))
+
+
+def keep_agreed(turn: Turn, trial: Trial) -> None:
+    """Room may be kept there, if the ask still waits for it, and the node is still one to keep it on."""
+    application, ask, node = trial.application, trial.ask, trial.node
+    partition = application.partition
+    if not _waits(application, ask):
+        return
+    if ask.shape.required_node:
+        if _required_node(partition, ask) is node:
+            reservations.keep(turn, application, ask, node, is_firm=True)
+        return
+    is_within = partition.reservable > 0 and _is_within_quotas(partition, application, ask)
+    if is_within and partition.nodes.get(node.node_id) is node and _may_keep(turn, partition, ask, node):
+        reservations.keep(turn, application, ask, node, is_firm=False)
+    if ask.unreserved > 0:
+        partition.patience.reserving.appendleft((application, ask))
+
+
+def keep_refused(turn: Turn, trial: Trial) -> None:
+    """The next best node is asked about; of an ask that has no other, the same one after a while."""
+    application, ask = trial.application, trial.ask
+    if not _waits(application, ask):
+        return
+    is_remembered = ask.hearing is not None and ask.hearing.bars(trial.node)
+    if ask.shape.required_node or not is_remembered:
+        _rest(turn, application, ask)
+    else:
+        application.partition.patience.reserving.appendleft((application, ask))
+
+
+def _rests_for_refusals(turn: Turn, application: Application, ask: Ask) -> bool:
+    """Whether it is for the resource manager that no room is kept for the ask, while others of its kind may have more
+    luck: then it rests."""
+    if ask.hearing is None or not ask.hearing.refused:
+        return False
+    _rest(turn, application, ask)
+    return True
+
+
+def _rest(turn: Turn, application: Application, ask: Ask) -> None:
+    """No room is looked for where it could be kept for the ask for a while, and everywhere after that."""
+    partition = application.partition
+    if ask.hearing is not None:
+        trials.forgive(partition, ask.hearing)
+    ask.rests_until_ns = max(ask.rests_until_ns, turn.now_ns + turn.cluster.timeouts.refusal_ns)
+    delay_ns = turn.cluster.timeouts.reservation_delay_ns
+    partition.patience.reservations_due.hurry(application.groups[ask.band].kind, ask.rests_until_ns - delay_ns)
+
+
 def _waits(application: Application, ask: Ask) -> bool:
     group = application.groups.get(ask.band)
-    return group is not None and ask in group and bool(group.needs) and group.kind.parked and ask.unreserved > 0
+    if group is None or ask not in group or not group.needs or not group.kind.parked or ask.unreserved <= 0:
+        return False
+    return ask.hearing is None or not ask.hearing.trials
 
 
 def _required_node(partition: Partition, ask: Ask) -> Node | None:
     node = partition.nodes.get(ask.shape.required_node)
     if node is None or node in ask.reservations or not node.ready or not node.can_ever_fit(ask.shape.items):
+        return None
+    if ask.hearing is not None and ask.hearing.bars(node):
         return None
     return node if partition.objection(ask.shape, node) is None else None
 
@@ -119,17 +181,28 @@ def _best_node(turn: Turn, partition: Partition, application: Application, ask: 
         return None
 
     def may(node: Node) -> bool:
-        return (
-            not node.reservations
-            and node.rests_until_ns <= turn.now_ns
-            and node.can_ever_fit(ask.shape.items)
-            and partition.objection(ask.shape, node) is None
-        )
+        return _may_keep(turn, partition, ask, node)
 
-    before = partition.node_order.visits
-    found = partition.node_order.least_short(ask.shape, may)
-    partition.patience.effort.visits += partition.node_order.visits - before
+    nodes = partition.candidates(ask.shape)
+    before = nodes.visits
+    found = nodes.least_short(ask.shape, may)
+    partition.patience.effort.visits += nodes.visits - before
     return found
+
+
+def _may_keep(turn: Turn, partition: Partition, ask: Ask, node: Node) -> bool:
+    if node.reservations or node.rests_until_ns > turn.now_ns or not node.can_ever_fit(ask.shape.items):
+        return False
+    if partition.callbacks.predicates and not _may_ask_to_keep(ask, node):
+        return False
+    return partition.objection(ask.shape, node) is None
+
+
+def _may_ask_to_keep(ask: Ask, node: Node) -> bool:
+    """Where there is room it is asked for a placement, and on one node for one ask at a time."""
+    if node.free.lacks(ask.shape.items) is None or (ask.hearing is not None and ask.hearing.bars(node)):
+        return False
+    return not any(one.purpose is Purpose.KEEP for one in node.trials)
 
 
 def _is_within_quotas(partition: Partition, application: Application, ask: Ask) -> bool:

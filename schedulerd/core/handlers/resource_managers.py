@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import RegisterResourceManager, StopCause
 from schedulerd.core.facts import ResourceManagerChanged
+from schedulerd.core.handlers import queue_changes, scheduling_states, trials
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.turn import Turn
@@ -18,10 +19,12 @@ def register(turn: Turn, command: RegisterResourceManager) -> None:
     known = turn.cluster.resource_managers.get(command.rm_id)
     if known is not None:
         _drop(turn, known)
-    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command, turn.now_ns, turn.cluster.feasibility)
+    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command, turn.now_ns)
     _await_contact(turn, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
     turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
+    for partition in rm.partitions.values():
+        queue_changes.added(turn, partition, partition.root.subtree())
 
 
 def connect(turn: Turn, rm: ResourceManager) -> None:
@@ -37,6 +40,7 @@ def disconnect(turn: Turn, rm: ResourceManager) -> None:
     """It is away: nothing is placed for it until it is back, and it is stopped if that takes too long."""
     if rm.state is ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.PAUSED
+        trials.void_all(turn, rm.callbacks.open_trials.values())
         _await_contact(turn, rm)
         turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "nobody reads its allocation stream"))
 
@@ -56,11 +60,15 @@ def _await_contact(turn: Turn, rm: ResourceManager) -> None:
 def _drop(turn: Turn, rm: ResourceManager) -> None:
     alarms = turn.cluster.alarms
     alarms.cancel(rm.alarm)
+    scheduling_states.end(turn, rm)
     for held in rm.early:
         alarms.cancel(held.alarm)
+    for trial in rm.callbacks.open_trials.values():
+        alarms.cancel(trial.alarm)
     for partition in rm.partitions.values():
         alarms.cancel(partition.cleanup_alarm)
         alarms.cancel(partition.patience.alarm)
+        alarms.cancel(partition.turned_down.alarm)
         for queue in partition.root.subtree():
             alarms.cancel(queue.above_max_alarm)
         for reservation in partition.reservations:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.decide.preemption import shortage
-from schedulerd.core.handlers import preemption, reservations, reserving
+from schedulerd.core.handlers import preemption, reservations, reserving, trials
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
@@ -57,7 +57,7 @@ def serve_next(turn: Turn, partition: Partition) -> bool:
             void = _void(partition, reservation)
             if void is not None:
                 reservations.end(turn, reservation, void)
-            elif _serve(turn, reservation, kept):
+            elif reservation.trial is None and _serve(turn, reservation, kept):
                 return True
             elif reservation in partition.reservations:
                 kept.add(reservation.items)
@@ -69,7 +69,7 @@ def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | No
     """Why the reservation is for nothing; None if it is not."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     group = application.groups.get(ask.band)
-    if group is None or ask not in group or not group.needs or not application.passes_on:
+    if group is None or ask not in group or not application.lets_stand(group) or not application.passes_on:
         return ReservationEnd.NOT_NEEDED
     takes = node.ready if ask.shape.required_node else node.ordered
     if not takes or not node.can_ever_fit(reservation.items):
@@ -93,6 +93,11 @@ def _serve(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
             partition.short_of_quota[reservation] = None
         else:
             reservations.end(turn, reservation, ReservationEnd.QUOTA)
+        return False
+    if partition.callbacks.predicates and reservation.agreed_at < node.changed:
+        if ask.untried > 0:
+            trials.place_in(turn, reservation)
+            return True
         return False
     reservations.end(turn, reservation, ReservationEnd.PLACED)
     place(turn, application, ask, node)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk, TerminationType
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
+    from schedulerd.core.model.ask_group import AskGroup
     from schedulerd.core.model.node import Node
     from schedulerd.core.model.reservation import Reservation
+    from schedulerd.core.model.trial import Hearing, Trial
 
 
 class Ask:
@@ -22,6 +25,8 @@ class Ask:
         "allocations",
         "asked_at_ns",
         "claim_rests_until_ns",
+        "group",
+        "hearing",
         "key",
         "pending",
         "placed",
@@ -43,6 +48,10 @@ class Ask:
         self.asked_at_ns = asked_at_ns
         self.pending = 0
         """Allocations still to be placed."""
+        self.group: AskGroup | None = None
+        """With which others it waits while any are."""
+        self.hearing: Hearing | None = None
+        """What its resource manager was asked about it while any are, if that has a say."""
         self.swaps: dict[Allocation, None] = {}
         """The placeholders whose room it takes when they are gone; what waits for that is not pending."""
         self.reservations: dict[Node, Reservation] = {}
@@ -67,6 +76,11 @@ class Ask:
     def unreserved(self) -> int:
         """How many of the pending ones no room is kept for."""
         return self.pending - len(self.reservations)
+
+    @property
+    def untried(self) -> int:
+        """How many of the pending ones wait for no verdict."""
+        return self.pending - self.hearing.on_trial if self.hearing is not None else self.pending
 
     @property
     def band(self) -> tuple[Shape, str, bool]:
@@ -94,6 +108,9 @@ class Allocation:
         "shape",
         "spec",
         "swap",
+        "swap_node",
+        "trial",
+        "used",
         "uuid",
     )
 
@@ -115,6 +132,12 @@ class Allocation:
         self.placeholder = spec.placeholder and bool(spec.task_group)
         self.swap: Ask | None = None
         """The parked ask that takes its room when it is gone."""
+        self.used: Resources | None = None
+        """What it really uses, as it was reported last; None if it never was."""
+        self.trial: Trial | None = None
+        """Which ask may take its room, if there is to be a verdict on that."""
+        self.swap_node = node
+        """Where that goes then: another one, if its resource manager did not want it here."""
 
     @property
     def key(self) -> str:

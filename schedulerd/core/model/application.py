@@ -45,6 +45,7 @@ class Application(Host):
         "group",
         "groups",
         "needs_place",
+        "on_trial",
         "parked",
         "partition",
         "party",
@@ -99,6 +100,8 @@ class Application(Host):
         self.placeholders = 0
         """How many of its allocations only hold room for a task group."""
         self.pending = Resources()
+        self.on_trial = Resources()
+        """What its asks hold tentatively until there is a verdict: it counts in its order as if they were placed."""
         self.usage_ledgers: list[UsageLedger] = []
         """Its user's and its group's ledgers for its queue and all above, from its first allocation on."""
         self.group = group_of(queue, spec.groups) if queue is not None else ""
@@ -133,7 +136,8 @@ class Application(Host):
         """Its place in its leaf."""
         assert self.queue is not None
         queue = self.queue
-        return application_key(queue.properties, self.priority, self.allocated, queue.guaranteed, self.serial)
+        used = self.allocated.plus(self.on_trial) if self.on_trial else self.allocated
+        return application_key(queue.properties, self.priority, used, queue.guaranteed, self.serial)
 
     def usage_changed(self) -> None:
         """Gives it its new place where that depends on what it uses."""
@@ -151,12 +155,15 @@ class Application(Host):
 
     def wait_for(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its band."""
+        assert self.queue is not None
         band = ask.band
         group = self.groups.get(band)
         if group is not None:
             group.add(ask)
             self.lines.rekey(group, group.key())
             self._show_priority(group)
+            if not group.needs and self.may_stand(group):
+                self._offer(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
         else:
@@ -165,6 +172,10 @@ class Application(Host):
             self._stand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.wait(group)
+        if ask.pending:
+            group.demand(self.queue, ask.pending)
+        if group.shape.turned_down:
+            self.partition.turned_down.add(self, ask)
         if group.kind.parked:
             self.partition.patience.expect(group.kind, ask.asked_at_ns)
         if ask.spec.allow_preempt_other:
@@ -189,13 +200,21 @@ class Application(Host):
                 self.claim_later(next(ask for ask in group if ask.spec.allow_preempt_other))
 
     def stop_waiting_for(self, ask: Ask) -> None:
-        """The ask has nothing pending any more."""
+        """The ask has nothing pending any more, or waits with others from now on."""
         band = ask.band
         group = self.groups[band]
+        if ask.pending:
+            assert self.queue is not None
+            group.demand(self.queue, -ask.pending)
+        if group.shape.turned_down:
+            self.partition.turned_down.discard(ask)
         group.discard(ask)
         self._show_priority(group)
         if group:
-            self.lines.rekey(group, group.key())
+            if group.stands and group.needs:
+                self.lines.rekey(group, group.key())
+            else:
+                self._restand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
             return
@@ -204,12 +223,37 @@ class Application(Host):
             self.partition.patience.forget_application(self)
         if group.needs:
             self.withdraw(group, group.kind)
+            self._count(group)
         if group.kind is not group.shape:
             self.partition.shapes.disuse(group.kind)
         self.partition.shapes.disuse(group.shape)
         if self.gang is not None and group.task_group and not group.placeholder:
             del self.gang.task_group(group.task_group).waiting[group]
             self.partition.denied.pop(group, None)
+
+    def review(self, ask: Ask) -> None:
+        """What of the ask waits for a verdict changed: while all that is pending does, it does not stand in line."""
+        group = ask.group
+        if group is None or group.is_aside(ask) is (ask.untried <= 0):
+            return
+        if group.is_aside(ask):
+            group.come_back(ask)
+        else:
+            group.step_aside(ask)
+        self._show_priority(group)
+        self._restand(group)
+        if self.gang is not None and group.task_group and not group.placeholder:
+            self.gang.line_up(group)
+            self.look_for_swaps()
+        assert self.queue is not None
+        self.partition.touch(self.queue)
+
+    def turn(self, ask: Ask, *, down: bool) -> None:
+        """From now on the ask waits with those that were refused on every node with room, or with them no longer."""
+        self.stop_waiting_for(ask)
+        ask.shape = self.partition.shapes.turned(ask.shape, down=down)
+        self.wait_for(ask)
+        self.review(ask)
 
     def expect_placeholders(self, ask: Ask, change: int) -> None:
         """`change` more placeholders are asked for and not placed; while there are any, real asks wait."""
@@ -269,8 +313,11 @@ class Application(Host):
         self.look_for_swaps()
 
     def may_stand(self, group: AskGroup) -> bool:
-        """Whether the group is looked at: real asks wait while placeholders are to be placed (SEMANTICS G3), and those
-        wait while they are held back."""
+        """Whether the group is looked at: somebody of it is to be placed next, and is let."""
+        return group.stands and self.lets_stand(group)
+
+    def lets_stand(self, group: AskGroup) -> bool:
+        """Real asks wait while placeholders are to be placed (SEMANTICS G3); those wait while they are held back."""
         if group.placeholder:
             return not self.is_held_back
         return self.gang is None or not self.gang.pending
@@ -298,6 +345,7 @@ class Application(Host):
                 else:
                     self.offer(group, group.key(), group.kind)
                     self.partition.patience.look_soon(group.kind)
+                self._count(group)
 
     def _stand(self, group: AskGroup) -> None:
         group.kind = self._kind(group)
@@ -307,6 +355,27 @@ class Application(Host):
         self._show_priority(group)
         if self.may_stand(group):
             self.offer(group, group.key(), group.kind)
+            self._count(group)
+
+    def _restand(self, group: AskGroup) -> None:
+        """Whoever is the first of the group to be placed may have changed, or whether anybody is."""
+        if group.stands:
+            self.lines.rekey(group, group.key())
+            if not group.needs and self.may_stand(group):
+                self._offer(group)
+        elif group.needs:
+            self.withdraw(group, group.kind)
+            self._count(group)
+
+    def _offer(self, group: AskGroup) -> None:
+        self.offer(group, group.key(), group.kind)
+        self.partition.patience.look_soon(group.kind)
+        self._count(group)
+
+    def _count(self, group: AskGroup) -> None:
+        """Whether what is pending in the group is looked at may have changed."""
+        assert self.queue is not None
+        group.show(self.queue, counted=bool(group.needs) and group.kind in self.needs)
 
     def _show_priority(self, group: AskGroup) -> None:
         before = self.priority
@@ -335,6 +404,7 @@ class Application(Host):
             stands = bool(group.needs)
             if stands:
                 self.withdraw(group, old)
+                self._count(group)
             if old is not shape:
                 shapes.disuse(old)
             group.kind = new
@@ -342,6 +412,7 @@ class Application(Host):
                 shapes.use(new)
             if stands:
                 self.offer(group, group.key(), new)
+                self._count(group)
                 self.partition.patience.look_soon(new)
 
     def _kind(self, group: AskGroup) -> Shape:
@@ -375,3 +446,5 @@ class Application(Host):
                 self.partition.patience.look_soon(shape)
             elif not passes_on and shape in self.needs:
                 self.queue.withdraw(self, shape)
+        for group in self.groups.values():
+            self._count(group)

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.line import Contender, Key
 from schedulerd.core.model.shape import Shape
 
+if TYPE_CHECKING:
+    from schedulerd.core.model.queue import Queue
+
+_SLACK = 32
+
 
 class AskGroup(Contender):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
-    __slots__ = ("_entries", "_heap", "claims", "denied", "kind", "placeholder", "shape", "task_group")
+    __slots__ = (
+        "_aside",
+        "_entries",
+        "_heap",
+        "claims",
+        "counted",
+        "denied",
+        "kind",
+        "pending",
+        "placeholder",
+        "shape",
+        "stands",
+        "task_group",
+    )
 
     def __init__(self, shape: Shape, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
@@ -27,8 +46,17 @@ class AskGroup(Contender):
         """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
         self.claims = 0
         """How many of its asks may have others end for them."""
+        self.pending = 0
+        """How many allocations of its asks are still to be placed."""
+        self.counted = False
+        """Whether these count in what waits for its kind (`Shape.waiting`): while it stands, and its application passes
+        on what is needed there."""
         self._heap: list[tuple[int, int, Ask]] = []
         self._entries: dict[str, tuple[int, int, Ask]] = {}
+        self._aside: dict[str, None] = {}
+        """Keys of those that do not stand here at present, as all of them that is pending waits for a verdict."""
+        self.stands = False
+        """Whether there is anybody to place next."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -40,28 +68,81 @@ class AskGroup(Contender):
         entry = self._entries.get(ask.key)
         return entry is not None and entry[2] is ask
 
+    def forget_place(self) -> None:
+        super().forget_place()
+        self.counted = False
+
+    def show(self, leaf: Queue, *, counted: bool) -> None:
+        """Lets what is pending in it count in its leaf from now on, or not any longer."""
+        if counted is not self.counted:
+            self.counted = counted
+            self._count(leaf, self.pending if counted else -self.pending)
+
+    def demand(self, leaf: Queue, change: int) -> None:
+        """`change` more allocations of its asks are pending."""
+        self.pending += change
+        if self.counted:
+            self._count(leaf, change)
+
+    def _count(self, leaf: Queue, change: int) -> None:
+        kind = self.kind
+        count = kind.waiting.get(leaf, 0) + change
+        if count:
+            kind.waiting[leaf] = count
+        else:
+            kind.waiting.pop(leaf, None)
+        if change > 0:
+            kind.joined += 1
+
     def add(self, ask: Ask) -> None:
+        ask.group = self
         entry = (-ask.spec.priority, ask.serial, ask)
         self._entries[ask.key] = entry
+        self.stands = True
         self.claims += ask.spec.allow_preempt_other
         heappush(self._heap, entry)
 
     def discard(self, ask: Ask) -> None:
+        if self._aside:
+            self._aside.pop(ask.key, None)
         if self._entries.pop(ask.key, None) is not None:
+            ask.group = None
+            self.stands = len(self._entries) > len(self._aside)
             self.claims -= ask.spec.allow_preempt_other
-        if len(self._heap) > 2 * len(self._entries) + 32:
-            self._heap = sorted(self._entries.values(), key=lambda entry: entry[:2])
+        if len(self._heap) > 2 * len(self._entries) + _SLACK:
+            self._compact()
+
+    def _compact(self) -> None:
+        standing = (entry for entry in self._entries.values() if entry[2].key not in self._aside)
+        self._heap = sorted(standing, key=lambda entry: entry[:2])
+
+    def is_aside(self, ask: Ask) -> bool:
+        return ask.key in self._aside
+
+    def step_aside(self, ask: Ask) -> None:
+        """All of the ask that is pending waits for a verdict: it stays here and is not placed next."""
+        self._aside[ask.key] = None
+        self._entries[ask.key] = (-ask.spec.priority, ask.serial, ask)
+        self.stands = len(self._entries) > len(self._aside)
+
+    def come_back(self, ask: Ask) -> None:
+        """It may be placed next again, where it would have been."""
+        del self._aside[ask.key]
+        self.stands = True
+        heappush(self._heap, self._entries[ask.key])
+        if len(self._heap) > 2 * len(self._entries) + _SLACK:
+            self._compact()
 
     def highest_priority(self) -> int | None:
-        """Of its asks; None if there are none."""
-        return -self._head()[0] if self._entries else None
+        """Of its asks; None if none of them may be placed next."""
+        return -self._head()[0] if self.stands else None
 
     def first(self) -> Ask:
-        """The one to place next. The group must not be empty."""
+        """The one to place next. There must be one."""
         return self._head()[2]
 
     def in_order(self) -> Iterator[Ask]:
-        """All of them, the first to be placed first; whoever stops early pays for no more than was taken."""
+        """All that stand here, the first to be placed first; whoever stops early pays for no more than was taken."""
         entries = self._entries
         return (entry[2] for entry in in_order(self._heap) if entries.get(entry[2].key) is entry)
 

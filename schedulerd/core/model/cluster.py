@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 from schedulerd.core.alarms import Alarm, Alarms
 from schedulerd.core.commands import RegisterResourceManager
-from schedulerd.core.feasibility import Feasibility
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.callbacks import Callbacks
 from schedulerd.core.model.early import EarlyItems
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.told_states import ToldStates
 from schedulerd.core.specs import Timeouts
 
 
@@ -17,18 +18,19 @@ class ResourceManager:
     __slots__ = (
         "alarm",
         "build_info",
+        "callbacks",
         "configuration",
         "configured_at_ns",
         "early",
-        "feasibility",
         "partitions",
         "policy_group",
         "rm_id",
         "state",
+        "told_states",
         "version",
     )
 
-    def __init__(self, command: RegisterResourceManager, now_ns: int, feasibility: Feasibility | None = None) -> None:
+    def __init__(self, command: RegisterResourceManager, now_ns: int) -> None:
         self.rm_id = command.rm_id
         self.version = command.version
         self.policy_group = command.policy_group
@@ -40,8 +42,10 @@ class ResourceManager:
         """The text its partitions come from."""
         self.configured_at_ns = now_ns
         """Since when it lives by that text."""
-        self.feasibility = feasibility
-        self.partitions = {spec.name: Partition(command.rm_id, spec, feasibility) for spec in command.partitions}
+        self.callbacks = Callbacks()
+        self.told_states: ToldStates | None = None
+        """What it was told of how far its asks have come; None while it does not want to hear of that."""
+        self.partitions = {spec.name: Partition(command.rm_id, spec, self.callbacks) for spec in command.partitions}
         self.early = EarlyItems()
 
     def known_partition_name(self, name: str) -> str:
@@ -56,11 +60,10 @@ class ResourceManager:
 
 
 class Cluster:
-    __slots__ = ("alarms", "cycle_turn", "feasibility", "new_uuid", "resource_managers", "timeouts")
+    __slots__ = ("alarms", "cycle_turn", "new_uuid", "resource_managers", "timeouts")
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], feasibility: Feasibility | None = None) -> None:
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
         self.timeouts = timeouts
-        self.feasibility = feasibility
         self.new_uuid = new_uuid
         self.alarms = Alarms()
         self.resource_managers: dict[str, ResourceManager] = {}

@@ -96,6 +96,12 @@ class TaskGroup:
         if not of_size:
             del self._idle[placeholder.shape.items]
 
+    def put_last(self, placeholder: Allocation) -> None:
+        """Somebody is tried for an idle placeholder: the next one looks at the others first."""
+        of_size = self._idle[placeholder.shape.items]
+        del of_size[placeholder]
+        of_size[placeholder] = None
+
     def fitting(self, shape: Shape) -> Allocation | None:
         """The oldest idle placeholder of the shape's own size, else of the first size that has room, or None."""
         return next(self.all_fitting(shape), None)
@@ -188,7 +194,8 @@ class Gang:
         line = self._line
         while line:
             key, _, task_group, group = line[0]
-            if task_group.has_idle and group in task_group.waiting and not group.denied and group.key() == key:
+            waits = task_group.has_idle and group in task_group.waiting and group.stands and not group.denied
+            if waits and not group.shape.turned_down and group.key() == key:
                 return task_group, group
             heappop(line)
         return None
@@ -201,7 +208,7 @@ class Gang:
     def line_up(self, group: AskGroup) -> None:
         """The group has a new place among those that wait, or may be looked at again."""
         task_group = self.task_group(group.task_group)
-        if group in task_group.waiting:
+        if group in task_group.waiting and group.stands:
             self._tickets += 1
             heappush(self._line, (group.key(), self._tickets, task_group, group))
 

@@ -179,6 +179,11 @@ class Lines:
             if line.open_shapes == 1:
                 self._show(line)
 
+    def first_of(self, shape: Shape) -> tuple[Key, Contender]:
+        """The first of those who need the shape, whether it is closed or not, and its key; there must be somebody."""
+        key, _, contender = min((line.head() for line in self._by_shape[shape]), key=lambda entry: entry[0])
+        return key, contender
+
     def in_order(self, shape: Shape) -> Iterator[Contender]:
         """All who need the shape, in order, whether it is closed or not; a line may not change meanwhile."""
         lines = [in_order(line.heap) for line in self._by_shape.get(shape, ())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.resources import Items, Resources
@@ -12,9 +12,13 @@ from schedulerd.core.specs import NodeOrder
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.reservation import Reservation
+    from schedulerd.core.model.trial import Trial
 
 READY_ATTRIBUTE = "ready"
 """SI constant `NodeReadyAttribute`; "false" keeps new allocations away (a node without it is ready)."""
+
+HOSTNAME_ATTRIBUTES = ("si/hostname", "hostname")
+"""SI constant `HostName`, and what SI 2021-02 calls it in an example: of a node without it, its id."""
 
 
 class Scoring:
@@ -41,6 +45,17 @@ class Scoring:
         return mean if self.policy is NodeOrder.FAIR else 1.0 - mean
 
 
+class Recommended(NamedTuple):
+    """What its resource manager was told that a node had better offer."""
+
+    own: Resources
+    """What it offers if it does not follow recommendations."""
+    offered: Resources
+    """What it offered then; less than that if it followed an earlier one."""
+    schedulable: Resources
+    at_ns: int
+
+
 class Node:
     __slots__ = (
         "allocated",
@@ -48,6 +63,7 @@ class Node:
         "attributes",
         "available",
         "capacity",
+        "changed",
         "draining",
         "firmly_kept",
         "free",
@@ -55,12 +71,16 @@ class Node:
         "leaving",
         "node_id",
         "occupied",
+        "on_trial",
         "ordered",
         "ordered_by",
+        "recommended",
         "reservations",
         "rests_until_ns",
         "score",
         "scoring",
+        "trials",
+        "used",
     )
 
     def __init__(self, node_id: str, scoring: Scoring) -> None:
@@ -74,17 +94,28 @@ class Node:
         """Capacity less occupied less allocated; negative where the node is over-committed."""
         self.reservations: dict[Ask, Reservation] = {}
         """For whom room is kept here, in the order in which that began."""
+        self.on_trial = Resources()
+        """What asks hold that wait for a verdict."""
+        self.trials: dict[Trial, None] = {}
+        """What the resource manager is asked about it."""
+        self.changed = 0
+        """When it had more room than before, or its attributes changed, for the last time: so many changes of nodes
+        there had been in the partition."""
         self.rests_until_ns = 0
         """Before that no ask that just waited for long has room kept here, as that was in vain for another."""
         self.kept = Resources()
-        """By all of them."""
+        """By all of them, and by asks that wait for a verdict."""
         self.firmly_kept = Resources()
-        """By those that have a right to it."""
+        """By those that have a right to it, and by asks that wait for a verdict."""
         self.leaving = Resources()
         """Used by allocations that were asked to go and whose room nobody has taken in exchange."""
         self.free = self.available
         """What asks without a reservation may have: what is available and not kept."""
         self.allocations: dict[str, Allocation] = {}
+        self.used: Resources | None = None
+        """What is really used, by whomever, as it was reported last; None if it never was."""
+        self.recommended: Recommended | None = None
+        """The last recommendation for it."""
         self.attributes: Mapping[str, str] = {}
         self.draining = False
         self.score = 0.0
@@ -92,6 +123,11 @@ class Node:
         """Whether it stands in the partition's node order, that is: may get new allocations."""
         self.ordered_by = 0.0
         """The score under which it stands in the partition's node order."""
+
+    def attribute(self, key: str) -> str | None:
+        """What placement constraints see; None if the node does not have it."""
+        value = self.attributes.get(key)
+        return self.node_id if value is None and key in HOSTNAME_ATTRIBUTES else value
 
     @property
     def ready(self) -> bool:
@@ -102,6 +138,11 @@ class Node:
         if self.draining:
             return NodeState.DRAINING
         return NodeState.SCHEDULABLE if self.ready else NodeState.NOT_READY
+
+    @property
+    def unclaimed(self) -> Resources:
+        """What is available, as if those who wait for a verdict were placed: that is what the node is ordered by."""
+        return self.available.minus(self.on_trial) if self.on_trial else self.available
 
     def can_ever_fit(self, items: Items) -> bool:
         """Whether so much would fit if nothing ran here."""
@@ -118,5 +159,5 @@ class Node:
 
     def rescore(self) -> None:
         """What is available, or kept, changed."""
-        self.free = self.available.minus(self.kept) if self.reservations else self.available
-        self.score = self.scoring.score(self.capacity, self.available)
+        self.free = self.available.minus(self.kept) if self.kept else self.available
+        self.score = self.scoring.score(self.capacity, self.unclaimed)

@@ -90,9 +90,10 @@ class NodeOrder:
         if len(block.entries) > _BLOCK_NODES_MAX:
             self._split(at)
 
-    def remove(self, node: Node) -> None:
-        """Takes a node out. It has to be in."""
-        entry = (node.ordered_by, node.node_id, node)
+    def remove(self, node: Node, ordered_by: float | None = None) -> None:
+        """Takes a node out. It has to be in: under its score there if that is given, else under that in the partition's
+        order of all nodes."""
+        entry = (node.ordered_by if ordered_by is None else ordered_by, node.node_id, node)
         at = bisect_left(self._lasts, entry)
         entries = self._blocks[at].entries
         del entries[bisect_left(entries, entry)]
@@ -130,6 +131,23 @@ class NodeOrder:
                         return entry[2]
                 block.tighten(shape)
         self.visits += visits
+        return None
+
+    def first_fit_where(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
+        """The first node with room for the shape that `may` have it, or None if there is none."""
+        for block in self._blocks:
+            self.visits += 1
+            if block.bound.lacks(shape.items) is not None or shape in block.misfits:
+                continue
+            has_room = False
+            for _, _, node in block.entries:
+                self.visits += 1
+                if node.free.lacks(shape.items) is None:
+                    has_room = True
+                    if may(node):
+                        return node
+            if not has_room:
+                block.tighten(shape)
         return None
 
     def least_short(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:

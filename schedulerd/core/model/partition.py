@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk
-from schedulerd.core.feasibility import Feasibility
+from schedulerd.core.model import waking
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.callbacks import Callbacks
+from schedulerd.core.model.constraint import constraint_of
+from schedulerd.core.model.constraints import Constraints
 from schedulerd.core.model.host import ClosedFor
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
@@ -17,6 +20,7 @@ from schedulerd.core.model.patience import Patience
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape, Shapes
+from schedulerd.core.model.turned_down import TurnedDown
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -37,11 +41,13 @@ class Partition:
         "_total",
         "allocations",
         "applications",
+        "callbacks",
+        "changes",
         "cleanup_alarm",
         "considered_ns",
+        "constraints",
         "denied",
         "favoured",
-        "feasibility",
         "free_slot_ns",
         "freed_nodes",
         "freed_queues",
@@ -64,13 +70,15 @@ class Partition:
         "swaps",
         "terminated",
         "touched",
+        "turned_down",
         "usages",
+        "used",
     )
 
-    def __init__(self, rm_id: str, spec: PartitionSpec, feasibility: Feasibility | None = None) -> None:
+    def __init__(self, rm_id: str, spec: PartitionSpec, callbacks: Callbacks | None = None) -> None:
         self.rm_id = rm_id
-        self.feasibility = feasibility
-        """Who else has a say in where an ask may run; None if free resources alone decide."""
+        self.callbacks = callbacks or Callbacks()
+        """What its resource manager wants to be asked, in all of its partitions."""
         self.name = spec.name
         self.spec = spec
         self.root = Queue.from_spec(spec.root)
@@ -80,6 +88,8 @@ class Partition:
         self.scoring = Scoring(spec.node_order, spec.node_weights)
         self.nodes: dict[str, Node] = {}
         self._total: Resources | None = None
+        self.used = Resources()
+        """Sum of what is really used on its nodes, of those where that was reported."""
         self.node_order = NodeOrder()
         """Those of the nodes that may get new allocations."""
         self.applications: dict[str, Application] = {}
@@ -103,10 +113,14 @@ class Partition:
         self.ready: dict[Node, None] = {}
         """Nodes with reservations of which some may fit now, or are void."""
         self.shapes = Shapes()
+        self.constraints = Constraints(self)
         self.patience = Patience(self.shapes.due)
         self.moves = 0
         """How often something was placed, asked to go or freed, or a node changed: what was found out then may be
         otherwise now."""
+        self.changes = 0
+        """How often a node changed in a way that matters to whom it was refused (`Node.changed`)."""
+        self.turned_down = TurnedDown()
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
@@ -161,15 +175,17 @@ class Partition:
 
     def shape_of(self, spec: NewAsk) -> Shape:
         """What makes the ask interchangeable with others here."""
-        asker = None if self.feasibility is None else (spec.application_id, spec.allocation_key)
-        return self.shapes.of(spec.resources, asker, spec.tags.get(REQUIRED_NODE_TAG, "") if spec.tags else "")
+        required_node = spec.tags.get(REQUIRED_NODE_TAG, "") if spec.tags else ""
+        return self.shapes.of(spec.resources, required_node, constraint_of(spec))
 
     def refusal(self, shape: Shape, node: Node) -> str | None:
         """Why no ask of this shape may be placed on the node now, as a phrase; None if one may."""
         state = self._state_refusal(shape, node)
         if state is not None:
             return state
-        room = node.available.minus(node.firmly_kept) if shape.required_node and node.reservations else node.free
+        if shape.constraint is not None and (reason := self.constraints.refusal(shape, node)) is not None:
+            return reason
+        room = node.available.minus(node.firmly_kept) if shape.required_node and node.kept else node.free
         name = room.lacks(shape.items)
         if name is not None:
             return f"not enough {name}" if node.available.lacks(shape.items) is not None else "reserved"
@@ -188,31 +204,43 @@ class Partition:
             return None
         return node.state.value.replace("_", " ")
 
-    def objection(self, shape: Shape, node: Node) -> str | None:
-        """What is against an ask of this shape on the node, whatever room there is; None if nothing."""
+    def objection(self, shape: Shape, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
+        """What is against an ask of this shape on the node, whatever room there is; None if nothing.
+
+        Placement constraints do not count those that will be `gone` by then.
+        """
         if shape.required_node and shape.required_node != node.node_id:
             return "not the required node"
-        if self.feasibility is None or shape.asker is None:
-            return None
-        return self.feasibility.refusal(*shape.asker, node.node_id)
+        return None if shape.constraint is None else self.constraints.refusal(shape, node, gone)
 
     def objection_without(self, shape: Shape, node: Node, victims: Sequence[Allocation]) -> str | None:
         """Likewise, if these allocations were not there."""
-        if self.feasibility is None or shape.asker is None or not victims:
-            return self.objection(shape, node)
-        return self.feasibility.refusal_without(*shape.asker, node.node_id, [one.key for one in victims])
+        return self.objection(shape, node, victims)
 
     def first_fit(self, shape: Shape) -> Node | None:
         """The first node in order on which an ask of this shape may be placed, or None.
 
         A required node takes what requires it while it drains as well: that is how daemons get to every node.
         """
+        if shape.turned_down:
+            return None
         if shape.required_node:
             node = self.nodes.get(shape.required_node)
             return node if node is not None and self.refusal(shape, node) is None else None
-        if self.feasibility is None:
-            return self.node_order.first_fit(shape)
-        return next((node for node in self.node_order if self.refusal(shape, node) is None), None)
+        return (self.node_order if shape.constraint is None else self.constraints).first_fit(shape)
+
+    def first_fit_where(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
+        """Likewise, of the nodes that `may` have it."""
+        if shape.required_node:
+            node = self.nodes.get(shape.required_node)
+            return node if node is not None and self.refusal(shape, node) is None and may(node) else None
+        if shape.constraint is None:
+            return self.node_order.first_fit_where(shape, may)
+        return self.constraints.first_fit(shape, may)
+
+    def candidates(self, shape: Shape) -> NodeOrder:
+        """The nodes that may get new allocations, but for those that no ask of this shape may have."""
+        return self.node_order if shape.constraint is None else self.constraints.order(shape)
 
     def check_reservations(self, application: Application) -> None:
         """Whether the application waits for room may have changed."""
@@ -223,14 +251,6 @@ class Partition:
         """No node would take the real asks of this group: they leave their placeholders alone until one might."""
         group.denied = True
         self.denied[group] = application
-
-    def _try_denied_again(self) -> None:
-        denied, self.denied = self.denied, {}
-        for group, application in denied.items():
-            group.denied = False
-            if application.gang is not None:
-                application.gang.line_up(group)
-            application.look_for_swaps()
 
     def favour(self, application: Application | None) -> None:
         """Holds back all open gangs that are later than this one, and nobody else."""
@@ -249,13 +269,21 @@ class Partition:
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
         self.moves += 1
+        self.note_change(node)
         self.note_less_kept(node)
+
+    def note_change(self, node: Node) -> None:
+        """What was refused there may be taken now."""
+        self.changes += 1
+        node.changed = self.changes
 
     def note_less_kept(self, node: Node) -> None:
         """Likewise, if it is only kept for nobody any longer: that changes nothing for those who look past that."""
+        if self.constraints.rules:
+            self.constraints.more_room()
         if node.reservations:
             self.ready[node] = None
-        if self.shapes.any_parked() or self.denied:
+        if self.shapes.any_parked() or self.denied or self.turned_down:
             self.freed_nodes[node] = None
 
     def note_free_quota(self, queue: Queue) -> None:
@@ -271,7 +299,9 @@ class Partition:
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything, or keep or make room for somebody."""
         patience = self.patience
-        if self.ready or patience.is_over or patience.claimants or self.may_reserve:
+        if self.callbacks.is_full:
+            return False
+        if self.ready or patience.is_over or patience.may_go_on or self.may_reserve:
             return True
         return bool(self.swaps) or self.root.lines.first() is not None
 
@@ -289,27 +319,7 @@ class Partition:
             for shape in queue.reopen_where_quota_allows():
                 self.patience.look_soon(shape)
         self.freed_queues.clear()
-        if self.freed_nodes:
-            self._wake()
-            self.freed_nodes.clear()
-            self._try_denied_again()
-
-    def _wake(self) -> None:
-        """Lets shapes be tried again that a node made of the best of all freed nodes would fit, or the one required."""
-        most = Resources()
-        for node in self.freed_nodes:
-            if node.ordered:
-                for name, amount in node.free.items():
-                    most[name] = max(most[name], amount)
-        for shape in [
-            shape
-            for shape in self.shapes.parked()
-            if (most.lacks(shape.items) is None if not shape.required_node else self.first_fit(shape) is not None)
-        ]:
-            self.shapes.unpark(shape)
-            closing = self.root.lines.closed.get(shape)
-            if closing is not None and closing.reason is ClosedFor.NODE:
-                self.root.reopen(shape)
+        waking.after_step(self)
 
     def reconfigure(self, spec: PartitionSpec) -> None:
         """The queues, or how nodes are ordered, changed: order the nodes and line everybody up anew."""
@@ -321,6 +331,7 @@ class Partition:
             node.rescore()
             if node.ordered:
                 self.node_order.add(node)
+        self.constraints.scored_anew()
         self.shapes.forget_all()
         for noted in (self.touched, self.freed_queues):
             noted.clear()

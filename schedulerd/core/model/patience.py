@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from schedulerd.core.decide.preemption import Search
     from schedulerd.core.model.allocation import Ask
     from schedulerd.core.model.application import Application
+    from schedulerd.core.model.node import Node
     from schedulerd.core.model.queue import Queue
 
 
@@ -82,6 +83,11 @@ class Patience:
         self.effort = Effort()
         """What was done so far to find out who might end; a cycle ends after some of it."""
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it can be looked now who might end for whom: not while there is to be a verdict on what was found."""
+        return bool(self.claimants) and (self.search is None or self.search.trial is None)
+
     def next_ns(self, reservation_delay_ns: int) -> int | None:
         """When somebody's patience will be over next."""
         asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
@@ -99,6 +105,15 @@ class Patience:
         """Asks of this shape that were held up otherwise may wait for a node now."""
         if shape.parked:
             self.reservations_due.hurry(shape, _LONG_AGO_NS)
+
+    def look_again(self, node: Node, as_if_asked_ns: int) -> None:
+        """Room may be kept on the node: for whom no node was found is looked at again, as if asked for at that time."""
+        for shape in list(self.nodeless):
+            if not shape.parked:
+                del self.nodeless[shape]
+            elif shape.required_node in ("", node.node_id) and node.can_ever_fit(shape.items):
+                del self.nodeless[shape]
+                self.reservations_due.hurry(shape, as_if_asked_ns)
 
     def forget_application(self, application: Application) -> None:
         """It waits for nothing any longer."""

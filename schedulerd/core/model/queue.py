@@ -47,6 +47,7 @@ class Queue(Host):
         "max",
         "max_applications",
         "name",
+        "on_trial",
         "parent",
         "path",
         "pending",
@@ -92,7 +93,9 @@ class Queue(Host):
         self.leaving = Resources()
         """Of that, what was asked to go and whose room nobody has taken in exchange."""
         self.claimed = Resources()
-        """What asks in it and below will use for which room is kept firmly on a node."""
+        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a verdict."""
+        self.on_trial = Resources()
+        """Of that, what those hold that wait for a verdict: it counts in the order as if they were placed."""
         self.pending = Resources()
         self.promised = Resources()
         """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
@@ -144,12 +147,15 @@ class Queue(Host):
         """Whether nobody needs it any longer: empty, and not (or not any longer) named by the file."""
         return (self.draining or not self.managed) and not self.applications and not self.children
 
-    def drop_unneeded(self) -> None:
-        """Removes all queues below this one that nobody needs, bottom up."""
+    def drop_unneeded(self) -> list[Queue]:
+        """Removes all queues below this one that nobody needs, bottom up; gives them in this order."""
+        dropped: list[Queue] = []
         for child in list(self.children.values()):
-            child.drop_unneeded()
+            dropped += child.drop_unneeded()
             if child.is_unneeded:
                 del self.children[child.name]
+                dropped.append(child)
+        return dropped
 
     # quotas ---------------------------------------------------------------------------------------------------------
 
@@ -224,11 +230,12 @@ class Queue(Host):
 
     def key(self) -> Key:
         """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
+        used = self.allocated.plus(self.on_trial) if self.on_trial else self.allocated
         if self.parent is not None and self.parent.is_leaf:
-            return draining_queue_key(self.parent.properties, self.priority, self.allocated, self.guaranteed, self.name)
+            return draining_queue_key(self.parent.properties, self.priority, used, self.guaranteed, self.name)
         sort_by_priority = self.parent is None or self.parent.properties.priority_sort
         return queue_key(
-            self.priority, self.allocated, self.guaranteed, self.pending, self.name, sort_by_priority=sort_by_priority
+            self.priority, used, self.guaranteed, self.pending, self.name, sort_by_priority=sort_by_priority
         )
 
     def shown_priority(self, highest: int) -> int:

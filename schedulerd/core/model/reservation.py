@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.trial import NEVER
 from schedulerd.core.resources import Items
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
+    from schedulerd.core.model.trial import Trial
 
 
 class Reservation:
@@ -21,7 +23,9 @@ class Reservation:
     """
 
     __slots__ = (
+        "agreed_at",
         "alarm",
+        "answer",
         "application",
         "ask",
         "asked_to_end_ns",
@@ -30,6 +34,7 @@ class Reservation:
         "made_at_ns",
         "node",
         "refused",
+        "trial",
         "victims",
     )
 
@@ -47,5 +52,12 @@ class Reservation:
         """When the first of these was asked to; None if nobody ever was."""
         self.refused = ""
         """Why nobody was asked to when that was looked at last, as a sentence; of asks for a required node only."""
+        self.trial: Trial | None = None
+        """What the resource manager is asked before the ask is placed here, or others end for it."""
+        self.agreed_at = NEVER
+        """It agreed that the ask is placed here, after so many changes of nodes."""
+        self.answer: tuple[tuple[Allocation, ...], int, int] | None = None
+        """Of those who would have to end, the index of the last that it wants to go, -1 if it refuses all the same; and
+        after how many changes of nodes."""
         self.alarm: Alarm | None = None
         """When it has been kept for long enough."""

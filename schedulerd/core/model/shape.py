@@ -7,16 +7,18 @@ recorded once for the shape, and never asked again until something changes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from schedulerd.core.model.constraint import Constraint
 from schedulerd.core.model.due import Due
 from schedulerd.core.model.party import Party
 from schedulerd.core.resources import Items, Resources
 
-Asker: TypeAlias = tuple[str, str]
-"""An ask: the id of its application, and its key."""
+if TYPE_CHECKING:
+    from schedulerd.core.model.constraints import Rule
+    from schedulerd.core.model.queue import Queue
 
-_Identity: TypeAlias = tuple[Items, Party | None, bool, Items, Asker | None, str]
+_Identity: TypeAlias = tuple[Items, Party | None, bool, Items, bool, str, Constraint | None]
 
 
 class Shape:
@@ -25,21 +27,27 @@ class Shape:
     Where limits on users, groups or running applications hold, it also matters on whose account it is asked for
     (`party`), and whether its application would start to run with it (`starts`); elsewhere that is None and False.
     `gate` is what the quotas must have room for before the first of it is placed: the whole of a gang (SEMANTICS G2).
-    `asker` is set where more than resources decides on which node an ask may run: then each has a shape of its own.
+    Asks that the resource manager refused on every node with room have one of their own (`turned_down`), which no node
+    fits.
     `required_node` is the only node that will do, '' if any will (SI tag `yunikorn.apache.org/requiredNode`).
+    `constraint` is what nodes, and what runs there, must be like for it (SI 2021-02 `PlacementConstraint`).
     """
 
     __slots__ = (
-        "asker",
+        "constraint",
         "gate",
         "identity",
         "items",
+        "joined",
         "parked",
         "party",
         "required_node",
         "resources",
+        "rule",
         "starts",
+        "turned_down",
         "uses",
+        "waiting",
     )
 
     def __init__(
@@ -49,12 +57,16 @@ class Shape:
         *,
         starts: bool = False,
         gate: Items = (),
-        asker: Asker | None = None,
+        turned_down: bool = False,
         required_node: str = "",
+        constraint: Constraint | None = None,
     ) -> None:
-        self.identity: _Identity = (items, party, starts, gate, asker, required_node)
-        self.asker = asker
+        self.identity: _Identity = (items, party, starts, gate, turned_down, required_node, constraint)
+        self.turned_down = turned_down
         self.required_node = required_node
+        self.constraint = constraint
+        self.rule: Rule | None = None
+        """Where what is known of the constraint was found last (`Constraints.rule`)."""
         self.gate = gate
         self.items = items
         self.party = party
@@ -64,6 +76,10 @@ class Shape:
         """True while no node that may be used has room for it; it is then closed at the root."""
         self.uses = 0
         """How many applications have pending asks of it."""
+        self.waiting: dict[Queue, int] = {}
+        """By leaf, how many allocations of it are pending of those that are looked at (`AskGroup.counted`)."""
+        self.joined = 0
+        """How often there were more of them."""
 
 
 class Shapes:
@@ -77,19 +93,37 @@ class Shapes:
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
-    def of(self, resources: Resources, asker: Asker | None = None, required_node: str = "") -> Shape:
+    def of(
+        self,
+        resources: Resources,
+        required_node: str = "",
+        constraint: Constraint | None = None,
+    ) -> Shape:
         """The one object for these resources if anybody asks for them, else a new one."""
         items = resources.canonical()
-        known = self._known.get((items, None, False, (), asker, required_node))
-        return known or Shape(items, asker=asker, required_node=required_node)
+        known = self._known.get((items, None, False, (), False, required_node, constraint))
+        return known or Shape(items, required_node=required_node, constraint=constraint)
+
+    def turned(self, shape: Shape, *, down: bool) -> Shape:
+        """The same request, of asks that no node with room may have, or of others; on nobody's account."""
+        known = self._known.get((shape.items, None, False, (), down, shape.required_node, shape.constraint))
+        return known or Shape(
+            shape.items, turned_down=down, required_node=shape.required_node, constraint=shape.constraint
+        )
 
     def gated(self, shape: Shape, party: Party | None, *, starts: bool, gate: Items = ()) -> Shape:
         """The same request on somebody's account, or behind a gate."""
         if party is None and not starts and not gate:
             return shape
-        known = self._known.get((shape.items, party, starts, gate, shape.asker, shape.required_node))
+        known = self._known.get((shape.items, party, starts, gate, *shape.identity[4:]))
         return known or Shape(
-            shape.items, party, starts=starts, gate=gate, asker=shape.asker, required_node=shape.required_node
+            shape.items,
+            party,
+            starts=starts,
+            gate=gate,
+            turned_down=shape.turned_down,
+            required_node=shape.required_node,
+            constraint=shape.constraint,
         )
 
     def current(self, shape: Shape) -> Shape:
@@ -115,6 +149,7 @@ class Shapes:
         for shape in self._known.values():
             shape.uses = 0
             shape.parked = False
+            shape.waiting.clear()
         self._known.clear()
         self._parked.clear()
         self.due.clear()

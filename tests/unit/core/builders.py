@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from schedulerd.core import view
+from schedulerd.core import autoscaling, view
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -247,6 +247,10 @@ class Conversation:
 
     def view(self, name: str = "default") -> PartitionView:
         return view.partition(self.scheduler, self.rm_id, name)
+
+    def outstanding(self) -> list[tuple[str, str, int]]:
+        """(application, key, count) of the asks that lack nothing but room on nodes."""
+        return autoscaling.asks(self.scheduler, self.rm_id, "default")
 
     def app(self, application_id: str = "app") -> ApplicationView:
         [found] = [one for one in self.view().applications if one.application_id == application_id]

@@ -8,7 +8,8 @@ from typing import Any
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import Fact
-from schedulerd.wire.encode import ResponseEncoder, Stream
+from schedulerd.wire.dialect import Stream
+from schedulerd.wire.encode import ResponseEncoder
 
 
 def responses(facts: Sequence[Fact]) -> dict[Stream, Any]:

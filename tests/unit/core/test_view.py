@@ -19,36 +19,9 @@ from tests.unit.core.builders import (
     a_root,
     an_app,
     an_ask,
-    placed,
 )
 
 ROOM = {"memory": 100, "vcore": 10}
-
-
-def test_outstanding_is_what_more_nodes_would_run() -> None:
-    """Quota is handed out in the order in which the asks would be placed."""
-    talk = a_conversation(root=a_root(a_queue_spec("a", max={"memory": 250})))
-    talk.asks(an_ask("low", 100, 2), an_ask("high", 60, 3, priority=1), an_ask("impossible", 300))
-    talk.schedule()
-    assert talk.view().outstanding == [("app", "high", 3)]
-    talk.release_asks(allocation_key="high")
-    talk.schedule()
-    assert talk.view().outstanding == [("app", "low", 2)]
-    talk.nodes(a_node("n1", {"memory": 500}))
-    assert len(placed(talk.schedule())) == 2
-    assert talk.view().outstanding == []
-
-
-def test_outstanding_leaves_out_what_waits_for_a_place_to_start() -> None:
-    """No node has room for the second application's ask, but a larger cluster would not run it either."""
-    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max_applications=1)))
-    talk.apps(an_app("second"))
-    talk.asks(an_ask("large", 500, app="second"))
-    talk.schedule()
-    assert talk.view().outstanding == [("second", "large", 1)]
-    talk.asks(an_ask("k"))
-    talk.schedule()
-    assert talk.view().outstanding == []
 
 
 def test_a_queue_shows_its_limits_and_an_application_the_group_that_counts() -> None:
@@ -59,13 +32,6 @@ def test_a_queue_shows_its_limits_and_an_application_the_group_that_counts() -> 
     assert queue.max_applications == 5
     assert queue.limits == [LimitView(("*",), (), {}, 2), LimitView((), ("staff",), {"memory": 2, "vcore": 3}, 0)]
     assert [talk.app(name).group for name in ("one", "two")] == ["staff", ""]
-
-
-def test_outstanding_counts_without_counting_up() -> None:
-    talk = a_conversation(a_node("n1", ROOM))
-    talk.asks(an_ask("k", 500, count=1_000_000))
-    talk.schedule()
-    assert talk.view().outstanding == [("app", "k", 1_000_000)]
 
 
 def test_everything_is_listed_by_id_and_without_zeros() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,18 +11,15 @@ from schedulerd.core.commands import NodeAction
 from schedulerd.core.decide.preemption import Decision, Search
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Resources
-from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import PreemptionPolicy, PriorityPolicy, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
-    a_partition_spec,
     a_queue_spec,
     a_root,
     an_app,
     an_ask,
-    numbered,
     placed,
 )
 from tests.unit.core.claims import a_claim, a_daemon
@@ -432,43 +429,43 @@ def test_a_node_that_takes_nothing_or_could_never_hold_it_is_left_alone(change: 
     assert decide(talk) is NO_NODE
 
 
-# others have a say
+# the resource manager has a say
 
 
-class Says:
-    """Refuses an ask on these nodes as long as anything but these keys would be left there."""
-
-    def __init__(self, **needs: set[str]) -> None:
-        self.needs = needs
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
-
-    def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
-        return "conflict" if allocation_key == "c" and node_id in self.needs else None
-
-    def refusal_without(
-        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
-    ) -> str | None:
-        self.asked.append((node_id, tuple(ended_keys)))
-        return None if self.needs.get(node_id, set()) <= set(ended_keys) else "conflict"
-
-
-def a_talk_with(says: Says, *nodes: str) -> Conversation:
-    talk = Conversation(Scheduler(Timeouts(), numbered(), says))
-    talk.register(a_partition_spec(a_root(leaf("c", 20), leaf("v"))))
-    talk.connect()
-    for node in nodes:
-        talk.nodes(a_node(node, memory(10)))
-        run(talk, "root.v", f"on_{node}")
-    return talk
+def test_a_node_it_would_not_have_even_then_is_left_for_another() -> None:
+    talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(10))
+    run(talk, "root.v", "first")
+    talk.nodes(a_node("n2", memory(10)))
+    run(talk, "root.v", "second")
+    best = decide(talk)
+    assert isinstance(best, Decision)
+    application = talk.model().applications["claimer"]
+    group = application.groups[best.ask.band]
+    search = Search(application, group, best.ask, barred={best.node: "tainted"})
+    assert search.run(10**9)
+    other = search.decision()
+    assert other is not None
+    assert {best.node.node_id, other.node.node_id} == {"n1", "n2"}
+    barred = Search(application, group, best.ask, barred={best.node: "tainted", other.node: "tainted"})
+    assert barred.run(10**9)
+    assert (barred.decision(), barred.refusal) == (None, NO_NODE)
 
 
-def test_a_node_is_judged_as_it_is_without_the_victims() -> None:
-    says = Says(n1={"on_n1"})
-    assert chosen(decide(a_talk_with(says, "n1"))) == {"on_n1"}
-    assert ("n1", ("on_n1",)) in says.asked
+@pytest.mark.parametrize(("index", "ending"), [(0, ["k1"]), (1, ["k1", "k2"])])
+def test_fewer_victims_end_if_that_is_enough(index: int, ending: list[str]) -> None:
+    talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(20))
+    for key in ("k1", "k2"):
+        run(talk, "root.v", key)
+    node = talk.model().nodes["n1"]
+    first, second = node.allocations.values()
+    decision = Decision(first.application, first.ask, node, (first, second), "")
+    assert [one.key for one in decision.up_to(index)] == ending
 
 
-def test_a_node_that_would_not_do_even_then_is_left_for_another() -> None:
-    talk = a_talk_with(Says(n1={"something else"}), "n1", "n2")
-    assert chosen(decide(talk)) == {"on_n2"}
-    assert decide(a_talk_with(Says(n1={"something else"}), "n1")) is NO_NODE
+def test_all_victims_end_if_fewer_would_not_make_room() -> None:
+    talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(20))
+    for key in ("k1", "k2"):
+        run(talk, "root.v", key)
+    best = decide(talk, amount=20)
+    assert isinstance(best, Decision)
+    assert len(best.up_to(0)) == 2

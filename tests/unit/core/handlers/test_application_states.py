@@ -15,7 +15,7 @@ from schedulerd.core.handlers import application_states
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
-from schedulerd.wire.encode import Stream
+from schedulerd.wire.dialect import Stream
 from tests.unit.core.application_table import TABLE, Cell
 from tests.unit.core.builders import (
     RM,

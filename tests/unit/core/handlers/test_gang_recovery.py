@@ -34,6 +34,7 @@ from tests.unit.core.builders import (
     placed,
     states,
 )
+from tests.unit.core.claims import a_daemon
 from tests.unit.core.gangs import a_gang, a_held_place, a_swap, asked_to_release, confirm, real
 from tests.unit.core.heard import allocated, updated
 
@@ -309,3 +310,15 @@ def test_other_types_and_sizes_than_announced_are_kept_as_they_are() -> None:
     assert placed(confirm(talk, request)) == [], "this node has no gpu"
     talk.nodes(a_node("n2", {"gpu": 1}))
     assert placed(talk.schedule()) == [("gang", "r", "n2")]
+
+
+def test_placeholders_of_one_key_that_have_to_go_are_all_asked_for_again() -> None:
+    talk = a_talk(memory=40)
+    there = [an_existing(uuid, "p", "gang", task_group="group", placeholder=True) for uuid in ("u", "v")]
+    talk.nodes(a_node("n1", {"memory": 20}, *there))
+    talk.apps(an_app("daemons"))
+    talk.asks(a_daemon(memory=20))
+    requests = of(ReleaseRequested, talk.schedule())
+    assert [one.allocation_key for one in requests] == ["p", "p"]
+    facts = [fact for request in requests for fact in confirm(talk, request)]
+    assert [(one.allocation_key, one.count) for one in of(AskAdded, facts)] == [("p", 1), ("p", 1)]

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Fact, Released, ReleaseRequested
 from schedulerd.core.specs import SECOND_NS, Timeouts
-from schedulerd.wire.encode import Stream
+from schedulerd.wire.dialect import Stream
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_placeholder, only, placed
 from tests.unit.core.gangs import a_full_gang, a_gang, a_swap, confirm, real
 from tests.unit.core.heard import allocated, released, released_asks, responses, updated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfigur
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import PreemptionRefused
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import (
     SECOND_NS,
     ApplicationOrder,
@@ -27,13 +25,11 @@ from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
-    a_partition_spec,
     a_placeholder,
     a_queue_spec,
     a_root,
     an_app,
     an_ask,
-    numbered,
     only,
     placed,
 )
@@ -51,6 +47,7 @@ from tests.unit.core.claims import (
     without_preemption,
 )
 from tests.unit.core.configurations import reload
+from tests.unit.core.judges import Judge, Wanted
 
 TIMES = Timeouts()
 DELAY_NS = 30 * SECOND_NS
@@ -279,32 +276,19 @@ def test_what_may_run_on_one_node_only_does_not_end_for_others() -> None:
     assert preempted(wait(talk, DELAY_NS)) == []
 
 
-# others have a say
+# the resource manager has a say
 
 
-class Says:
-    """Refuses the ask `c` on a node as long as the allocation of this key is there."""
-
-    def __init__(self, talk: Conversation, key: str) -> None:
-        self.talk = talk
-        self.key = key
-
-    def refusal(self, application_id: str, allocation_key: str, node_id: str) -> str | None:
-        return self.refusal_without(application_id, allocation_key, node_id, ())
-
-    def refusal_without(
-        self, application_id: str, allocation_key: str, node_id: str, ended_keys: Sequence[str]
-    ) -> str | None:
-        there = {one.key for one in self.talk.model().nodes[node_id].allocations.values()} - set(ended_keys)
-        return "conflict" if allocation_key == "c" and self.key in there else None
-
-
-def a_talk_with_conflict(key: str) -> Conversation:
+def a_talk_with_conflict(key: str) -> Judge:
     """`c` may not run beside the allocation of this key; all is ready for it to claim 10 of n1."""
-    talk = Conversation(Scheduler(Timeouts(), numbered()))
-    talk.scheduler.cluster.feasibility = Says(talk, key)
-    talk.register(a_partition_spec(claim_root()))
-    talk.connect()
+
+    def opinion(wanted: Wanted) -> str:
+        there = {one.key for one in talk.model().nodes[wanted.node_id].allocations.values()}
+        there -= set(getattr(wanted, "victim_keys", ()))
+        return "conflict" if wanted.allocation_key == "c" and key in there else ""
+
+    talk = Judge(opinion)
+    talk.begin(claim_root())
     talk.nodes(a_node("n1", {"memory": 20}))
     fill(talk, "victims", "root.v", v0=10, v1=10)
     talk.apps(an_app("claimer", "root.c"))

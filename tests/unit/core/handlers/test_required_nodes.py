@@ -124,7 +124,7 @@ def test_it_is_not_outstanding_as_no_other_node_would_help() -> None:
     talk = a_talk(n2=5)
     talk.asks(a_daemon(), an_ask("k"))
     talk.schedule()
-    assert talk.view().outstanding == [("app", "k", 1)]
+    assert talk.outstanding() == [("app", "k", 1)]
 
 
 def test_a_real_ask_takes_the_placeholder_on_its_node() -> None:

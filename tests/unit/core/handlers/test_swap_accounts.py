@@ -140,7 +140,7 @@ def test_with_no_room_anywhere_the_ask_waits_says_why_and_is_placed_when_room_co
     assert placed(confirm(talk, request) + talk.schedule()) == []
     [ask] = talk.app("gang").asks
     assert ask.waiting_for == "no node has room: 2 considered: 1 draining, 1 not enough memory"
-    assert talk.view().outstanding == [("gang", "r", 1)]
+    assert talk.outstanding() == [("gang", "r", 1)]
     assert talk.app("gang").state == S.STARTING
     talk.nodes(a_node("n2", {"memory": 10}, action=NodeAction.UPDATE))
     assert placed(talk.schedule()) == [("gang", "r", "n2")]

@@ -1,0 +1,36 @@
+"""What a resource manager says of an allocation that it brings along, and that is not so here.
+
+It runs, so it is taken over all the same; to reject its node for a name would lose what is there. The difference is
+told as something that was ignored.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.checks import shown
+from schedulerd.core.commands import ExistingAllocation
+from schedulerd.core.facts import ItemIgnored, RejectCode
+from schedulerd.core.model.application import Application
+from schedulerd.core.turn import Turn
+
+_ROOT = "root."
+
+
+def tell(turn: Turn, application: Application, field: str, existing: ExistingAllocation) -> None:
+    """`field` is where the allocation stands in its message."""
+    assert application.queue is not None
+    path = application.queue.path
+    if existing.queue and existing.queue.lower().removeprefix(_ROOT) != path.removeprefix(_ROOT):
+        _ignored(
+            turn,
+            application,
+            existing,
+            f"{field}.queueName is {shown(existing.queue)}, but application {application.application_id} is in {path}, "
+            "which is where the allocation counts",
+        )
+    if existing.unreadable:
+        _ignored(turn, application, existing, f"{field}.{existing.unreadable}; its priority counts as 0")
+
+
+def _ignored(turn: Turn, application: Application, existing: ExistingAllocation, reason: str) -> None:
+    partition = application.partition
+    turn.say(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))

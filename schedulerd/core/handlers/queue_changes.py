@@ -1,0 +1,115 @@
+"""Saying what became of queues: those that are new, those that are gone, and what differs in one that stays.
+
+Rules of a queue change in several places (a queue file, the tags of a namespace, a template), and each of them is a
+few assignments. So what changed is told by comparing the rules before and after, in this one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.queue_facts import QueueChange, QueueChanged
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import Acl, LimitSpec, QueueProperties, TemplateSpec
+from schedulerd.core.turn import Turn
+
+
+class Rules(NamedTuple):
+    """What may change in a queue that stays. The names from `maxapplications` on are told to people as they are."""
+
+    is_leaf: bool
+    max: Limits
+    guaranteed: Resources
+    managed: bool
+    draining: bool
+    maxapplications: int
+    properties: QueueProperties
+    limits: tuple[LimitSpec, ...]
+    childtemplate: TemplateSpec | None
+    submitacl: Acl
+    adminacl: Acl
+
+
+_TOLD_BY_NAME = Rules._fields[Rules._fields.index("maxapplications") :]
+
+
+def rules(queue: Queue) -> Rules:
+    """As they are now."""
+    return Rules(
+        is_leaf=queue.is_leaf,
+        max=queue.max,
+        guaranteed=queue.guaranteed,
+        managed=queue.managed,
+        draining=queue.draining,
+        maxapplications=queue.max_applications,
+        properties=queue.properties,
+        limits=queue.limits,
+        childtemplate=queue.template,
+        submitacl=queue.submit_acl,
+        adminacl=queue.admin_acl,
+    )
+
+
+def added(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+    """These are new; their quotas are said with them."""
+    for queue in queues:
+        _say(turn, partition, queue, QueueChange.ADDED)
+        _say_quotas(turn, partition, queue, Limits(), Resources())
+
+
+def removed(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+    """These are gone; whoever calls gives children before their parents."""
+    for queue in queues:
+        _say(turn, partition, queue, QueueChange.REMOVED)
+
+
+def changed(turn: Turn, partition: Partition, queue: Queue, before: Rules) -> None:
+    """Says what is not as it was `before`; nothing if all is."""
+    after = rules(queue)
+    if after == before:
+        return
+    if after.is_leaf != before.is_leaf:
+        _say(turn, partition, queue, QueueChange.TYPE)
+    _say_quotas(turn, partition, queue, before.max, before.guaranteed)
+    told = [name for name in _TOLD_BY_NAME if getattr(after, name) != getattr(before, name)]
+    sentences = [f"changed: {', '.join(told)}"] if told else []
+    if after.managed and not before.managed:
+        sentences.append("the queue file names it now")
+    if after.draining != before.draining:
+        sentences.append(
+            "takes nothing new and goes when it is empty" if after.draining else "takes applications again"
+        )
+    if sentences:
+        _say(turn, partition, queue, QueueChange.CONFIGURATION, message="; ".join(sentences))
+
+
+def _say_quotas(turn: Turn, partition: Partition, queue: Queue, max: Limits, guaranteed: Resources) -> None:
+    if queue.max != max:
+        _say(turn, partition, queue, QueueChange.MAX, queue.max)
+    if queue.guaranteed != guaranteed:
+        _say(turn, partition, queue, QueueChange.GUARANTEED, queue.guaranteed)
+
+
+def _say(
+    turn: Turn,
+    partition: Partition,
+    queue: Queue,
+    change: QueueChange,
+    amounts: Mapping[str, int] | None = None,
+    message: str = "",
+) -> None:
+    turn.say(
+        QueueChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            change=change,
+            managed=queue.managed,
+            is_leaf=queue.is_leaf,
+            amounts=amounts or {},
+            message=message,
+        )
+    )

@@ -1,0 +1,79 @@
+"""What must hold of what is known of placement constraints: a part of `invariants`, found out anew as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedulerd.core.model.affinity import Affinity, Scope
+from schedulerd.core.model.node_pool import NodePool
+from schedulerd.core.model.partition import Partition
+
+
+def constraints(partition: Partition) -> Iterator[str]:
+    """Pools, groups and counts are what nodes and allocations say, and who found nothing better has nothing better."""
+    known = partition.constraints
+    for pool in known.pools.values():
+        yield from _pool(partition, pool)
+    for scope in known.scopes.values():
+        yield from _scope(partition, scope)
+    for affinity in known.affinities.values():
+        yield from _affinity(partition, affinity)
+    yield from _tags(partition)
+    for shape in list(known.no_better):
+        wish = known.affinity(shape)
+        for node in known.order(shape):
+            if wish is not None and wish.admits(node) and node.free.lacks(shape.items) is None:
+                yield f"an ask of {shape.resources} would be better off on node {node.node_id}, and nobody looks"
+
+
+def _pool(partition: Partition, pool: NodePool) -> Iterator[str]:
+    members = {one for one in partition.nodes.values() if pool.wants(one)}
+    if set(pool.members) != members:
+        yield f"the nodes with {pool.expressions} are not those that are known"
+    if list(pool.order) != [node for node in partition.node_order if node in members]:
+        yield f"the nodes with {pool.expressions} are not in node order"
+    if {node for node, pools in partition.constraints.pools_of.items() if pool in pools} != members:
+        yield f"nodes do not tell the pool of {pool.expressions} what happens to them"
+
+
+def _scope(partition: Partition, scope: Scope) -> Iterator[str]:
+    found = {node: node.attribute(scope.key) for node in partition.nodes.values()}
+    if scope.group_of != {node: group for node, group in found.items() if group is not None}:
+        yield f"the groups of nodes by {scope.key} are not what their attributes say"
+    if scope.group_of != {node: group for group, nodes in scope.groups.items() for node in nodes}:
+        yield f"the groups of nodes by {scope.key} contradict each other"
+    if not all(scope.groups.values()):
+        yield f"a group of nodes by {scope.key} is empty"
+
+
+def _affinity(partition: Partition, affinity: Affinity) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for node in partition.nodes.values():
+        group = node.attribute(affinity.scope.key)
+        matching = sum(affinity.matches(one.spec.tags) for one in node.allocations.values())
+        if group is not None and matching:
+            counts[group] = counts.get(group, 0) + matching
+    what = f"allocations with {affinity.expressions} by {affinity.scope.key}"
+    if affinity.counts != counts:
+        yield f"{what} are {affinity.counts}, counted {counts}"
+    odd = {group for group, count in counts.items() if affinity.holds(count) is not affinity.empty_holds}
+    if set(affinity.odd) != odd:
+        yield f"the groups of {what} that differ are {list(affinity.odd)}, counted {sorted(odd)}"
+    opened = {group for group in affinity.scope.groups if affinity.holds(counts.get(group, 0))}
+    if set(affinity.open_groups()) != opened:
+        yield f"the open groups of {what} are {affinity.open_groups()}, counted {sorted(opened)}"
+
+
+def _tags(partition: Partition) -> Iterator[str]:
+    known = partition.constraints
+    for allocation in partition.allocations.values():
+        tags = allocation.spec.tags
+        matching = [one for one in known.affinities.values() if one.matches(tags)]
+        found = list(known.tagged.counting(tags))
+        if len(found) != len(matching) or set(found) != set(matching):
+            yield f"{len(found)} affinities count {allocation.uuid}, and {len(matching)} want to"
+    for key in known.tagged.watched_keys():
+        has = {(value, one) for value, ones in known.tagged.allocations(key).items() for one in ones}
+        wanted = {(one.spec.tags[key], one) for one in partition.allocations.values() if key in one.spec.tags}
+        if has != wanted:
+            yield f"the allocations with tag {key} are not those that are known"

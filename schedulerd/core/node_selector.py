@@ -1,0 +1,101 @@
+"""Node attribute selectors in the tags of asks: placement constraints for dialects that have no field for them.
+
+The syntax is that of Kubernetes label selectors, as whoever writes such a tag has written one of those before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from schedulerd.core.checks import shown
+from schedulerd.core.commands import Expression, Operator
+from schedulerd.core.expressions import canonical
+
+NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
+"""Tag of an ask: requirements on node attributes, separated by commas, all to be met."""
+
+TEXTS_MAX = 4_096
+"""How many texts are remembered with what they say: those of one workload are alike."""
+
+_REQUIREMENT = re.compile(
+    r"""\s*(?:
+        !\s*(?P<absent>[^\s,()=!<>]+)
+        | (?P<key>[^\s,()=!<>]+)
+          (?: \s*(?P<operator>==?|!=)\s*(?P<value>[^\s,()=!<>]*)
+            | \s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\) )?
+    )\s*(?P<end>,|$)""",
+    re.VERBOSE,
+)
+
+
+class SelectorMistake(ValueError):
+    """The text is no selector; the message says where, and what would be right."""
+
+
+def node_expressions(tags: Mapping[str, str]) -> tuple[Expression, ...]:
+    """What the selector among the tags demands of node attributes, in canonical order; nothing if there is none.
+
+    Raises SelectorMistake.
+    """
+    text = tags.get(NODE_SELECTOR_TAG)
+    return parse(text) if text else ()
+
+
+@lru_cache(TEXTS_MAX)
+def parse(text: str) -> tuple[Expression, ...]:
+    """`zone in (eu-1,eu-2),gpu,!spot,arch=arm64,tier!=test` as expressions in canonical order.
+
+    Raises SelectorMistake.
+    """
+    found: list[Expression] = []
+    position, is_complete = 0, not text.strip()
+    while not is_complete:
+        requirement = _REQUIREMENT.match(text, position)
+        if requirement is None:
+            raise SelectorMistake(
+                f"{shown(text[position:].strip())} is no requirement; write key, !key, key=value, key!=value, "
+                "key in (a,b) or key notin (a,b), separated by commas"
+            )
+        found.append(_expression(requirement))
+        position = requirement.end()
+        is_complete = not requirement["end"]
+    return canonical(found)
+
+
+def selector(expressions: Iterable[Expression]) -> str:
+    """The other way round: the text that says this; '' for no expressions."""
+    return ",".join(map(_requirement, expressions))
+
+
+def _requirement(one: Expression) -> str:
+    values = f"({','.join(one.values)})"
+    match one.operator:
+        case Operator.IN:
+            return f"{one.key}={one.values[0]}" if len(one.values) == 1 else f"{one.key} in {values}"
+        case Operator.NOT_IN:
+            return f"{one.key}!={one.values[0]}" if len(one.values) == 1 else f"{one.key} notin {values}"
+        case Operator.EXIST:
+            return one.key
+        case Operator.NOT_EXIST:
+            return f"!{one.key}"
+
+
+def _expression(requirement: re.Match[str]) -> Expression:
+    if requirement["absent"]:
+        return Expression(requirement["absent"], Operator.NOT_EXIST)
+    key = requirement["key"]
+    if requirement["operator"]:
+        values: tuple[str, ...] = (requirement["value"],)
+        operator = Operator.NOT_IN if requirement["operator"] == "!=" else Operator.IN
+    elif requirement["set"]:
+        values = tuple(value.strip() for value in requirement["values"].split(","))
+        operator = Operator.NOT_IN if requirement["set"] == "notin" else Operator.IN
+    else:
+        return Expression(key, Operator.EXIST)
+    if "" in values:
+        raise SelectorMistake(
+            f"{shown(requirement[0].strip(' ,'))} has an empty value; write !{key} for nodes without the attribute"
+        )
+    return Expression(key, operator, values)

@@ -1,0 +1,62 @@
+"""How far asks have come, as it was told: once things are quiet, it is what the slow way says of every ask."""
+
+from __future__ import annotations
+
+from hypothesis import event, given
+
+from schedulerd.core.callback_facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.commands import ConnectCallbacks
+from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
+from schedulerd.core.specs import SECOND_NS
+from tests.property.story import Move, Story, plans, several_trees
+from tests.property.test_outstanding import unplaceable
+from tests.property.trees import Tree
+from tests.unit.core.builders import RM
+
+QUIET_NS = 45 * SECOND_NS
+"""After this everybody was told what there is to tell, though an ask is told another thing only after a while."""
+
+
+class Listener(Story):
+    """A story that remembers what it was told last of each ask."""
+
+    def __init__(self, files: list[Tree]) -> None:
+        self.told: dict[tuple[str, str], tuple[SchedulingState, int]] = {}
+        super().__init__(files, keeps_room=False)
+        self.step(ConnectCallbacks(RM, scheduling_states=True))
+
+    def hear(self, fact: Fact) -> None:
+        super().hear(fact)
+        match fact:
+            case SchedulingStateChanged():
+                name = fact.application_id, fact.allocation_key
+                before = self.told.get(name)
+                self.told[name] = fact.state, self.now_ns
+                assert fact.reason
+                if before is not None and fact.state is not SchedulingState.SCHEDULED:
+                    is_soon = before[0] is not SchedulingState.SCHEDULED and self.now_ns < before[1] + 10 * SECOND_NS
+                    assert not is_soon, "told another thing too soon"
+            case AskWithdrawn():
+                self.told.pop((fact.application_id, fact.allocation_key), None)
+            case Allocated():
+                event("placed")
+
+
+@given(several_trees, plans)
+def test_everybody_is_told_why_they_wait_and_rightly(files: list[Tree], plan: list[Move]) -> None:
+    story = Listener(files)
+    for number, move in enumerate(plan):
+        story.play(*move)
+        if number % 3 == 2:
+            story.schedule()
+        if number % 7 == 6:
+            story.sleep(SECOND_NS)
+    story.schedule()
+    story.sleep(QUIET_NS)
+    assert not story.scheduler.wants_cycle()
+    for app, key, size, _ in unplaceable(story):
+        state, _ = story.told[app, key]
+        event(f"waits: {state.name}")
+        assert state in (SchedulingState.FAILED, SchedulingState.SKIPPED)
+        if story.recount.refusal(app, size):
+            assert state is SchedulingState.SKIPPED, "a rule keeps it, and not the nodes"

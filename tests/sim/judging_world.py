@@ -1,0 +1,162 @@
+"""The worlds with resource managers that have a say: they answer late, never, twice, with nonsense, and hang up."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictOutcome, VerdictReached, VerdictWanted
+from schedulerd.core.commands import (
+    Command,
+    ConnectCallbacks,
+    DisconnectCallbacks,
+    GiveVerdicts,
+    RegisterResourceManager,
+    RingAlarms,
+    Verdict,
+)
+from schedulerd.core.facts import Allocated, Fact, ItemIgnored, ResourceManagerChanged
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.specs import Timeouts
+from tests.sim.contested_world import ContestedWorld
+from tests.sim.gang_world import GangWorld
+from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.world import Move, World
+
+Wanted = VerdictWanted | PreemptionVerdictWanted
+Placed = tuple[str, str, str, str]
+"""Partition, application, key and node."""
+
+EXPECTED = (
+    *(f"verdict {outcome}" for outcome in VerdictOutcome),
+    *("call to place", "call to keep room", "call to end others", "placed on trial", "answer to nothing"),
+    *("stream lost with open calls", "turned down", "called back", "swap agreed"),
+)
+
+
+@dataclass
+class Calls:
+    """What one resource manager was asked, by what it heard."""
+
+    rm_id: str
+    stream: ConnectCallbacks | None = None
+    open: dict[int, Wanted] = field(default_factory=dict)
+    asked_at_ns: dict[int, int] = field(default_factory=dict)
+    over: deque[int] = field(default_factory=lambda: deque(maxlen=20))
+    agreed: Counter[Placed] = field(default_factory=Counter)
+    """Placements it agreed to that it did not hear of."""
+
+    def hear(self, now_ns: int, command: Command, facts: Sequence[Fact], seen: Counter[str]) -> Iterator[str]:
+        """Takes in what was said, and yields where that breaks a promise."""
+        if getattr(command, "rm_id", None) == self.rm_id:
+            self._spoke(command, seen)
+        for fact in facts:
+            if getattr(fact, "rm_id", None) != self.rm_id:
+                continue
+            match fact:
+                case VerdictWanted() | PreemptionVerdictWanted():
+                    yield from self._wanted(now_ns, fact, seen)
+                case VerdictReached():
+                    yield from self._reached(fact, seen)
+                case Allocated(recovered=False):
+                    yield from self._placed(fact, seen)
+                case ItemIgnored() if isinstance(command, GiveVerdicts):
+                    seen["answer to nothing"] += 1
+                case ResourceManagerChanged(state=ResourceManagerState.STOPPED | ResourceManagerState.INIT):
+                    self.stream, self.open, self.asked_at_ns = None, {}, {}
+                    self.agreed.clear()
+                    self.over.clear()
+        if isinstance(command, RingAlarms):
+            for call_id in self.open:
+                if now_ns - self.asked_at_ns[call_id] >= Timeouts().predicates_ns:
+                    yield f"call {call_id} of {self.rm_id} is open for too long"
+
+    def _spoke(self, command: Command, seen: Counter[str]) -> None:
+        if isinstance(command, ConnectCallbacks | DisconnectCallbacks | RegisterResourceManager):
+            seen["stream lost with open calls"] += bool(self.open)
+            self.stream = command if isinstance(command, ConnectCallbacks) else None
+            self.agreed.clear()
+
+    def _wanted(self, now_ns: int, fact: Wanted, seen: Counter[str]) -> Iterator[str]:
+        is_preemption = isinstance(fact, PreemptionVerdictWanted)
+        answers = self.stream and (self.stream.preemption_predicates if is_preemption else self.stream.predicates)
+        if not answers:
+            yield f"call {fact.call_id} to {self.rm_id}, which does not answer such"
+        if fact.call_id in self.open or fact.call_id in self.over:
+            yield f"call {fact.call_id} to {self.rm_id} is made twice"
+        self.open[fact.call_id] = fact
+        self.asked_at_ns[fact.call_id] = now_ns
+        keeps = isinstance(fact, VerdictWanted) and not fact.allocate
+        seen["call to end others" if is_preemption else "call to keep room" if keeps else "call to place"] += 1
+
+    def _reached(self, fact: VerdictReached, seen: Counter[str]) -> Iterator[str]:
+        seen[f"verdict {fact.outcome}"] += 1
+        wanted = self.open.pop(fact.call_id, None)
+        self.over.append(fact.call_id)
+        if wanted is None:
+            yield f"a verdict on call {fact.call_id} of {self.rm_id}, which is not open"
+        elif fact.outcome is VerdictOutcome.AGREED and isinstance(wanted, VerdictWanted) and wanted.allocate:
+            self.agreed[fact.partition, fact.application_id, fact.allocation_key, fact.node_id] += 1
+
+    def _placed(self, fact: Allocated, seen: Counter[str]) -> Iterator[str]:
+        place = (fact.partition, fact.application_id, fact.allocation_key, fact.node_id)
+        if self.stream is None or not self.stream.predicates:
+            return
+        if self.agreed[place]:
+            self.agreed[place] -= 1
+            seen["swap agreed" if fact.replaces else "placed on trial"] += 1
+        elif not fact.replaces:  # a swap may have begun before there was a stream
+            yield f"{place} was placed, and {self.rm_id} did not agree to that"
+
+
+class _Judging(World):
+    """What resource managers with a say do beside the rest."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.calls = {rm_id: Calls(rm_id) for rm_id in self.memories}
+
+    def kinds(self) -> tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...]:
+        mine = ((1.0, self._open_stream), (0.3, self._hang_up), (14.0, self._answer), (1.0, self._answer_wrongly))
+        return (*super().kinds(), *mine)
+
+    def _open_stream(self, rm: ResourceManagerMemory) -> Move:
+        predicates = self._random.random() < 0.9
+        return ConnectCallbacks(rm.rm_id, predicates, self._random.random() < 0.7)
+
+    def _hang_up(self, rm: ResourceManagerMemory) -> Move:
+        return DisconnectCallbacks(rm.rm_id)
+
+    def _answer(self, rm: ResourceManagerMemory) -> Move:
+        """Some or all of what is open, in any order; much of it is refused."""
+        calls = list(self.calls[rm.rm_id].open.values())
+        self._random.shuffle(calls)
+        chosen = calls[: self._random.choice((1, 2, len(calls)))]
+        return GiveVerdicts(rm.rm_id, [self._verdict(one) for one in chosen])
+
+    def _verdict(self, one: Wanted) -> Verdict:
+        if self._random.random() < 0.35:
+            return Verdict(one.call_id, self._random.choice(("taint", "no port", "affinity")))
+        last = len(one.victim_keys) - 1 if isinstance(one, PreemptionVerdictWanted) else 0
+        return Verdict(one.call_id, "", self._or_garbage(self._random.randint(0, last), 99))
+
+    def _answer_wrongly(self, rm: ResourceManagerMemory) -> Move:
+        """What nobody asked, what is over, and two answers to one call that contradict each other."""
+        calls = self.calls[rm.rm_id]
+        verdicts = [Verdict(self._random.choice((0, -1, 10**9))), *map(Verdict, list(calls.over)[-2:])]
+        for one in list(calls.open.values())[:1]:
+            verdicts += [Verdict(one.call_id), Verdict(one.call_id, "on second thought")]
+        return GiveVerdicts(rm.rm_id, verdicts)
+
+
+class JudgingWorld(_Judging):
+    pass
+
+
+class JudgingGangWorld(_Judging, GangWorld):
+    pass
+
+
+class JudgingContestedWorld(_Judging, ContestedWorld):
+    pass

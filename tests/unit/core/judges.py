@@ -1,0 +1,88 @@
+"""A resource manager that has a say in where its asks run, for tests: what it is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictReached, VerdictWanted
+from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks, GiveVerdicts, Verdict
+from schedulerd.core.facts import Fact
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import QueueSpec, Timeouts
+from tests.unit.core.builders import Conversation, a_partition_spec, numbered, of
+
+Wanted: TypeAlias = VerdictWanted | PreemptionVerdictWanted
+Opinion: TypeAlias = Callable[[Wanted], str]
+"""Why not; '' if the ask may run there."""
+
+
+class Refuses:
+    """Refuses these pairs of a key and a node, with or without victims."""
+
+    def __init__(self, *pairs: tuple[str, str], reason: str = "tainted") -> None:
+        self.pairs = set(pairs)
+        self.reason = reason
+
+    def __call__(self, wanted: Wanted) -> str:
+        return self.reason if (wanted.allocation_key, wanted.node_id) in self.pairs else ""
+
+
+class Judge(Conversation):
+    """Answers at once what it is asked in a step, unless it is told to wait."""
+
+    def __init__(self, opinion: Opinion | None = None, timeouts: Timeouts | None = None) -> None:
+        super().__init__(Scheduler(timeouts or Timeouts(), numbered()))
+        self.opinion = opinion or Refuses()
+        self.is_silent = False
+        self.asked: list[Wanted] = []
+        """Everything it was asked, in order."""
+
+    def begin(self, root: QueueSpec | None = None, *, predicates: bool = True, preemption: bool = True) -> None:
+        """Registers, connects, and opens the callback stream."""
+        self.register(a_partition_spec(root))
+        self.connect()
+        self.callbacks(predicates=predicates, preemption=preemption)
+
+    def callbacks(self, *, predicates: bool = True, preemption: bool = True) -> list[Fact]:
+        return self.step(ConnectCallbacks(self.rm_id, predicates, preemption))
+
+    def hang_up(self) -> list[Fact]:
+        return self.step(DisconnectCallbacks(self.rm_id))
+
+    def step(self, command: Command) -> list[Fact]:
+        facts = super().step(command)
+        wanted: list[Wanted] = [fact for fact in facts if isinstance(fact, Wanted)]
+        self.asked += wanted
+        if wanted and not self.is_silent:
+            facts = facts + self.answer(*wanted)
+        return facts
+
+    def answer(self, *wanted: Wanted) -> list[Fact]:
+        """Says what it thinks of these."""
+        return self.give(*(self.verdict(one) for one in wanted))
+
+    def verdict(self, one: Wanted) -> Verdict:
+        return Verdict(one.call_id, self.opinion(one), getattr(one, "start_index", 0))
+
+    def give(self, *verdicts: Verdict) -> list[Fact]:
+        return self.step(GiveVerdicts(self.rm_id, list(verdicts)))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Key and node of everything it was asked so far, which is forgotten then."""
+        pairs, self.asked = self.asked_pairs, []
+        return pairs
+
+    @property
+    def asked_pairs(self) -> list[tuple[str, str]]:
+        """Key and node of everything it was asked so far."""
+        return [(one.allocation_key, one.node_id) for one in self.asked]
+
+    @property
+    def open_calls(self) -> int:
+        return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_trials)
+
+
+def outcomes(facts: list[Fact]) -> list[tuple[str, str, str]]:
+    """Key, node and outcome of every call that is over."""
+    return [(one.allocation_key, one.node_id, one.outcome.value) for one in of(VerdictReached, facts)]
