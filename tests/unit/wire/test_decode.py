@@ -13,7 +13,8 @@ from schedulerd.core import commands
 from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.wire import decode
+from schedulerd.wire import pieces as cutting
+from schedulerd.wire import shared_resources
 from schedulerd.wire.decode import RequestDecoder
 from tests.unit.wire.messages import messages
 
@@ -170,8 +171,8 @@ def test_pieces_are_bounded_and_keep_the_order(counts: list[int]) -> None:
         request.releases.allocationAsksToRelease.add(allocationKey=str(number))
     pieces = list(RequestDecoder().allocations(request))
     sizes = [len(piece.asks) + len(piece.releases) + len(piece.ask_releases) for piece in pieces]
-    assert all(size == decode.ITEMS_MAX for size in sizes[:-1])
-    assert all(0 < size <= decode.ITEMS_MAX for size in sizes)
+    assert all(size == cutting.ITEMS_MAX for size in sizes[:-1])
+    assert all(0 < size <= cutting.ITEMS_MAX for size in sizes)
     sequence = [
         item
         for piece in pieces
@@ -217,14 +218,14 @@ def test_equal_resources_are_one_object() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "SHAPES_MAX", 10)
+    monkeypatch.setattr(shared_resources, "SHAPES_MAX", 10)
     decoder = RequestDecoder()
     sizes = [{"vcore": amount} for amount in range(1, 40)]
     asks = next(decoder.allocations(ask_request(*sizes))).asks
     assert [dict(ask.resources) for ask in asks] == sizes
-    assert len(decoder._by_bytes) <= 10
-    assert len(decoder._by_content) <= 10
-    long_name = {"x" * decode.SHAPE_BYTES_MAX: 1}
+    assert len(decoder.shared.by_bytes) <= 10
+    assert len(decoder.shared._by_content) <= 10
+    long_name = {"x" * shared_resources.SHAPE_BYTES_MAX: 1}
     (ask,) = next(decoder.allocations(ask_request(long_name))).asks
     assert dict(ask.resources) == long_name
-    assert ask.resources not in list(decoder._by_content.values())
+    assert ask.resources not in list(decoder.shared._by_content.values())

@@ -1,0 +1,201 @@
+"""Callback facts -> calls on an RM's callback stream, and its answers -> commands.
+
+The calls of one RM are put together by whoever sends them (see `CallDraft`), and not when the facts come: what has not
+been sent yet may turn out not to be wanted any longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableSequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from google.protobuf.message import Message
+
+from schedulerd._generated.schedulerd.v1 import callback_pb2
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
+from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
+from schedulerd.core.callback_facts import (
+    PreemptionVerdictWanted,
+    SchedulingState,
+    SchedulingStateChanged,
+    VerdictWanted,
+)
+from schedulerd.core.commands import ConnectCallbacks, Verdict
+from schedulerd.wire.names import partition_to_wire
+
+ITEMS_MAX = 500
+"""Items per call message, and verdicts per command."""
+
+CALL_BYTES_MAX = 1024 * 1024
+"""A call message takes no more items from this size on, so that it stays far below the 4 MiB that clients take."""
+
+REASON_CHARACTERS_MAX = 200
+"""Of a reason that an RM gives; it is kept with the ask and shown to people."""
+
+EventMessage: TypeAlias = si_pb2.EventRecord | si_2021_pb2.EventRecord | event_2022_pb2.EventRecord
+
+
+class InterfaceVersion(StrEnum):
+    """Version of the scheduler interface, where it makes a difference."""
+
+    V2021_02 = "2021-02"
+    V2022_12 = "2022-12"
+    V2023_06 = "2023-06"
+
+
+_VERSIONS: Mapping[int, InterfaceVersion] = {
+    callback_pb2.INTERFACE_VERSION_NOT_SET: InterfaceVersion.V2023_06,
+    callback_pb2.INTERFACE_VERSION_2021_02: InterfaceVersion.V2021_02,
+    callback_pb2.INTERFACE_VERSION_2022_12: InterfaceVersion.V2022_12,
+    callback_pb2.INTERFACE_VERSION_2023_06: InterfaceVersion.V2023_06,
+}
+
+_EVENT_FIELDS: Mapping[InterfaceVersion, str] = {
+    InterfaceVersion.V2021_02: "eventsOf2021",
+    InterfaceVersion.V2022_12: "eventsOf2022",
+    InterfaceVersion.V2023_06: "events",
+}
+_StatesOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
+_STATES_OF_2021: Mapping[SchedulingState, _StatesOf2021.SchedulingState.ValueType] = {
+    state: _StatesOf2021.SchedulingState.Value(state.name) for state in SchedulingState
+}
+
+
+class HelloInvalid(ValueError):
+    """A hello that cannot be taken; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What an RM says when it opens its callback stream."""
+
+    connect: ConnectCallbacks
+    events: bool
+    state_dump: bool
+    version: InterfaceVersion
+    """Of the event records and scheduling states it is sent."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether anything it serves is to be answered."""
+        return self.connect.predicates or self.connect.preemption_predicates or self.state_dump
+
+
+def read_hello(message: callback_pb2.CallbackHello) -> Hello:
+    """Raises `HelloInvalid` for a version that nobody knows."""
+    version = _VERSIONS.get(message.version)
+    if version is None:
+        known = ", ".join(f"{number} ({name})" for number, name in _VERSIONS.items() if number)
+        raise HelloInvalid(f"hello.version: {message.version} is not known; known are {known}, and 0 for the newest")
+    connect = ConnectCallbacks(
+        message.rmID,
+        predicates=message.predicates,
+        preemption_predicates=message.preemptionPredicates,
+        scheduling_states=message.schedulingStates,
+    )
+    return Hello(connect, message.events, message.stateDump, version)
+
+
+def read_verdict(message: callback_pb2.PredicatesVerdict) -> Verdict:
+    """A refusal always has a reason, as '' means consent to the core."""
+    if message.success:
+        return Verdict(message.callID)
+    return Verdict(message.callID, message.reason[:REASON_CHARACTERS_MAX] or "refused by the resource manager")
+
+
+def read_preemption_verdict(message: callback_pb2.PreemptionPredicatesVerdict) -> Verdict:
+    if message.response.success:
+        return Verdict(message.callID, index=message.response.index)
+    return Verdict(message.callID, "refused by the resource manager, even without the victims")
+
+
+class CallDraft:
+    """One `CallbackCall` that is being filled."""
+
+    def __init__(self, rm_id: str, version: InterfaceVersion) -> None:
+        self._rm_id = rm_id
+        self._version = version
+        self._message = callback_pb2.CallbackCall()
+        self._events: MutableSequence[EventMessage] = getattr(self._message, _EVENT_FIELDS[version])
+        self._items = 0
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._items >= ITEMS_MAX or self._bytes >= CALL_BYTES_MAX
+
+    def payload(self) -> bytes:
+        """The message, serialised; b'' if nothing was added."""
+        return self._message.SerializeToString()
+
+    def connected(self) -> None:
+        self._message.connected.SetInParent()
+
+    def verdict_wanted(self, fact: VerdictWanted) -> None:
+        call = self._message.predicates.add(
+            callID=fact.call_id,
+            applicationID=fact.application_id,
+            partitionName=partition_to_wire(self._rm_id, fact.partition),
+            args=si_pb2.PredicatesArgs(allocationKey=fact.allocation_key, nodeID=fact.node_id, allocate=fact.allocate),
+        )
+        self._added(call)
+
+    def preemption_verdict_wanted(self, fact: PreemptionVerdictWanted) -> None:
+        call = self._message.preemptionPredicates.add(
+            callID=fact.call_id,
+            applicationID=fact.application_id,
+            partitionName=partition_to_wire(self._rm_id, fact.partition),
+            args=si_pb2.PreemptionPredicatesArgs(
+                allocationKey=fact.allocation_key,
+                nodeID=fact.node_id,
+                preemptAllocationKeys=fact.victim_keys,
+                startIndex=fact.start_index,
+            ),
+        )
+        self._added(call)
+
+    def state_dump_wanted(self, call_id: int) -> None:
+        """There is room for one in a message."""
+        self._message.stateDump.callID = call_id
+
+    def scheduling_state(self, fact: SchedulingStateChanged) -> None:
+        """2021-02 has other numbers for the same states, so its RMs get its message."""
+        if self._version is InterfaceVersion.V2021_02:
+            self._added(
+                self._message.schedulingStatesOf2021.add(
+                    applicartionID=fact.application_id,
+                    allocationKey=fact.allocation_key,
+                    state=_STATES_OF_2021[fact.state],
+                    reason=fact.reason,
+                )
+            )
+        else:
+            self._added(
+                self._message.schedulingStates.add(
+                    applicartionID=fact.application_id,
+                    allocationKey=fact.allocation_key,
+                    state=fact.state.value,
+                    reason=fact.reason,
+                )
+            )
+
+    def event(self, record: EventMessage) -> None:
+        """`record` is one of the version that the RM said; protobuf raises TypeError for another."""
+        self._events.append(record)
+        self._added(record)
+
+    def _added(self, item: Message) -> None:
+        self._items += 1
+        self._bytes += item.ByteSize()
+
+
+def verdicts_in(answer: callback_pb2.CallbackAnswer) -> Iterator[tuple[bool, list[Verdict]]]:
+    """The verdicts of a message in pieces of at most `ITEMS_MAX`, each with whether they are about preemption."""
+    for first in range(0, len(answer.predicates), ITEMS_MAX):
+        yield False, [read_verdict(one) for one in answer.predicates[first : first + ITEMS_MAX]]
+    for first in range(0, len(answer.preemptionPredicates), ITEMS_MAX):
+        pieces = answer.preemptionPredicates[first : first + ITEMS_MAX]
+        yield True, [read_preemption_verdict(one) for one in pieces]

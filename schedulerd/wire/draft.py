@@ -1,0 +1,223 @@
+"""What one resource manager is to be told, as far as it is collected: the part that is the same in both dialects.
+
+The dialects put the same items into different messages. So a draft binds the lists it fills to those of its dialect's
+messages, and what is left for the dialects are the few fields that differ.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from schedulerd.core import facts as said
+from schedulerd.core.callback_facts import NodeRecommended
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
+from schedulerd.wire.dialect import Dialect, Stream, update_streams
+from schedulerd.wire.names import partition_to_wire
+from schedulerd.wire.shared_resources import ResourceMessage
+
+ITEMS_MAX = 1000
+"""Items per response: about 150 kB of allocations, far below what a gRPC client takes by default (4 MiB)."""
+
+TAG_CHARACTERS_MAX = 1_000_000
+"""Tags per response, which come on top of that: they are the sender's own, and an ask may carry long ones."""
+
+SHAPES_MAX = 4096
+"""Resource messages kept ready for copying; they are made anew when there are more sizes than this."""
+
+ResourceT = TypeVar("ResourceT", bound=ResourceMessage)
+
+
+@dataclass(slots=True)
+class Response:
+    """A serialised response of the update stream that `stream` names."""
+
+    rm_id: str
+    stream: Stream
+    payload: bytes
+    items: int
+
+
+class ReadyResources(Generic[ResourceT]):
+    """The resource messages of a dialect, each made once."""
+
+    def __init__(self, message_type: type[ResourceT]) -> None:
+        self._message_type: type[ResourceT] = message_type
+        self._made: dict[int, tuple[Resources, ResourceT]] = {}
+
+    def of(self, resources: Resources) -> ResourceT:
+        """To be copied, never changed."""
+        # Keyed by identity, which is safe because the object is held beside its message.
+        found = self._made.get(id(resources))
+        if found is not None:
+            return found[1]
+        if len(self._made) >= SHAPES_MAX:
+            self._made.clear()
+        message = self._message_type()
+        for name, amount in resources.items():
+            message.resources[name].value = amount
+        self._made[id(resources)] = (resources, message)
+        return message
+
+
+class Draft(ABC, Generic[ResourceT]):
+    """The responses of one resource manager that are still being filled. Order is kept within each of their lists."""
+
+    dialect: ClassVar[Dialect]
+    of_allocations: ClassVar[Stream]
+    of_applications: ClassVar[Stream]
+    of_nodes: ClassVar[Stream]
+
+    # Lists of the messages that are being filled, bound by `_begin`. Generated classes have no type for "either of two
+    # messages with these fields".
+    new_allocations: Any
+    released_allocations: Any
+    released_asks: Any
+    rejected_asks: Any
+    accepted_applications: Any
+    rejected_applications: Any
+    updated_applications: Any
+    accepted_nodes: Any
+    rejected_nodes: Any
+
+    def __init__(self, rm_id: str, ready: ReadyResources[ResourceT]) -> None:
+        self.rm_id = rm_id
+        self._ready: ReadyResources[ResourceT] = ready
+        self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
+        self._counts = dict.fromkeys(self._messages, 0)
+        self._tag_characters = 0
+
+    def add(self, fact: said.Fact) -> Response | None:
+        """Takes in what the fact says to the resource manager, if anything; gives a response that is full now."""
+        tell = TOLD.get(type(fact))
+        stream = tell(self, fact) if tell is not None else None
+        if stream is None:
+            return None
+        self._counts[stream] += 1
+        if self._counts[stream] >= ITEMS_MAX or self._tag_characters >= TAG_CHARACTERS_MAX:
+            return self._finish(stream)
+        return None
+
+    def rest(self) -> list[Response]:
+        """What is left, at most one response for each stream."""
+        return [self._finish(stream) for stream, count in self._counts.items() if count]
+
+    def _finish(self, stream: Stream) -> Response:
+        response = Response(self.rm_id, stream, self._messages[stream].SerializeToString(), self._counts[stream])
+        self._messages[stream] = self._begin(stream)
+        self._counts[stream] = 0
+        if stream is self.of_allocations:
+            self._tag_characters = 0
+        return response
+
+    @abstractmethod
+    def _begin(self, stream: Stream) -> Message:
+        """A new message of the stream, to whose lists ours are bound."""
+
+    @abstractmethod
+    def _complete_allocation(self, item: Any, fact: said.Allocated) -> None:
+        """Adds what only this dialect says of an allocation, or says in its own way."""
+
+    @abstractmethod
+    def _complete_release(self, item: Any, fact: said.Released | said.ReleaseRequested) -> None:
+        """Likewise of a release."""
+
+    @abstractmethod
+    def _complete_ask_release(self, item: Any, fact: said.AskWithdrawn) -> None:
+        """Likewise of the release of an ask."""
+
+    def allocated(self, fact: said.Allocated) -> Stream | None:
+        if fact.recovered:
+            return None
+        item = self.new_allocations.add()
+        item.allocationKey = fact.allocation_key
+        item.UUID = fact.uuid
+        item.nodeID = fact.node_id
+        item.applicationID = fact.application_id
+        item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
+        item.resourcePerAlloc.CopyFrom(self._ready.of(fact.resources))
+        if fact.task_group:
+            item.taskGroupName = fact.task_group
+            item.placeholder = fact.placeholder
+        if fact.tags:
+            item.allocationTags.update(fact.tags)
+            self._tag_characters += sum(len(name) + len(value) for name, value in fact.tags.items())
+        self._complete_allocation(item, fact)
+        return self.of_allocations
+
+    def release(self, fact: said.Released | said.ReleaseRequested) -> Stream | None:
+        if isinstance(fact, said.Released) and not fact.confirm:
+            return None
+        item = self.released_allocations.add()
+        item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
+        item.applicationID = fact.application_id
+        item.UUID = fact.uuid
+        item.message = fact.message
+        self._complete_release(item, fact)
+        return self.of_allocations
+
+    def ask_withdrawn(self, fact: said.AskWithdrawn) -> Stream | None:
+        if fact.termination is None:
+            return None
+        item = self.released_asks.add()
+        item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
+        item.applicationID = fact.application_id
+        item.message = fact.message
+        self._complete_ask_release(item, fact)
+        return self.of_allocations
+
+    def ask_rejected(self, fact: said.AskRejected) -> Stream:
+        self.rejected_asks.add(allocationKey=fact.allocation_key, applicationID=fact.application_id, reason=fact.reason)
+        return self.of_allocations
+
+    def application_accepted(self, fact: said.ApplicationAccepted) -> Stream:
+        self.accepted_applications.add(applicationID=fact.application_id)
+        return self.of_applications
+
+    def application_rejected(self, fact: said.ApplicationRejected) -> Stream:
+        self.rejected_applications.add(applicationID=fact.application_id, reason=fact.reason)
+        return self.of_applications
+
+    def application_changed(self, fact: said.ApplicationChanged) -> Stream | None:
+        if fact.old_state is None or fact.state is ApplicationState.REJECTED:
+            return None
+        self.updated_applications.add(
+            applicationID=fact.application_id,
+            state=fact.state.value,
+            stateTransitionTimestamp=fact.at_ns,
+            message=fact.cause,
+        )
+        return self.of_applications
+
+    def node_accepted(self, fact: said.NodeAccepted) -> Stream:
+        self.accepted_nodes.add(nodeID=fact.node_id)
+        return self.of_nodes
+
+    def node_rejected(self, fact: said.NodeRejected) -> Stream:
+        self.rejected_nodes.add(nodeID=fact.node_id, reason=fact.reason)
+        return self.of_nodes
+
+    def node_recommended(self, fact: NodeRecommended) -> Stream | None:
+        """Only 2021-02 has a message for it."""
+        return None
+
+
+# A method takes exactly the fact of its row; a mapping of types to methods cannot say that to the type checker.
+TOLD: Mapping[type[Any], Callable[[Any, Any], Stream | None]] = {
+    said.Allocated: Draft.allocated,
+    said.Released: Draft.release,
+    said.ReleaseRequested: Draft.release,
+    said.AskWithdrawn: Draft.ask_withdrawn,
+    said.AskRejected: Draft.ask_rejected,
+    said.ApplicationAccepted: Draft.application_accepted,
+    said.ApplicationRejected: Draft.application_rejected,
+    said.ApplicationChanged: Draft.application_changed,
+    said.NodeAccepted: Draft.node_accepted,
+    said.NodeRejected: Draft.node_rejected,
+    NodeRecommended: lambda draft, fact: draft.node_recommended(fact),
+}

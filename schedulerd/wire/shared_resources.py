@@ -1,0 +1,48 @@
+"""Resource messages -> `Resources`, one shared object for each content.
+
+Asks are the hot path. Pods come in a handful of sizes, so equal resource messages become one shared object: that saves
+building it, and lets whoever groups asks by size compare identities first. Both dialects serialise resources alike.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
+from schedulerd.core.resources import Resources
+
+SHAPES_MAX = 4096
+"""Distinct resource messages remembered; a resource manager that sends more sizes than this only loses the sharing."""
+
+SHAPE_BYTES_MAX = 1024
+"""Longer resource messages are not remembered, so that what is remembered stays within a few megabytes."""
+
+ResourceMessage: TypeAlias = si_pb2.Resource | si_2021_pb2.Resource
+
+
+class SharedResources:
+    """The resources of all requests, whoever sends them."""
+
+    def __init__(self) -> None:
+        self.by_bytes: dict[bytes, Resources] = {}
+        """By serialised message; for the loops that cannot afford a call per item. To be read only."""
+        self._by_content: dict[tuple[tuple[str, int], ...], Resources] = {}
+
+    def of(self, message: ResourceMessage) -> Resources:
+        """The one shared object for this content, zeros included; never to be changed by whoever gets it."""
+        raw = message.SerializeToString()
+        found = self.by_bytes.get(raw)
+        return found if found is not None else self._learn(raw, message)
+
+    def _learn(self, raw: bytes, message: ResourceMessage) -> Resources:
+        # The same map may be serialised in several orders, so the bytes are only a shortcut to the content.
+        items = sorted((name, quantity.value) for name, quantity in message.resources.items())
+        if len(raw) > SHAPE_BYTES_MAX:
+            return Resources(items)
+        if len(self.by_bytes) >= SHAPES_MAX:
+            self.by_bytes.clear()
+            self._by_content.clear()
+        shared = self._by_content.setdefault(tuple(items), Resources(items))
+        self.by_bytes[raw] = shared
+        return shared

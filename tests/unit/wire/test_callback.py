@@ -1,0 +1,202 @@
+"""Facts become calls of the RM's version, and what it answers becomes verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd._generated.schedulerd.v1 import callback_pb2
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
+from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
+from schedulerd.core.callback_facts import (
+    PreemptionVerdictWanted,
+    SchedulingState,
+    SchedulingStateChanged,
+    VerdictWanted,
+)
+from schedulerd.core.commands import ConnectCallbacks, Verdict
+from schedulerd.wire import callback as module
+from schedulerd.wire.callback import CallDraft, HelloInvalid, InterfaceVersion, read_hello, verdicts_in
+
+StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
+StateOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
+
+
+def draft(version: InterfaceVersion = InterfaceVersion.V2023_06) -> CallDraft:
+    return CallDraft("rm", version)
+
+
+def read(filled: CallDraft) -> callback_pb2.CallbackCall:
+    return callback_pb2.CallbackCall.FromString(filled.payload())
+
+
+def wanted(call_id: int = 7, *, allocate: bool = True) -> VerdictWanted:
+    return VerdictWanted("rm", "default", "app-1", "ask-1", "node-1", call_id, allocate)
+
+
+def state(state: SchedulingState, reason: str = "") -> SchedulingStateChanged:
+    return SchedulingStateChanged("rm", "default", "app-1", "ask-1", state, reason)
+
+
+@pytest.mark.parametrize("allocate", [True, False])
+def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate: bool) -> None:
+    filled = draft()
+    filled.verdict_wanted(wanted(7, allocate=allocate))
+    assert read(filled) == callback_pb2.CallbackCall(
+        predicates=[
+            callback_pb2.PredicatesCall(
+                callID=7,
+                applicationID="app-1",
+                partitionName="[rm]default",
+                args=si_pb2.PredicatesArgs(allocationKey="ask-1", nodeID="node-1", allocate=allocate),
+            )
+        ]
+    )
+
+
+def test_a_verdict_about_preemption_is_asked_for_with_the_victims_in_order() -> None:
+    filled = draft()
+    victims = ("b", "a", "c")
+    filled.preemption_verdict_wanted(
+        PreemptionVerdictWanted("rm", "default", "app-1", "ask-1", "node-1", 8, victims, 1)
+    )
+    (call,) = read(filled).preemptionPredicates
+    assert (call.callID, call.applicationID, call.partitionName) == (8, "app-1", "[rm]default")
+    assert call.args == si_pb2.PreemptionPredicatesArgs(
+        allocationKey="ask-1", nodeID="node-1", preemptAllocationKeys=victims, startIndex=1
+    )
+
+
+@pytest.mark.parametrize("version", [InterfaceVersion.V2022_12, InterfaceVersion.V2023_06])
+@pytest.mark.parametrize("one", SchedulingState)
+def test_a_scheduling_state_has_the_number_of_its_name(one: SchedulingState, version: InterfaceVersion) -> None:
+    filled = draft(version)
+    filled.scheduling_state(state(one, "because"))
+    (told,) = read(filled).schedulingStates
+    assert (told.applicartionID, told.allocationKey, told.reason) == ("app-1", "ask-1", "because")
+    assert StateOf2023.SchedulingState.Name(told.state) == one.name
+
+
+@pytest.mark.parametrize("one", SchedulingState)
+def test_a_scheduling_state_of_2021_has_the_number_of_its_name_there(one: SchedulingState) -> None:
+    filled = draft(InterfaceVersion.V2021_02)
+    filled.scheduling_state(state(one, "because"))
+    message = read(filled)
+    (told,) = message.schedulingStatesOf2021
+    assert not message.schedulingStates
+    assert (told.applicartionID, told.allocationKey, told.reason) == ("app-1", "ask-1", "because")
+    assert StateOf2021.SchedulingState.Name(told.state) == one.name
+
+
+def test_event_records_of_each_version_have_a_list_of_their_own() -> None:
+    for version, field, record in (
+        (InterfaceVersion.V2021_02, "eventsOf2021", si_2021_pb2.EventRecord(objectID="x", reason="why")),
+        (InterfaceVersion.V2022_12, "eventsOf2022", event_2022_pb2.EventRecord(objectID="x", reason="why")),
+        (InterfaceVersion.V2023_06, "events", si_pb2.EventRecord(objectID="x", referenceID="y")),
+    ):
+        filled = draft(version)
+        filled.event(record)
+        message = read(filled)
+        assert list(getattr(message, field)) == [record]
+        assert [listed.name for listed, _ in message.ListFields()] == [field]
+
+
+def test_a_record_of_another_version_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(TypeError):
+        draft(InterfaceVersion.V2021_02).event(si_pb2.EventRecord(objectID="x"))
+
+
+def test_a_call_that_says_nothing_is_empty_but_a_greeting_is_not() -> None:
+    filled = draft()
+    assert filled.payload() == b""
+    filled.connected()
+    assert read(filled).HasField("connected")
+
+
+def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ITEMS_MAX", 2)
+    monkeypatch.setattr(module, "CALL_BYTES_MAX", 500)
+    by_items, by_size = draft(), draft()
+    fullness = []
+    for _ in range(2):
+        by_items.verdict_wanted(wanted())
+        fullness.append(by_items.is_full)
+    assert fullness == [False, True]
+    by_size.scheduling_state(state(SchedulingState.FAILED, "r" * 500))
+    assert by_size.is_full
+
+
+def test_a_hello_says_what_is_served() -> None:
+    hello = read_hello(callback_pb2.CallbackHello(rmID="rm", predicates=True, events=True))
+    assert hello.connect == ConnectCallbacks("rm", predicates=True)
+    assert (hello.events, hello.state_dump, hello.version) == (True, False, InterfaceVersion.V2023_06)
+    everything = callback_pb2.CallbackHello(
+        rmID="rm",
+        preemptionPredicates=True,
+        schedulingStates=True,
+        stateDump=True,
+        version=callback_pb2.INTERFACE_VERSION_2021_02,
+    )
+    hello = read_hello(everything)
+    assert hello.connect == ConnectCallbacks("rm", preemption_predicates=True, scheduling_states=True)
+    assert (hello.events, hello.state_dump, hello.version) == (False, True, InterfaceVersion.V2021_02)
+
+
+def test_only_what_is_answered_needs_an_rm_that_can_still_send() -> None:
+    for name, answers in (
+        ("predicates", True),
+        ("preemptionPredicates", True),
+        ("stateDump", True),
+        ("events", False),
+        ("schedulingStates", False),
+    ):
+        message = callback_pb2.CallbackHello(rmID="rm")
+        setattr(message, name, True)
+        assert read_hello(message).answers is answers, name
+
+
+def test_a_version_that_nobody_knows_is_refused_with_those_that_are() -> None:
+    message = callback_pb2.CallbackHello.FromString(b"\x38\x09")  # field 7, which is the version, with 9
+    with pytest.raises(HelloInvalid) as refused:
+        read_hello(message)
+    assert str(refused.value) == (
+        "hello.version: 9 is not known; known are 1 (2021-02), 2 (2022-12), 3 (2023-06), and 0 for the newest"
+    )
+
+
+def test_answers_become_verdicts_and_a_refusal_always_has_a_reason() -> None:
+    answer = callback_pb2.CallbackAnswer(
+        predicates=[
+            callback_pb2.PredicatesVerdict(callID=1, success=True, reason="ignored"),
+            callback_pb2.PredicatesVerdict(callID=2, reason="taint"),
+            callback_pb2.PredicatesVerdict(callID=3),
+            callback_pb2.PredicatesVerdict(callID=4, reason="r" * 10_000),
+        ],
+        preemptionPredicates=[
+            callback_pb2.PreemptionPredicatesVerdict(
+                callID=5, response=si_pb2.PreemptionPredicatesResponse(success=True, index=2)
+            ),
+            callback_pb2.PreemptionPredicatesVerdict(callID=6, response=si_pb2.PreemptionPredicatesResponse(index=2)),
+            callback_pb2.PreemptionPredicatesVerdict(callID=7),
+        ],
+    )
+    (about_preemption, verdicts), (really, others) = verdicts_in(answer)
+    assert (about_preemption, really) == (False, True)
+    assert verdicts == [
+        Verdict(1),
+        Verdict(2, "taint"),
+        Verdict(3, "refused by the resource manager"),
+        Verdict(4, "r" * module.REASON_CHARACTERS_MAX),
+    ]
+    refusal = "refused by the resource manager, even without the victims"
+    assert others == [Verdict(5, index=2), Verdict(6, refusal), Verdict(7, refusal)]
+
+
+def test_a_long_answer_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ITEMS_MAX", 2)
+    answer = callback_pb2.CallbackAnswer(
+        predicates=[callback_pb2.PredicatesVerdict(callID=number, success=True) for number in range(5)],
+        preemptionPredicates=[callback_pb2.PreemptionPredicatesVerdict(callID=number) for number in range(5, 8)],
+    )
+    pieces = [(about, [one.call_id for one in verdicts]) for about, verdicts in verdicts_in(answer)]
+    assert pieces == [(False, [0, 1]), (False, [2, 3]), (False, [4]), (True, [5, 6]), (True, [7])]
