@@ -29,6 +29,7 @@ def tally_families(tally: Tally) -> Iterator[Metric]:
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
     yield from _preemption_families(tally.preemption)
+    yield histograms(families.VERDICT_WAIT, {(): tally.verdicts.waits})
     yield from _queue_families(tally)
     yield from _node_families(tally)
     reloads = tally.last_reloads.items()

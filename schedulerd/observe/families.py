@@ -109,6 +109,9 @@ RESERVATIONS_MADE = _counter("reservations_made", (*_PARTITION, "kind"), "Reserv
 RESERVATIONS_ENDED = _counter(
     "reservations_ended", (*_PARTITION, "kind", "reason"), "Reservations that ended, by the reason."
 )
+VERDICTS = _counter(
+    "verdicts", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
+)
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
 
@@ -125,6 +128,14 @@ RESERVATIONS = _gauge("reservations", (*_PARTITION, "kind"), "Allocations for wh
 NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes known, by state.")
 CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
 OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what others occupy on the nodes.")
+RECOMMENDATIONS = _counter(
+    "node_recommendations", _PARTITION, "Times that a node had better offer something else, as others use it or do not."
+)
+OUTSTANDING = _gauge(
+    "outstanding_requests", _PARTITION, "Allocations asked for that fit every quota and limit and lack room on nodes."
+)
+OUTSTANDING_RESOURCES = _gauge("outstanding_resources", (*_PARTITION, "resource"), "Resources of these allocations.")
+USED = _gauge("used_resources", (*_PARTITION, "resource"), "Sum of what nodes really use, of those that report it.")
 RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers known, by state.")
 LAST_RELOAD = _gauge(
     "config_last_reload_timestamp_seconds", ("rm",), "When its queue file was last read, in Unix time."
@@ -150,16 +161,38 @@ PREEMPTION_ROOM_MADE = _histogram(
     _ENDING_BOUNDS_SECONDS,
     "From allocations being asked to end for an ask to the last of them being gone.",
 )
+VERDICT_WAIT = _histogram(
+    "verdict_wait", (), _WAIT_BOUNDS_SECONDS, "From a verdict being asked for to its being taken."
+)
 CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
 STEP_DURATION = _histogram(
     "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "How long a command held the loop, by kind of command."
+)
+EVENTS_RECORDED = _counter("events_recorded", (), "Events of objects that were recorded.")
+EVENTS_SUPPRESSED = _counter(
+    "events_suppressed", (), "Events not recorded because the object had said the same thing a moment ago."
+)
+EVENTS_LOST = _counter(
+    "events_lost", (), "Events that were no longer there when a follower came to them, counted for each."
+)
+EVENT_FOLLOWERS = _gauge("event_followers", (), "Streams on which events are followed as they happen.")
+CALLBACK_STREAMS = _gauge("callback_streams", (), "Callback streams that are open.")
+CALLBACK_CALLS = _counter("callback_calls", ("call",), "Calls sent to resource managers on their callback streams.")
+CALLBACK_DROPPED = _counter(
+    "callback_calls_dropped",
+    ("call",),
+    "Calls that were not sent: no longer wanted, or more than are kept for a reader that falls behind.",
+)
+CALLBACK_LATE = _counter("callback_late_answers", ("call",), "Answers to calls that nobody waited for.")
+CALLBACK_ANSWER = _histogram(
+    "callback_answer", ("call",), _WAIT_BOUNDS_SECONDS, "From a call being sent to its answer being read."
 )
 LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event loop ran a timer that was due.")
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
-    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS),
-    *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, SHAPES_PARKED, CYCLES_CUT),
+    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS, RECOMMENDATIONS),
+    *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, VERDICTS, SHAPES_PARKED, CYCLES_CUT),
 )
 """The counters that facts drive, except those by queue. The first label, if there is one, is the resource manager."""
 
@@ -168,7 +201,10 @@ FAMILIES = (
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
     *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
+    *(OUTSTANDING, OUTSTANDING_RESOURCES, USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
+    *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENT_FOLLOWERS),
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO),
-    *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
+    *(CALLBACK_STREAMS, CALLBACK_CALLS, CALLBACK_DROPPED, CALLBACK_LATE, CALLBACK_ANSWER),
+    *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, VERDICT_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

@@ -14,9 +14,11 @@ from enum import IntEnum
 
 import structlog
 
+from schedulerd.core import callback_facts as c
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import preemption_facts as p
+from schedulerd.core import queue_facts as q
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
 
@@ -38,8 +40,9 @@ class _Line:
 
 _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
-_CONFIGURATION = "core.scheduler.configuration"
+_CONFIGURATION, _QUEUE = "core.scheduler.configuration", "core.scheduler.queue"
 _GANG, _PREEMPTION = "core.scheduler.gang", "core.scheduler.preemption"
+_VERDICT = "core.scheduler.verdict"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {
@@ -49,6 +52,7 @@ _NEWS = {
     g.GangCompleted: _Line(_GANG, "gang complete", logging.INFO),
     g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
     g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
+    c.NodeRecommended: _Line(_NODE, "node had better offer something else", logging.INFO),
     p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
     p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),
     f.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
@@ -76,6 +80,12 @@ _DETAILS = {
     p.ReservationEnded: _Line(_PREEMPTION, "reservation ended", logging.DEBUG),
     p.RoomMade: _Line(_PREEMPTION, "room made", logging.DEBUG),
     p.PreemptionRefused: _Line(_PREEMPTION, "preemption refused", logging.DEBUG),
+    c.VerdictWanted: _Line(_VERDICT, "verdict wanted", logging.DEBUG),
+    c.PreemptionVerdictWanted: _Line(_VERDICT, "preemption verdict wanted", logging.DEBUG),
+    c.VerdictNotWanted: _Line(_VERDICT, "verdict not wanted", logging.DEBUG),
+    c.VerdictReached: _Line(_VERDICT, "verdict reached", logging.DEBUG),
+    c.SchedulingStateChanged: _Line(_ASK, "scheduling state told", logging.DEBUG),
+    q.QueueChanged: _Line(_QUEUE, "queue changed", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
 }
 _USUAL: dict[type, _Line] = {**_NEWS, **_COMPLAINTS}

@@ -16,10 +16,14 @@ from prometheus_client.registry import Collector
 
 from schedulerd import __version__
 from schedulerd.core.facts import Fact
+from schedulerd.core.model.partition import Partition
 from schedulerd.observe import families
-from schedulerd.observe.exposition import gauges, histograms, tally_families
+from schedulerd.observe.callback_tally import CallbackTally
+from schedulerd.observe.event_record import EventCounts
+from schedulerd.observe.exposition import counters, gauges, histograms, tally_families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
+from schedulerd.observe.partition_gauges import partition_families
 from schedulerd.observe.tally import ReloadResult, Tally
 
 Buffer: TypeAlias = Literal["inbox", "outbox"]
@@ -40,6 +44,10 @@ class Metrics:
         self._step_durations: dict[str, Histogram] = {}
         self._depths: dict[Family, Callable[[], int]] = {}
         self._checksums: Callable[[], Iterable[tuple[str, str]]] = lambda: ()
+        self._partitions: Callable[[], Iterable[Partition]] = lambda: ()
+        self._event_counts: Callable[[], EventCounts] = EventCounts
+        self.callbacks = CallbackTally()
+        """Counts of the callback streams, for whoever has them to add to."""
         self.registry = CollectorRegistry()
         self.registry.register(_FamiliesCollector(self._families))
         ProcessCollector(registry=self.registry)
@@ -87,12 +95,27 @@ class Metrics:
         """Lets every scrape ask for the checksum of the queue file that each resource manager lives by, by its id."""
         self._checksums = checksums
 
+    def watch_events(self, counts: Callable[[], EventCounts]) -> None:
+        """Lets every scrape ask for the counts of events; until that is done they are zero."""
+        self._event_counts = counts
+
+    def watch_partitions(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        """Lets every scrape look at the scheduler's partitions; until that is done there are none."""
+        self._partitions = partitions
+
     def _families(self) -> Iterator[Metric]:
         yield gauges(families.BUILD_INFO, [((__version__,), 1)])
         for family, depth in self._depths.items():
             yield gauges(family, [((), depth())])
         yield gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
         yield from tally_families(self._tally)
+        yield from partition_families(self._partitions())
+        yield from self.callbacks.families()
+        events = self._event_counts()
+        yield counters(families.EVENTS_RECORDED, [((), events.recorded)])
+        yield counters(families.EVENTS_SUPPRESSED, [((), events.suppressed)])
+        yield counters(families.EVENTS_LOST, [((), events.lost)])
+        yield gauges(families.EVENT_FOLLOWERS, [((), events.followers)])
         yield histograms(families.CYCLE_DURATION, {(): self._cycle_duration})
         yield histograms(families.LOOP_LAG, {(): self._loop_lag})
         yield histograms(families.STEP_DURATION, {(name,): value for name, value in self._step_durations.items()})

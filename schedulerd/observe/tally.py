@@ -19,12 +19,15 @@ from typing import Any
 
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
+from schedulerd.core import queue_facts as q
+from schedulerd.core.callback_facts import NodeRecommended, SchedulingStateChanged
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, NodesTally, PartitionKey, QueueKey, QueueTally
 from schedulerd.observe.preemption_tally import PreemptionTally
+from schedulerd.observe.verdict_tally import VerdictTally
 
 STOPPED_KEPT = 64
 """How many stopped resource managers are remembered at most."""
@@ -83,6 +86,7 @@ class Tally:
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
         self.preemption = PreemptionTally(self.counters)
+        self.verdicts = VerdictTally(self.counters)
         self._now_ns = 0
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
@@ -94,6 +98,9 @@ class Tally:
             f.NodeAccepted: _nothing_to_count,
             f.NodeRejected: self._node_rejected,
             f.NodeChanged: self._node_changed,
+            q.QueueChanged: _nothing_to_count,
+            SchedulingStateChanged: _nothing_to_count,
+            NodeRecommended: self._node_recommended,
             f.ApplicationAccepted: _nothing_to_count,
             f.ApplicationRejected: self._application_rejected,
             f.ApplicationChanged: self._application_changed,
@@ -115,6 +122,7 @@ class Tally:
             f.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
             **self.preemption.handlers,
+            **self.verdicts.handlers,
         }
 
     def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
@@ -161,6 +169,9 @@ class Tally:
         if key not in self.nodes:
             self.preemption.expect(*key)
         self.nodes[key].change(fact.node_id, fact.state, fact.capacity, fact.occupied)
+
+    def _node_recommended(self, fact: NodeRecommended) -> None:
+        self.counters[families.RECOMMENDATIONS][fact.rm_id, fact.partition] += 1
 
     def _node_rejected(self, fact: f.NodeRejected) -> None:
         self.counters[families.REJECTIONS][fact.rm_id, "node", fact.code] += 1
@@ -324,4 +335,4 @@ class Tally:
 
 
 def _nothing_to_count(_fact: f.Fact) -> None:
-    """For facts beside which another fact of the same step is counted."""
+    """For facts beside which another fact is counted, or what is sent because of them (`CallbackTally`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core import facts, gang_facts, preemption_facts
+from schedulerd.core import callback_facts, facts, gang_facts, preemption_facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.resources import Resources
@@ -178,3 +178,15 @@ def preemption_refused(
 
 def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:
     return facts.AskRejected(rm_id, PARTITION, APPLICATION, "key-1", code, "because of a test")
+
+
+def verdict_wanted() -> callback_facts.VerdictWanted:
+    return callback_facts.VerdictWanted(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, allocate=True)
+
+
+def verdict_reached(outcome: callback_facts.VerdictOutcome, waited_ns: int = 0) -> callback_facts.VerdictReached:
+    return callback_facts.VerdictReached(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
+
+
+def node_recommended() -> callback_facts.NodeRecommended:
+    return callback_facts.NodeRecommended(RM, PARTITION, "node-1", Resources(vcore=8), "others use vcore 2")

@@ -12,12 +12,16 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
+from schedulerd.core.callback_facts import VerdictOutcome
+from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.resources import Resources
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import Metrics
+from tests.unit.core.builders import a_conversation, a_node, an_ask
 from tests.unit.observe import build
 from tests.unit.observe.scrape import text
 
@@ -26,6 +30,15 @@ ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| 
 UNITS_THAT_ARE_NOT_BASE = re.compile(
     r"_(ms|us|ns|(milli|micro|nano)seconds?|minutes?|hours?|days?|percent|[kmg]i?b)(_|$)"
 )
+
+
+def a_used_partition() -> Partition:
+    """With a node whose use was reported, and an ask that it has no room for."""
+    talk = a_conversation(a_node("n1", {"memory": 5}))
+    talk.asks(an_ask("k", 10))
+    talk.schedule()
+    talk.step(ReportUtilization(talk.rm_id, [Utilization("n1", Resources(memory=1))]))
+    return talk.model()
 
 
 @pytest.fixture
@@ -51,6 +64,9 @@ def busy() -> Metrics:
             build.reserved(),
             build.reservation_ended(ReservationEnd.PLACED),
             build.released(vcore=1),
+            build.verdict_wanted(),
+            build.node_recommended(),
+            build.verdict_reached(VerdictOutcome.AGREED),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
             facts.ConfigurationUpdated(build.RM),
             facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),
@@ -58,6 +74,7 @@ def busy() -> Metrics:
         ],
         0,
     )
+    metrics.watch_partitions(lambda: [a_used_partition()])
     metrics.step_seconds("RunCycle", 0.1)
     metrics.cycle_seconds(0.1)
     metrics.loop_lag_seconds(0.1)

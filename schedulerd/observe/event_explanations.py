@@ -1,0 +1,170 @@
+"""Facts that explain -> event records: what was rejected, refused or ignored, and who gives way to whom.
+
+They change nothing that can be counted, so their change type is NONE, but for an application that is rejected. They may
+come again and again for the same object, and are limited for that (see `event_limits.py`). Their texts hold what a
+resource manager sent, of any length, so they are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedulerd.core import facts as f
+from schedulerd.core import gang_facts as g
+from schedulerd.core import preemption_facts as p
+from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, VerdictReached
+from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
+
+
+def _about(
+    kind: Kind.ValueType,
+    object_id: str,
+    reason: str,
+    message: str,
+    reference_id: str = "",
+    resources: Mapping[str, int] = NO_RESOURCES,
+    group: str = "",
+) -> Record:
+    return Record(
+        kind,
+        cut(object_id),
+        SI.NONE,
+        SI.DETAILS_NONE,
+        cut(reference_id),
+        resources,
+        cut(message),
+        cut(group),
+        reason,
+    )
+
+
+def _request(fact: Any, reason: str, message: str, resources: Mapping[str, int] = NO_RESOURCES) -> Record:
+    application_id = fact.application_id
+    return _about(SI.REQUEST, fact.allocation_key, reason, message, application_id, resources, application_id)
+
+
+def _application(fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay, reason: str, message: str) -> Record:
+    return _about(SI.APP, fact.application_id, reason, message, group=fact.queue)
+
+
+def _node_rejected(fact: f.NodeRejected) -> Record:
+    return _about(SI.NODE, fact.node_id, "NodeRejected", fact.reason)
+
+
+def _application_rejected(fact: f.ApplicationRejected) -> Record:
+    """REMOVE, unless it is the id of an application that lives on."""
+    lives_on = fact.code is f.RejectCode.DUPLICATE_ID
+    change = SI.NONE if lives_on else SI.REMOVE
+    return Record(SI.APP, cut(fact.application_id), change, SI.APP_REJECT, message=cut(fact.reason))
+
+
+def _ask_rejected(fact: f.AskRejected) -> Record:
+    return _request(fact, "RequestRejected", fact.reason)
+
+
+def _release_ignored(fact: f.ReleaseIgnored) -> Record:
+    object_id = fact.uuid or fact.allocation_key
+    if not object_id:
+        return _about(SI.APP, fact.application_id, "ReleaseIgnored", fact.reason)
+    application_id = fact.application_id
+    return _about(SI.REQUEST, object_id, "ReleaseIgnored", fact.reason, application_id, group=application_id)
+
+
+def _item_ignored(fact: f.ItemIgnored) -> Record:
+    return _about(SI.UNKNOWN_EVENTRECORD_TYPE, fact.object_id, "ItemIgnored", fact.reason)
+
+
+def _configuration_rejected(fact: f.ConfigurationRejected) -> Record:
+    message = f"the new queue file is refused, nothing changed: {'; '.join(fact.reasons)}"
+    return _about(SI.QUEUE, "root", "ConfigurationRejected", message)
+
+
+def _gang_completed(fact: g.GangCompleted) -> Record:
+    return _application(fact, "GangComplete", f"all {fact.placeholders} placeholders are placed")
+
+
+def _gang_timed_out(fact: g.GangTimedOut) -> Record:
+    message = (
+        f"the time for the gang is over: of {fact.wanted} placeholders {fact.placed} were placed, {fact.replaced} of "
+        f"them replaced, and {fact.timed_out} timed out"
+    )
+    return _application(fact, "GangTimedOut", message)
+
+
+def _gang_gave_way(fact: g.GangGaveWay) -> Record:
+    message = (
+        f"the incomplete gang is to give its {fact.placeholders} placeholders back, so that the earlier gang of "
+        f"application {fact.in_favour_of} can be complete"
+    )
+    return _application(fact, "GangGaveWay", message)
+
+
+def _swap_refused(fact: g.SwapRefused) -> Record:
+    message = (
+        f"{fact.reason}; it goes on as an ordinary request, and {fact.placeholders} placeholders of task group "
+        f"{fact.task_group} are to be released"
+    )
+    return _request(fact, "PlaceholderTooSmall", message)
+
+
+def _reserved(fact: p.Reserved) -> Record:
+    message = f"room of node {fact.node_id} is kept for it"
+    return _request(fact, "AppReservedNode", message, fact.resources)
+
+
+def _reservation_ended(fact: p.ReservationEnded) -> Record:
+    message = f"room of node {fact.node_id} is no longer kept for it: {fact.end.value.replace('_', ' ')}"
+    return _request(fact, "AppUnreservedNode", message)
+
+
+def _preempted(fact: p.Preempted) -> Record:
+    count = len(fact.victims)
+    return _request(
+        fact, "OthersPreempted", f"{count} allocations on node {fact.node_id} are to end for it: {fact.why}"
+    )
+
+
+def _room_made(fact: p.RoomMade) -> Record:
+    return _request(fact, "RoomMade", f"the last that had to go for it from node {fact.node_id} is gone")
+
+
+def _preemption_refused(fact: p.PreemptionRefused) -> Record:
+    return _request(fact, "PreemptionRefused", fact.reason)
+
+
+def _quota_preempted(fact: p.QuotaPreempted) -> Record:
+    message = f"{fact.why}; {fact.victims} allocations are to end"
+    return _about(SI.QUEUE, fact.queue, "QuotaPreemption", message)
+
+
+def _node_recommended(fact: NodeRecommended) -> Record:
+    return _about(SI.NODE, fact.node_id, "NodeRecommended", fact.message, resources=fact.schedulable)
+
+
+def _verdict_reached(fact: VerdictReached) -> Record | None:
+    if fact.outcome not in (VerdictOutcome.REFUSED, VerdictOutcome.TIMED_OUT):
+        return None
+    return _request(fact, "PredicatesRefused", f"it may not run on node {fact.node_id}: {fact.reason}")
+
+
+EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
+    f.NodeRejected: _node_rejected,
+    f.ApplicationRejected: _application_rejected,
+    f.AskRejected: _ask_rejected,
+    f.ReleaseIgnored: _release_ignored,
+    f.ItemIgnored: _item_ignored,
+    f.ConfigurationRejected: _configuration_rejected,
+    g.GangCompleted: _gang_completed,
+    g.GangTimedOut: _gang_timed_out,
+    g.GangGaveWay: _gang_gave_way,
+    g.SwapRefused: _swap_refused,
+    p.Reserved: _reserved,
+    p.ReservationEnded: _reservation_ended,
+    p.Preempted: _preempted,
+    p.RoomMade: _room_made,
+    p.PreemptionRefused: _preemption_refused,
+    p.QuotaPreempted: _quota_preempted,
+    NodeRecommended: _node_recommended,
+    VerdictReached: _verdict_reached,
+}

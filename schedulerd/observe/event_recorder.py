@@ -1,0 +1,73 @@
+"""Facts -> events of the ring: what is recorded at once, and what only if it was not said a moment ago."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulerd.core import facts as f
+from schedulerd.core.callback_facts import (
+    PreemptionVerdictWanted,
+    SchedulingStateChanged,
+    VerdictNotWanted,
+    VerdictWanted,
+)
+from schedulerd.core.facts import Fact
+from schedulerd.observe.event_changes import CHANGES, told
+from schedulerd.observe.event_explanations import EXPLANATIONS
+from schedulerd.observe.event_limits import EventLimits
+from schedulerd.observe.event_ring import EventRing
+
+WITHOUT_EVENT: frozenset[type] = frozenset(
+    {
+        f.NodeAccepted,
+        f.ApplicationAccepted,
+        f.ConfigurationAccepted,
+        f.ConfigurationUpdated,
+        f.CycleRan,
+        VerdictWanted,
+        PreemptionVerdictWanted,
+        VerdictNotWanted,
+        SchedulingStateChanged,
+    }
+)
+"""Facts that no event is made of: another fact of the same step says it of the object, or it goes to the resource
+manager in a message of its own."""
+
+
+class EventRecorder:
+    """Give it every batch of facts, as the metrics get it; read the events from `ring`."""
+
+    def __init__(self, ring: EventRing) -> None:
+        self.ring = ring
+        self._limits = EventLimits()
+
+    @property
+    def suppressed(self) -> int:
+        """How many events were not recorded, because their objects had said the same thing a moment ago."""
+        return self._limits.suppressed
+
+    def observe(self, facts: Sequence[Fact], now_ns: int) -> None:
+        """Records what happened to objects, in order. `now_ns` is the time of those facts that do not say theirs."""
+        changes, add = CHANGES, self.ring.add
+        for fact in facts:
+            change = changes.get(type(fact))
+            if change is None:
+                self._explain(fact, now_ns)
+                continue
+            count, expand, what = change(fact)
+            if count:
+                partition = getattr(fact, "partition", "")
+                add(now_ns, fact.rm_id, partition, count, expand, what)  # type: ignore[union-attr]  # all of these have one
+
+    def _explain(self, fact: Fact, now_ns: int) -> None:
+        """Records what explains, if it is that at all and its object has not said it a moment ago."""
+        explanation = EXPLANATIONS.get(type(fact))
+        if explanation is None:
+            return
+        rm_id, partition = fact.rm_id, getattr(fact, "partition", "")  # type: ignore[union-attr]
+        record = explanation(fact)
+        if record is None:
+            return
+        thing = (record.kind, record.object_id, record.reference_id, record.change, record.detail, record.reason)
+        if self._limits.allow((rm_id, partition, *thing), now_ns):
+            self.ring.add(now_ns, rm_id, partition, *told(record))

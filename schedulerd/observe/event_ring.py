@@ -1,0 +1,91 @@
+"""The last events, numbered: who reads them keeps a number and nothing else, so a slow reader costs no memory.
+
+An entry is a fact as it was observed, with a function that makes the records of it. That is done when somebody reads,
+as most events are never read. An entry that stands for several events is in as many places of the ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from schedulerd.observe.event_record import Event, Record
+
+LOOKED_AT_MAX = 2_000
+"""Events that one call of `read` goes through, wanted or not: about a millisecond."""
+
+Expand: TypeAlias = Callable[[Any], tuple[Record, ...]]
+"""Makes the records of what was kept of a fact."""
+
+_Entry: TypeAlias = tuple[int, int, str, str, Expand, Any]
+"""Id of its first event, time in nanoseconds, resource manager, partition, and how to make the records of what."""
+
+
+class Slice(NamedTuple):
+    """What `read` found, and where to go on."""
+
+    events: list[Event]
+    next_id: int
+    """`EventRing.next_id` if there was no more to read."""
+    lost: int
+    """How many of the events that were asked for are no longer there."""
+
+
+class EventRing:
+    """At most `events_max` events, of all resource managers; the oldest make room for new ones."""
+
+    def __init__(self, events_max: int, instance_id: str) -> None:
+        """`instance_id` tells the ids of this ring from those of another one, as they all begin with 0."""
+        self.instance_id = instance_id
+        self.next_id = 0
+        """Of the event that will be added next; so many were added so far."""
+        self._events_max = events_max
+        self._slots: list[_Entry | None] = [None] * events_max
+
+    @property
+    def lowest_id(self) -> int:
+        """Of the oldest event that is there; `next_id` if none is."""
+        return max(0, self.next_id - self._events_max)
+
+    def add(self, at_ns: int, rm_id: str, partition: str, count: int, expand: Expand, what: object) -> None:
+        """Adds `count` events, which are the records that `expand(what)` makes; `what` must not change afterwards."""
+        first_id = self.next_id
+        entry = (first_id, at_ns, rm_id, partition, expand, what)
+        slots, events_max = self._slots, self._events_max
+        for event_id in range(first_id, first_id + count):
+            slots[event_id % events_max] = entry
+        self.next_id = first_id + count
+
+    def back(self, start: int, count: int, rm_id: str = "") -> tuple[int, int]:
+        """Goes back from the id `start` over up to `count` events; with `rm_id` only one resource manager's count.
+
+        Returns where that is, and how many it were: fewer if there are no more, or after `LOOKED_AT_MAX` events.
+        """
+        end = max(self.lowest_id, start - LOOKED_AT_MAX)
+        at, passed = start, 0
+        while at > end and passed < count:
+            at -= 1
+            entry = self._slots[at % self._events_max]
+            assert entry is not None
+            passed += rm_id in ("", entry[2])
+        return at, passed
+
+    def read(self, start: int, count: int, rm_id: str = "") -> Slice:
+        """Up to `count` events from the id `start` on; with `rm_id` only those of one resource manager.
+
+        Looks at `LOOKED_AT_MAX` events at most, so there may be more even if fewer than `count` were found.
+        """
+        at = min(max(start, self.lowest_id), self.next_id)
+        lost = max(0, self.lowest_id - start)
+        end = min(self.next_id, at + LOOKED_AT_MAX)
+        events: list[Event] = []
+        while at < end and len(events) < count:
+            entry = self._slots[at % self._events_max]
+            assert entry is not None
+            first_id, at_ns, whose, partition, expand, what = entry
+            records = expand(what) if rm_id in ("", whose) else ()
+            for record in records[at - first_id : at - first_id + count - len(events)]:
+                events.append(Event(at, whose, partition, record.at_ns or at_ns, record))
+                at += 1
+            at += not records
+        return Slice(events, at, lost)

@@ -1,0 +1,37 @@
+"""Gauges that are read from the scheduler's state when somebody scrapes.
+
+They cannot be kept by adding and subtracting facts: whether an ask lacks nothing but room on nodes changes with
+whatever else is placed, and no fact says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.metrics_core import Metric
+
+from schedulerd.core.autoscaling import outstanding_requests
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.resources import Resources
+from schedulerd.observe import families
+from schedulerd.observe.exposition import gauges
+
+
+def partition_families(partitions: Iterable[Partition]) -> Iterator[Metric]:
+    """Costs a scrape by the shapes that find no node and the leaves where they wait, up to a bound."""
+    counts: list[tuple[tuple[str, ...], float]] = []
+    amounts: list[tuple[tuple[str, ...], float]] = []
+    used: list[tuple[tuple[str, ...], float]] = []
+    for partition in partitions:
+        labels = partition.rm_id, partition.name
+        requests = outstanding_requests(partition)
+        counts.append((labels, sum(one.count for one in requests)))
+        total = Resources(dict.fromkeys(partition.total(), 0))
+        for one in requests:
+            for name, amount in one.resources.items():
+                total[name] += amount * one.count
+        amounts.extend(((*labels, name), amount) for name, amount in sorted(total.items()))
+        used.extend(((*labels, name), amount) for name, amount in sorted(partition.used.items()))
+    yield gauges(families.OUTSTANDING, counts)
+    yield gauges(families.OUTSTANDING_RESOURCES, amounts)
+    yield gauges(families.USED, used)

@@ -1,0 +1,38 @@
+"""What a scrape reads from the state: outstanding asks, and what is really used."""
+
+from __future__ import annotations
+
+from schedulerd.core.commands import ReportUtilization, Utilization
+from schedulerd.core.resources import Resources
+from schedulerd.observe.metrics import Metrics
+from tests.unit.core.builders import RM, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.observe.scrape import samples
+
+
+def test_outstanding_asks_are_added_up_over_queues_and_sizes() -> None:
+    root = a_root(a_queue_spec("a", max={"memory": 100}), a_queue_spec("b"))
+    talk = a_conversation(a_node("n1", {"memory": 5, "vcore": 1}), root=root)
+    talk.apps(an_app("other", "root.b"))
+    talk.asks(an_ask("k", 30, count=9), an_ask("k", 7, count=2, app="other"))
+    talk.schedule()
+    metrics = Metrics()
+    assert samples(metrics, "schedulerd_outstanding_requests") == {}
+    metrics.watch_partitions(talk.scheduler.cluster.partitions)
+    assert samples(metrics, "schedulerd_outstanding_requests") == {("default", RM): 5}
+    resources = samples(metrics, "schedulerd_outstanding_resources")
+    assert resources == {("default", "memory", RM): 104, ("default", "vcore", RM): 0}
+    talk.nodes(a_node("n2", {"memory": 1_000}))
+    talk.schedule()
+    assert samples(metrics, "schedulerd_outstanding_requests") == {("default", RM): 0}
+    assert samples(metrics, "schedulerd_outstanding_resources")["default", "memory", RM] == 0
+
+
+def test_what_nodes_really_use_is_added_up() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 50}), a_node("n2", {"memory": 50}), a_node("n3", {"memory": 50}))
+    metrics = Metrics()
+    metrics.watch_partitions(talk.scheduler.cluster.partitions)
+    assert samples(metrics, "schedulerd_used_resources") == {}
+    reports = [Utilization("n1", Resources(memory=20)), Utilization("n2", Resources(memory=7))]
+    metrics.observe(talk.step(ReportUtilization(RM, reports)), 0)
+    assert samples(metrics, "schedulerd_used_resources") == {("default", "memory", RM): 27}
+    assert samples(metrics, "schedulerd_node_recommendations_total") == {("default", RM): 2}
