@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 
 from schedulerd.address import Target
-from schedulerd.simulate.client import SchedulerError
+from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import (
     Daemon,
     DemoFailed,

@@ -94,20 +94,6 @@ class SimulatedResourceManager:
                     self._release(pod, now_s)
             self._remove_if_over(application)
 
-    def say_again(self) -> Outgoing:
-        """Everything that was said and not answered. SI takes what it knows already for an update, or ignores it."""
-        for application in self._applications.values():
-            if not application.accepted:
-                self._builder.add_application(application.plan)
-            for pod in application.pods.values():
-                if pod.state is PodState.PENDING:
-                    self._builder.ask(ask_template(application.application_id, pod.size), pod.key)
-                elif pod.state is PodState.RELEASING:
-                    self._builder.release(application.application_id, pod.uuid, pod.key, si_pb2.STOPPED_BY_RM)
-        for application_id, key in self._withdrawn:
-            self._builder.release_ask(application_id, key)
-        return self._builder.take()
-
     def is_done(self) -> bool:
         """True if all that was to come has come, run and gone."""
         return self._next is None and not self._applications and not self._allocations

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.simulate.client import RegistrationRejected, SchedulerClient, SchedulerError
+from schedulerd.client import Client, RegistrationRejected, ResourceManager, SchedulerError
 from schedulerd.simulate.queue_file import QueueQuota
 from schedulerd.simulate.requests import Outgoing
 from schedulerd.simulate.resource_manager import SimulatedResourceManager
@@ -21,7 +21,7 @@ NODES_TIMEOUT_S = 30.0
 DRAIN_TIMEOUT_S = 15.0
 
 
-class Session:
+class Session(ResourceManager):
     """Runs a workload to its end, or to `stop`; `show` is called with a snapshot a few times a second."""
 
     def __init__(
@@ -37,13 +37,14 @@ class Session:
         show: Callable[[Snapshot], None],
     ) -> None:
         self._workload = workload
+        self._target = target
+        self._rm_id = rm_id
         self._policy_group = policy_group
         self._connect_timeout_s = connect_timeout_s
         self._stay_registered = stay_registered
         self._quotas = quotas
         self._show = show
         self._rm = SimulatedResourceManager(workload)
-        self._client = SchedulerClient(target, rm_id, self, reconnect_timeout_s=connect_timeout_s)
         self._rate = PlacementRate()
         self._clock = monotonic  # the time of a uvloop loop counts in milliseconds, too coarse for latencies
         self._began_s = self._clock()
@@ -51,7 +52,6 @@ class Session:
         self._last_allocation_s = 0.0
         self._looked_s = 0.0
         self._nodes_answered = asyncio.Event()
-        self._repeat = False
         self._stopped = False
         self.playing = False
         """True once applications may have been submitted."""
@@ -62,39 +62,37 @@ class Session:
 
     async def run(self) -> Summary:
         """Plays the workload; raises `SchedulerError` if the scheduler cannot be reached or used."""
-        try:
-            await self._client.register(policy_group=self._policy_group, timeout_s=self._connect_timeout_s)
-            await self._client.open()
+        async with Client(
+            self._target,
+            self,
+            rm_id=self._rm_id,
+            policy_group=self._policy_group,
+            connect_timeout_s=self._connect_timeout_s,
+            reconnect_timeout_s=self._connect_timeout_s,
+        ) as client:
             await self._add_nodes()
             self._began_s = self._clock()
             self.playing = True
             await self._play()
             elapsed_s = self._now_s()
             if not self._stay_registered:
-                await self._client.unregister()
-        finally:
-            await self._client.close()
+                await client.unregister()
         return summarise(
             self._rm,
-            self._client.traffic,
+            client,
             elapsed_s=elapsed_s,
             placing_span_s=self._last_allocation_s - (self._first_ask_s or 0.0),
             placements_per_s_peak=max(self._rate.history(), default=0.0),
         )
 
     async def _add_nodes(self) -> None:
-        await self._client.send_nodes(self._rm.nodes_request())
-        lost = asyncio.ensure_future(self._client.wait_lost())
-        answered = asyncio.ensure_future(self._nodes_answered.wait())
-        done, waiting = await asyncio.wait(
-            {lost, answered}, timeout=NODES_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
-        )
-        for future in waiting:
-            future.cancel()
-        if lost in done:
-            lost.result()
-        if not done:
-            raise SchedulerError(f"{self._rm.nodes_unanswered} nodes got no answer within {NODES_TIMEOUT_S:g} s")
+        self.client.send(self._rm.nodes_request())
+        try:
+            async with asyncio.timeout(NODES_TIMEOUT_S):
+                await self._nodes_answered.wait()
+        except TimeoutError:
+            unanswered = self._rm.nodes_unanswered
+            raise SchedulerError(f"{unanswered} nodes got no answer within {NODES_TIMEOUT_S:g} s") from None
         if not self._rm.nodes:
             raise RegistrationRejected(f"all nodes were rejected, such as {self._rm.books.rejection_texts[0]}")
 
@@ -105,23 +103,20 @@ class Session:
             if deadline_s is None and (self._stopped or now_s >= self._workload.duration_s):
                 self._rm.stop(now_s)
                 deadline_s = now_s + DRAIN_TIMEOUT_S
-            if self._repeat:
-                self._repeat = False
-                await self._send(self._rm.say_again())
             await self._send(self._rm.advance(now_s))
             self._look(now_s)
             await asyncio.sleep(TICK_S)
-            self._client.check()
         await self._send(self._rm.advance(self._now_s()))
         self._look(self._now_s(), last=True)
 
     async def _send(self, outgoing: Outgoing) -> None:
         for applications in outgoing.applications:
-            await self._client.send_applications(applications)
+            self.client.send(applications)
         for allocations in outgoing.allocations:
             if self._first_ask_s is None and allocations.asks:
                 self._first_ask_s = self._now_s()
-            await self._client.send_allocations(allocations)
+            self.client.send(allocations)
+        await self.client.drain()
 
     def _look(self, now_s: float, *, last: bool = False) -> None:
         if last or now_s - self._looked_s >= LOOK_S:
@@ -146,7 +141,7 @@ class Session:
     def _now_s(self) -> float:
         return self._clock() - self._began_s
 
-    # Listener of the client.
+    # What the client hands over, message by message.
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         self._rm.take_nodes(response)
@@ -161,6 +156,3 @@ class Session:
         if response.new:
             self._last_allocation_s = now_s
         self._rm.take_allocations(response, now_s)
-
-    def reconnected(self) -> None:
-        self._repeat = True

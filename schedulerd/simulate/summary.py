@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from schedulerd.simulate.client import Traffic
+from schedulerd.client import Client
 from schedulerd.simulate.resource_manager import SimulatedResourceManager
 from schedulerd.simulate.workload import NODE_VCORE_MILLI
 
@@ -51,7 +51,7 @@ class Summary:
 
 def summarise(
     rm: SimulatedResourceManager,
-    traffic: Traffic,
+    client: Client,
     *,
     elapsed_s: float,
     placing_span_s: float,
@@ -85,9 +85,9 @@ def summarise(
         applications_sent=books.applications_sent,
         applications_accepted=books.applications_accepted,
         applications_rejected=books.applications_rejected,
-        messages_sent=traffic.messages_sent,
-        messages_received=traffic.messages_received,
-        reconnects=traffic.reconnects,
+        messages_sent=client.requests_sent,
+        messages_received=client.responses_received,
+        reconnects=client.times_resumed + client.times_resynced,
         discrepancies=tuple(discrepancies),
         rejections=tuple(books.rejection_texts),
     )

@@ -106,11 +106,14 @@ def test_rejected_asks_are_counted_with_their_reason() -> None:
     assert "no asks wanted" in printed
 
 
-def test_a_run_survives_the_loss_of_its_streams() -> None:
-    code, printed, fake = run_against_fake(Faults(lose_stream_at_ask=60))
+@pytest.mark.parametrize(
+    "loss", [(grpc.StatusCode.UNAVAILABLE, "going away"), (grpc.StatusCode.ABORTED, "RESYNC: state was dropped")]
+)
+def test_a_run_survives_the_loss_of_its_streams(loss: tuple[grpc.StatusCode, str]) -> None:
+    code, printed, fake = run_against_fake(Faults(lose_stream_at_ask=60, loss=loss))
     assert code == 0, printed
     assert "reconnects" in printed
-    assert fake.registered == ["simulated-rm"]
+    assert fake.registered == ["simulated-rm"] * 2
     assert not fake.placed
 
 
@@ -119,7 +122,10 @@ def test_a_run_survives_the_loss_of_its_streams() -> None:
     [
         (Faults(registration=(grpc.StatusCode.INVALID_ARGUMENT, "no such group")), "rejects the registration"),
         (Faults(reject_nodes=True), "all nodes were rejected, such as node node-00000: no nodes wanted"),
-        (Faults(lose_stream_at_ask=1, loss=(grpc.StatusCode.ABORTED, "RESYNC please")), "ABORTED: RESYNC please"),
+        (
+            Faults(lose_stream_at_ask=1, loss=(grpc.StatusCode.ABORTED, "registered again")),
+            "somebody else has taken the place of",
+        ),
     ],
 )
 def test_a_scheduler_that_does_not_want_it_is_said_in_a_line(faults: Faults, said: str) -> None:

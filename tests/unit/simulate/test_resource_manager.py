@@ -254,27 +254,6 @@ def test_an_ask_that_the_scheduler_takes_back_counts_as_released() -> None:
     assert rm.is_done()
 
 
-def test_say_again_repeats_exactly_what_was_not_answered() -> None:
-    unanswered = an_application(Wave(Start.AT_ONCE, SMALL, (1.0,)), name="other", arrives_s=0.5)
-    answered = an_application(Wave(Start.AT_ONCE, SMALL, (1.0, 9.0, 9.0)))
-    rm = an_rm(answered, unanswered)
-    rm.advance(0.0)
-    accept(rm)
-    rm.advance(0.0)
-    place(rm, "app-0001", 0.0)
-    place(rm, "app-0002", 0.0)
-    rm.advance(1.0)
-    again = rm.say_again()
-    assert [new.applicationID for request in again.applications for new in request.new] == ["other"]
-    assert asked_keys(again) == ["app-0003"]
-    assert released_uuids(again) == ["uuid-app-0001"]
-    rm.stop(2.0)
-    rm.advance(2.0)
-    again = rm.say_again()
-    taken_back = [each.allocationKey for each in again.allocations[0].releases.allocationAsksToRelease]
-    assert taken_back == ["app-0003"]
-
-
 def test_messages_are_bounded() -> None:
     builder = RequestBuilder()
     template = ask_template("app", MEDIUM)

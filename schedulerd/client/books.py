@@ -1,0 +1,316 @@
+"""What a resource manager has reported, and what has come of it: all that is needed to report it again.
+
+The scheduler may have to be told everything anew, after it was restarted for instance. What counts then is what the
+resource manager knows, so the books change when it says something and when it hears something, and never by guess.
+Messages are kept as bytes: they are small that way, and keep no larger message alive that they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client import messages
+
+_OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
+"""States of applications that the scheduler forgets."""
+_BY_RM = (si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE)
+
+
+@dataclass(slots=True)
+class _Node:
+    created: bytes
+    accepted: bool = False
+    draining: bool = False
+    leaving: bool = False
+    held: int = 0
+    """Allocations on it."""
+
+
+@dataclass(slots=True)
+class _Ask:
+    message: bytes
+    wanted: int
+    """Allocations still to come."""
+    placed: int = 0
+    """Allocations that have come, those that are gone included."""
+    held: int = 0
+    """Allocations that are there."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """An allocation that is there, or whose end is not confirmed yet."""
+
+    message: bytes
+    key: str
+    node_id: str
+    release: bytes = b""
+    """What the resource manager said to end it; empty as long as it has not."""
+    wanted_back: bool = False
+    """The scheduler waits for the resource manager to confirm its end."""
+
+
+@dataclass(slots=True)
+class _Application:
+    added: bytes
+    accepted: bool = False
+    leaving: bool = False
+    asks: dict[str, _Ask] = field(default_factory=dict)
+    """By allocation key, as long as any of it is to come or there."""
+    held: dict[str, _Held] = field(default_factory=dict)
+    """By UUID."""
+
+
+class Books:
+    """By `sent_*` and `heard_*` they learn of every message; the rest makes the messages of a full report.
+
+    Applications are told apart by their id alone, as in the scheduler's answers, which name no partition.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._applications: dict[str, _Application] = {}
+
+    # What is said.
+
+    def sent_node(self, info: si_pb2.NodeInfo) -> None:
+        """A node that is there already is not created again, whatever is said: the scheduler will reject that."""
+        node = self._nodes.get(info.nodeID)
+        if info.action == si_pb2.NodeInfo.CREATE:
+            if node is None or node.leaving:
+                bare = si_pb2.NodeInfo()
+                bare.CopyFrom(info)
+                bare.ClearField("existingAllocations")
+                self._nodes[info.nodeID] = _Node(bare.SerializeToString())
+                for allocation in info.existingAllocations:
+                    self._hold(allocation, info.nodeID)
+        elif node is None:
+            return
+        elif info.action == si_pb2.NodeInfo.UPDATE:
+            node.created = _updated(node.created, info)
+        elif info.action == si_pb2.NodeInfo.DECOMISSION:
+            node.leaving = True
+            self._forget_node_if_left(info.nodeID)
+        else:
+            node.draining = info.action == si_pb2.NodeInfo.DRAIN_NODE
+
+    def sent_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """One that is there already is not added again, whatever is said: the scheduler will reject that."""
+        known = self._applications.get(added.applicationID)
+        if known is None or known.leaving:
+            self._applications[added.applicationID] = _Application(added.SerializeToString())
+
+    def sent_removal(self, application_id: str) -> None:
+        application = self._applications.get(application_id)
+        if application is not None:
+            application.leaving = True
+            application.asks.clear()
+            if not application.held:
+                del self._applications[application_id]
+
+    def sent_ask(self, ask: si_pb2.AllocationAsk) -> None:
+        application = self._applications.get(ask.applicationID)
+        if application is None:
+            return
+        known = application.asks.get(ask.allocationKey)
+        if known is None:
+            application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
+        else:
+            known.message = ask.SerializeToString()
+            known.wanted = max(0, ask.maxAllocations - known.placed)
+
+    def sent_ask_release(self, release: si_pb2.AllocationAskRelease) -> None:
+        self._withdraw(release.applicationID, release.allocationKey)
+
+    def sent_release(self, release: si_pb2.AllocationRelease) -> None:
+        """What the resource manager wants to end is there until that is confirmed; what it confirms is gone."""
+        application = self._applications.get(release.applicationID)
+        if application is None:
+            return
+        if release.terminationType not in _BY_RM:
+            self._drop(release.applicationID, release.UUID)
+            return
+        if release.UUID:
+            named = [application.held[release.UUID]] if release.UUID in application.held else []
+        else:
+            named = [held for held in application.held.values() if release.allocationKey in ("", held.key)]
+        for held in named:
+            held.release = release.SerializeToString()
+
+    # What is heard.
+
+    def heard_nodes(self, response: si_pb2.NodeResponse) -> None:
+        for accepted in response.accepted:
+            if accepted.nodeID in self._nodes:
+                self._nodes[accepted.nodeID].accepted = True
+        for rejected in response.rejected:
+            node = self._nodes.get(rejected.nodeID)
+            if node is not None and not node.accepted:
+                self._forget_node(rejected.nodeID)
+
+    def heard_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        for accepted in response.accepted:
+            if accepted.applicationID in self._applications:
+                self._applications[accepted.applicationID].accepted = True
+        for rejected in response.rejected:
+            application = self._applications.get(rejected.applicationID)
+            if application is not None and not application.accepted:
+                del self._applications[rejected.applicationID]
+        for updated in response.updated:
+            if updated.state in _OVER:
+                self.sent_removal(updated.applicationID)
+
+    def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
+        for allocation in response.new:
+            self._hold(allocation, allocation.nodeID)
+        for release in response.released:
+            if release.terminationType in _BY_RM:
+                self._drop(release.applicationID, release.UUID)
+            else:
+                held = self._held(release)
+                if held is not None:
+                    held.wanted_back = True
+        for withdrawn in response.releasedAsks:
+            self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
+        for rejected in response.rejected:
+            self._withdraw(rejected.applicationID, rejected.allocationKey)
+
+    def is_wanted_back(self, release: si_pb2.AllocationRelease) -> bool:
+        """Whether the scheduler as it is now waits for the end of this allocation to be confirmed."""
+        held = self._held(release)
+        return held is None or held.wanted_back
+
+    # The full report.
+
+    def allocations(self) -> Iterator[si_pb2.Allocation]:
+        """Those that are there."""
+        for application in self._applications.values():
+            for held in application.held.values():
+                yield si_pb2.Allocation.FromString(held.message)
+
+    def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
+        for application in self._applications.values():
+            application.accepted = False
+            yield si_pb2.AddApplicationRequest.FromString(application.added)
+
+    def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
+        """All nodes with what is on them."""
+        by_node: dict[str, list[si_pb2.Allocation]] = {}
+        for application in self._applications.values():
+            for held in application.held.values():
+                held.wanted_back = False
+                by_node.setdefault(held.node_id, []).append(si_pb2.Allocation.FromString(held.message))
+        for node_id, node in self._nodes.items():
+            node.accepted = False
+            info = si_pb2.NodeInfo.FromString(node.created)
+            info.existingAllocations.extend(by_node.get(node_id, ()))
+            yield info
+
+    def report_changes_of_nodes(self) -> Iterator[si_pb2.NodeInfo]:
+        """What was said of nodes beside that they are there: that they drain, that they go."""
+        for node_id, node in self._nodes.items():
+            attributes = si_pb2.NodeInfo.FromString(node.created).attributes  # one of them names the partition
+            if node.draining:
+                yield messages.node(node_id, None, action=si_pb2.NodeInfo.DRAIN_NODE, attributes=attributes)
+            if node.leaving:
+                yield messages.node(node_id, None, action=si_pb2.NodeInfo.DECOMISSION, attributes=attributes)
+
+    def report_asks(self) -> Iterator[si_pb2.AllocationAsk]:
+        """What is still to come. To the scheduler, what is there of an ask is all that was ever placed of it."""
+        for application in self._applications.values():
+            for ask in application.asks.values():
+                ask.placed = ask.held
+                if ask.wanted:
+                    message = si_pb2.AllocationAsk.FromString(ask.message)
+                    message.maxAllocations = ask.wanted + ask.held
+                    yield message
+
+    def report_releases(self) -> Iterator[si_pb2.AllocationRelease]:
+        """Releases that were asked for and not confirmed."""
+        for application in self._applications.values():
+            for uuid, held in application.held.items():
+                if held.release:
+                    release = si_pb2.AllocationRelease.FromString(held.release)
+                    release.UUID = uuid
+                    yield release
+
+    def report_removals(self) -> Iterator[si_pb2.RemoveApplicationRequest]:
+        """Of applications whose allocations are not all confirmed to be gone."""
+        for application_id, application in self._applications.items():
+            if application.leaving:
+                partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
+                yield si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
+
+    def _held(self, release: si_pb2.AllocationRelease) -> _Held | None:
+        application = self._applications.get(release.applicationID)
+        return None if application is None else application.held.get(release.UUID)
+
+    def _hold(self, allocation: si_pb2.Allocation, node_id: str) -> None:
+        application = self._applications.get(allocation.applicationID)
+        if application is None or allocation.UUID in application.held:
+            return
+        key = allocation.allocationKey
+        application.held[allocation.UUID] = _Held(allocation.SerializeToString(), key, node_id)
+        ask = application.asks.get(key) or application.asks.setdefault(key, _Ask(b"", 0))
+        ask.wanted = max(0, ask.wanted - 1)
+        ask.placed += 1
+        ask.held += 1
+        node = self._nodes.get(node_id)
+        if node is not None:
+            node.held += 1
+
+    def _drop(self, application_id: str, uuid: str) -> None:
+        application = self._applications.get(application_id)
+        held = None if application is None else application.held.pop(uuid, None)
+        if application is None or held is None:
+            return
+        ask = application.asks.get(held.key)
+        if ask is not None:
+            ask.held -= 1
+            if not ask.held and not ask.wanted:
+                del application.asks[held.key]
+        if application.leaving and not application.held:
+            del self._applications[application_id]
+        node = self._nodes.get(held.node_id)
+        if node is not None:
+            node.held -= 1
+            self._forget_node_if_left(held.node_id)
+
+    def _withdraw(self, application_id: str, key: str) -> None:
+        """Nothing more is to come of the ask, or with '' of all asks of the application."""
+        application = self._applications.get(application_id)
+        if application is None:
+            return
+        for each in [key] if key else list(application.asks):
+            ask = application.asks.get(each)
+            if ask is not None:
+                ask.wanted = 0
+                if not ask.held:
+                    del application.asks[each]
+
+    def _forget_node_if_left(self, node_id: str) -> None:
+        node = self._nodes[node_id]
+        if node.leaving and not node.held:
+            del self._nodes[node_id]
+
+    def _forget_node(self, node_id: str) -> None:
+        """The scheduler did not take it, so nothing that was on it is an allocation any longer."""
+        del self._nodes[node_id]
+        for application_id, application in list(self._applications.items()):
+            for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
+                self._drop(application_id, uuid)
+
+
+def _updated(created: bytes, change: si_pb2.NodeInfo) -> bytes:
+    """The node as if it had been created as it is now; what an update does not carry stays as it is."""
+    node = si_pb2.NodeInfo.FromString(created)
+    if change.HasField("schedulableResource"):
+        node.schedulableResource.CopyFrom(change.schedulableResource)
+    if change.HasField("occupiedResource"):
+        node.occupiedResource.CopyFrom(change.occupiedResource)
+    if change.attributes:
+        node.attributes.clear()
+        node.attributes.update(change.attributes)
+    return node.SerializeToString()

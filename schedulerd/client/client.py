@@ -1,0 +1,153 @@
+"""The client of a resource manager: what it says as methods, what it hears as calls of its `ResourceManager`.
+
+It is a context, because it owns a connection and tasks: when the block ends they are gone, and when they fail the block
+ends, wherever it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from schedulerd.client.books import Books
+from schedulerd.client.callback_stream import CallbackStream, hello_of
+from schedulerd.client.channel import open_channel
+from schedulerd.client.connection import Connection, Registration
+from schedulerd.client.reporting import Reporting
+from schedulerd.client.requests import Requests
+from schedulerd.client.resource_manager import ResourceManager
+
+
+class Client(Requests):
+    """A resource manager's connection to the scheduler at `target`, HOST:PORT; a context.
+
+    It is registered when the `async with` begins, and connected until it ends, where everything queued is sent first.
+    A lost connection is restored for up to `reconnect_timeout_s`: the scheduler and the client go on where they were,
+    or, if the scheduler knows nothing any longer, the client registers again and reports everything it has in its books
+    (`ResourceManager.on_resynced`). With `resync=False` there are no books, and it fails instead. A failure, an
+    exception of the resource manager's own methods included, cancels the block and is raised where it ends.
+
+    `config` is a queue file as YAML, and wins over the one that `policy_group` picks. `connect_timeout_s` is how long
+    to wait for a scheduler that is not there yet. To be made in a running event loop. The ids of applications must be
+    unique over all partitions.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        rm: ResourceManager,
+        *,
+        rm_id: str,
+        policy_group: str = "",
+        config: str = "",
+        build_info: Mapping[str, str] | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        connect_timeout_s: float = 10.0,
+        reconnect_timeout_s: float = math.inf,
+        resync: bool = True,
+    ) -> None:
+        channel = open_channel(target, credentials)
+        hello = hello_of(rm, rm_id)
+        books = Books() if resync else None
+        reporting = Reporting(rm, books)
+        connection = Connection(
+            target,
+            channel,
+            Registration(rm_id, policy_group, config, build_info or {}),
+            reporting,
+            None if hello is None else CallbackStream(channel, hello, rm, self.spawn),
+            reconnect_timeout_s=reconnect_timeout_s,
+            resync=resync,
+        )
+        super().__init__(connection, reporting, books)
+        self.rm_id = rm_id
+        self._connect_timeout_s = connect_timeout_s
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._failure: BaseException | None = None
+        self._body: asyncio.Task[Any] | None = None
+        self._body_cancelled = False
+        rm.client = self
+
+    async def __aenter__(self) -> Self:
+        """Raises `SchedulerUnreachable` or `RegistrationRejected`."""
+        try:
+            await self._connection.start(self._connect_timeout_s)
+        except BaseException:
+            await self._connection.abandon()
+            raise
+        assert self._connection.over is not None
+        self._body = asyncio.current_task()
+        self._connection.over.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        body, self._body = self._body, None
+        if kind is None and self._failure is None:
+            await self._connection.close()
+        else:
+            await self._connection.abandon()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._body_cancelled:
+            assert body is not None
+            cancelled_by_others = body.uncancel() > 0
+            if cancelled_by_others or (kind is not None and kind is not asyncio.CancelledError):
+                return
+        if self._failure is not None and error is not self._failure:
+            raise self._failure
+
+    async def serve_forever(self) -> None:
+        """Waits until it is cancelled, as it also is when the connection fails."""
+        await asyncio.Event().wait()
+
+    async def unregister(self) -> None:
+        """Says that the resource manager goes for good: the scheduler forgets it. Nothing can be said after it."""
+        self._body = None
+        await self._connection.unregister()
+
+    def spawn(self, awaitable: Awaitable[None]) -> None:
+        """Runs something on the side, as what an async callback has returned; its failure is the client's."""
+        task = asyncio.ensure_future(awaitable)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    @property
+    def requests_sent(self) -> int:
+        """In all; one that had to be sent again counts once."""
+        return sum(stream.requests_sent for stream in self._connection.streams)
+
+    @property
+    def responses_received(self) -> int:
+        return sum(stream.responses_received for stream in self._connection.streams)
+
+    @property
+    def times_resumed(self) -> int:
+        """How often the connection was lost and went on where it was."""
+        return self._connection.times_resumed
+
+    @property
+    def times_resynced(self) -> int:
+        """How often everything had to be reported again."""
+        return self._connection.times_resynced
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _ended(self, task: asyncio.Future[None]) -> None:
+        """Of the connection or of something on the side. The first failure ends everything."""
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None or self._failure is not None:
+            return
+        self._failure = task.exception()
+        if self._body is not None:
+            self._body_cancelled = True
+            self._body.cancel()

@@ -1,0 +1,51 @@
+"""Messages of the scheduler interface that are made in more than one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schedulerd._generated.si.v1 import si_pb2
+
+Amounts = Mapping[str, int]
+Tags = Mapping[str, str]
+
+
+def resource(amounts: Amounts) -> si_pb2.Resource:
+    """Amounts by resource name."""
+    return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts.items()})
+
+
+def node(
+    node_id: str,
+    resources: Amounts | None,
+    *,
+    action: si_pb2.NodeInfo.ActionFromRM.ValueType = si_pb2.NodeInfo.CREATE,
+    occupied: Amounts | None = None,
+    attributes: Tags | None = None,
+    existing: Iterable[si_pb2.Allocation] = (),
+) -> si_pb2.NodeInfo:
+    """A node, or a change of one; None says nothing about the resources."""
+    return si_pb2.NodeInfo(
+        nodeID=node_id,
+        action=action,
+        attributes=attributes,
+        schedulableResource=None if resources is None else resource(resources),
+        occupiedResource=None if occupied is None else resource(occupied),
+        existingAllocations=existing,
+    )
+
+
+def release(
+    allocation: si_pb2.Allocation | si_pb2.AllocationRelease,
+    termination: si_pb2.TerminationType.ValueType,
+    message: str = "",
+) -> si_pb2.AllocationRelease:
+    """The release of an allocation, or the confirmation of a release."""
+    return si_pb2.AllocationRelease(
+        partitionName=allocation.partitionName,
+        applicationID=allocation.applicationID,
+        UUID=allocation.UUID,
+        allocationKey=allocation.allocationKey,
+        terminationType=termination,
+        message=message,
+    )

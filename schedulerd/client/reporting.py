@@ -1,0 +1,149 @@
+"""What a client does with what it hears: keeps the books, settles who waits for an answer, and passes it on.
+
+And with the books what it says when the scheduler knows nothing any longer: a full report, in the order in which it can
+be understood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client.books import Books
+from schedulerd.client.connection import Connection
+from schedulerd.client.errors import ApplicationRejected, NodeRejected
+from schedulerd.client.resource_manager import ResourceManager, Told
+
+NEW, REMOVE = range(2)
+"""The lists of an ApplicationRequest, in the order in which they are taken."""
+ASKS, RELEASES, ASK_RELEASES = range(3)
+"""The lists of an AllocationRequest, likewise."""
+
+
+class Answers:
+    """Who waits for the acceptance of what, by its id."""
+
+    def __init__(self, rejection: Callable[[str, str], Exception]) -> None:
+        self._rejection = rejection
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._reported: set[str] = set()
+        """What of the report is not answered."""
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+
+    def expect(self, item_id: str) -> asyncio.Future[None]:
+        """Done when the item is accepted; its rejection is its exception. Raises ValueError if it is expected twice."""
+        if item_id in self._waiting:
+            raise ValueError(f"{item_id!r} was sent before and is not answered yet")
+        answer = self._waiting[item_id] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_look_at)
+        return answer
+
+    def accepted(self, item_id: str) -> None:
+        answer = self._answered(item_id)
+        if answer is not None:
+            answer.set_result(None)
+
+    def rejected(self, item_id: str, reason: str) -> None:
+        answer = self._answered(item_id)
+        if answer is not None:
+            answer.set_exception(self._rejection(item_id, reason))
+
+    def reported(self, item_ids: Iterable[str]) -> None:
+        """These are in the report."""
+        self._reported = set(item_ids)
+        if self._reported:
+            self._all_answered.clear()
+        else:
+            self._all_answered.set()
+
+    async def all_answered(self) -> None:
+        """Returns when everything that was reported is answered."""
+        await self._all_answered.wait()
+
+    def _answered(self, item_id: str) -> asyncio.Future[None] | None:
+        """Who still waits for this answer."""
+        self._reported.discard(item_id)
+        if not self._reported:
+            self._all_answered.set()
+        answer = self._waiting.pop(item_id, None)
+        return None if answer is None or answer.done() else answer
+
+
+class Reporting:
+    """The listener of a connection."""
+
+    def __init__(self, rm: ResourceManager, books: Books | None) -> None:
+        self.nodes = Answers(NodeRejected)
+        self.applications = Answers(ApplicationRejected)
+        self._rm = rm
+        self._books = books
+        self._is_first = True
+
+    def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        if self._books is not None:
+            self._books.heard_nodes(response)
+        for accepted in response.accepted:
+            self.nodes.accepted(accepted.nodeID)
+        for rejected in response.rejected:
+            self.nodes.rejected(rejected.nodeID, rejected.reason)
+        self._rm.take_nodes(response)
+
+    def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        if self._books is not None:
+            self._books.heard_applications(response)
+        for accepted in response.accepted:
+            self.applications.accepted(accepted.applicationID)
+        for rejected in response.rejected:
+            self.applications.rejected(rejected.applicationID, rejected.reason)
+        self._rm.take_applications(response)
+
+    def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
+        if self._books is not None:
+            self._books.heard_allocations(response)
+        self._rm.take_allocations(response)
+
+    def resumed(self) -> None:
+        self._tell(self._rm.on_resumed())
+
+    def report(self, connection: Connection) -> None:
+        if self._books is None:
+            return
+        applications = list(self._books.report_applications())
+        nodes = list(self._books.report_nodes())
+        self.applications.reported(added.applicationID for added in applications)
+        self.nodes.reported(info.nodeID for info in nodes)
+        for added in applications:
+            connection.applications.to_add_to(NEW).new.append(added)
+        for info in (*nodes, *self._books.report_changes_of_nodes()):
+            connection.nodes.to_add_to(0).nodes.append(info)
+
+    async def applications_answered(self) -> None:
+        await self.applications.all_answered()
+
+    async def nodes_answered(self) -> None:
+        await self.applications.all_answered()
+        await self.nodes.all_answered()
+
+    def report_asks(self, connection: Connection) -> None:
+        if self._books is not None:
+            for ask in self._books.report_asks():
+                connection.allocations.to_add_to(ASKS).asks.append(ask)
+            for release in self._books.report_releases():
+                connection.allocations.to_add_to(RELEASES).releases.allocationsToRelease.append(release)
+            for removal in self._books.report_removals():
+                connection.applications.to_add_to(REMOVE).remove.append(removal)
+        if not self._is_first:
+            self._tell(self._rm.on_resynced())
+        self._is_first = False
+
+    def _tell(self, told: Told) -> None:
+        if told is not None:
+            self._rm.client.spawn(told)
+
+
+def _look_at(answer: asyncio.Future[None]) -> None:
+    """Who does not wait for an answer hears of a rejection by callback: that is no error nobody has looked at."""
+    if not answer.cancelled():
+        answer.exception()

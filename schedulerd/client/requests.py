@@ -1,0 +1,289 @@
+"""What a resource manager says, as methods with plain Python values.
+
+Amounts are whole numbers in the unit of their resource: thousandths for `vcore`, bytes for `memory`, pieces for
+everything else. There is no second vocabulary beside that of the interface: what comes back are its messages.
+
+Methods queue and return at once, so they may be called from anywhere, also from what the scheduler just said. What is
+queued goes out together, many items in a request, and always in the order of the calls on each of the three streams.
+Between the streams there is no order; the scheduler waits for a moment for what another stream still has to bring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client import messages
+from schedulerd.client.books import Books
+from schedulerd.client.connection import Connection
+from schedulerd.client.messages import Amounts, Tags
+from schedulerd.client.reporting import ASK_RELEASES, ASKS, NEW, RELEASES, REMOVE, Reporting
+from schedulerd.client.update_stream import UpdateStream
+
+NODE_PARTITION_ATTRIBUTE = "si/node-partition"
+
+
+class Requests(ABC):
+    """Everything that goes into the three update streams.
+
+    Every method raises what has ended the connection, if it has ended, and `SendQueueFull`.
+    """
+
+    def __init__(self, connection: Connection, reporting: Reporting, books: Books | None) -> None:
+        self._connection = connection
+        self._reporting = reporting
+        self._books = books
+
+    # Nodes.
+
+    def add_node(
+        self,
+        node_id: str,
+        resources: Amounts,
+        *,
+        occupied: Amounts | None = None,
+        attributes: Tags | None = None,
+        partition: str = "",
+        existing: Iterable[si_pb2.Allocation] = (),
+    ) -> asyncio.Future[None]:
+        """Registers a node with all it has, what others use of it, and what of ours runs there already.
+
+        What it returns may be awaited: it is done when the node is accepted, and raises `NodeRejected`.
+        """
+        answer = self._reporting.nodes.expect(node_id)
+        self._say_node(
+            messages.node(
+                node_id,
+                resources,
+                occupied=occupied,
+                attributes=_with_partition(attributes, partition),
+                existing=existing,
+            )
+        )
+        return answer
+
+    def update_node(
+        self,
+        node_id: str,
+        *,
+        resources: Amounts | None = None,
+        occupied: Amounts | None = None,
+        attributes: Tags | None = None,
+        partition: str = "",
+    ) -> None:
+        """Changes a node; what is None stays as it is."""
+        if attributes is not None or partition:
+            attributes = _with_partition(attributes, partition)
+        update = si_pb2.NodeInfo.UPDATE
+        self._say_node(messages.node(node_id, resources, action=update, occupied=occupied, attributes=attributes))
+
+    def drain_node(self, node_id: str, *, partition: str = "") -> None:
+        """Has nothing new placed on the node."""
+        self._change_node(node_id, si_pb2.NodeInfo.DRAIN_NODE, partition)
+
+    def undrain_node(self, node_id: str, *, partition: str = "") -> None:
+        """Has things placed again on a node that was drained."""
+        self._change_node(node_id, si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
+
+    def remove_node(self, node_id: str, *, partition: str = "") -> None:
+        """Takes the node away at once; `on_released` is called for all that is on it."""
+        self._change_node(node_id, si_pb2.NodeInfo.DECOMISSION, partition)
+
+    # Applications.
+
+    def add_application(
+        self,
+        application_id: str,
+        queue: str,
+        *,
+        user: str,
+        groups: Sequence[str] = (),
+        partition: str = "",
+        tags: Tags | None = None,
+        execution_timeout_ms: int = 0,
+        placeholders: Amounts | None = None,
+        gang_style: str = "",
+    ) -> asyncio.Future[None]:
+        """Adds an application; with `placeholders`, what those of its gang take together, it is a gang, and
+        `execution_timeout_ms` is for how long they wait.
+
+        What it returns may be awaited: it is done when the application is accepted, and raises `ApplicationRejected`.
+        """
+        self._check(self._connection.applications)
+        answer = self._reporting.applications.expect(application_id)
+        added = si_pb2.AddApplicationRequest(
+            applicationID=application_id,
+            queueName=queue,
+            partitionName=partition,
+            ugi=si_pb2.UserGroupInformation(user=user, groups=groups),
+            tags=tags,
+            executionTimeoutMilliSeconds=execution_timeout_ms,
+            placeholderAsk=None if placeholders is None else messages.resource(placeholders),
+            gangSchedulingStyle=gang_style,
+        )
+        if self._books is not None:
+            self._books.sent_application(added)
+        self._connection.applications.to_add_to(NEW).new.append(added)
+        return answer
+
+    def remove_application(self, application_id: str, *, partition: str = "") -> None:
+        """Removes an application with its asks; `on_released` is called for each of its allocations."""
+        self._check(self._connection.applications)
+        if self._books is not None:
+            self._books.sent_removal(application_id)
+        self._connection.applications.to_add_to(REMOVE).remove.add(
+            applicationID=application_id, partitionName=partition
+        )
+
+    # Asks and allocations.
+
+    def ask(
+        self,
+        application_id: str,
+        key: str,
+        resources: Amounts,
+        *,
+        count: int = 1,
+        partition: str = "",
+        priority: int = 0,
+        tags: Tags | None = None,
+        execution_timeout_ms: int = 0,
+        task_group: str = "",
+        placeholder: bool = False,
+        originator: bool = False,
+        allow_preempt_self: bool = True,
+        allow_preempt_other: bool = False,
+    ) -> None:
+        """Asks for `count` allocations of `resources` each: `on_allocated` is called for every one of them.
+
+        The key is the application's own name for it, and comes back with each; asking again with the key changes it.
+        """
+        self._check(self._connection.allocations)
+        ask = si_pb2.AllocationAsk(
+            allocationKey=key,
+            applicationID=application_id,
+            partitionName=partition,
+            resourceAsk=messages.resource(resources),
+            maxAllocations=count,
+            priority=priority,
+            executionTimeoutMilliSeconds=execution_timeout_ms,
+            tags=tags,
+            taskGroupName=task_group,
+            placeholder=placeholder,
+            Originator=originator,
+            preemptionPolicy=si_pb2.PreemptionPolicy(
+                allowPreemptSelf=allow_preempt_self, allowPreemptOther=allow_preempt_other
+            ),
+        )
+        if self._books is not None:
+            self._books.sent_ask(ask)
+        self._connection.allocations.to_add_to(ASKS).asks.append(ask)
+
+    def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
+        """Takes back what is not placed yet of an ask, or of all asks of the application.
+
+        There is no answer to it: an allocation that is on its way still comes.
+        """
+        self._check(self._connection.allocations)
+        release = si_pb2.AllocationAskRelease(
+            partitionName=partition,
+            applicationID=application_id,
+            allocationKey=key,
+            terminationType=si_pb2.STOPPED_BY_RM,
+        )
+        if self._books is not None:
+            self._books.sent_ask_release(release)
+        self._connection.allocations.to_add_to(ASK_RELEASES).releases.allocationAsksToRelease.append(release)
+
+    def release(self, allocation: si_pb2.Allocation, message: str = "") -> None:
+        """Gives back an allocation: what ran there has ended. `on_released` is called when it is free."""
+        self._say_release(messages.release(allocation, si_pb2.STOPPED_BY_RM, message))
+
+    def confirm(self, release: si_pb2.AllocationRelease) -> None:
+        """What the scheduler wanted to end has ended. Called by `ResourceManager` itself after `on_release_wanted`."""
+        termination = release.terminationType
+        if self._books is not None and not self._books.is_wanted_back(release):
+            # It was a scheduler that forgot all since who wanted it; the one that is there now waits for nothing.
+            termination = si_pb2.STOPPED_BY_RM
+        self._say_release(messages.release(release, termination))
+
+    def allocations(self) -> list[si_pb2.Allocation]:
+        """Those that are there, by the books."""
+        if self._books is None:
+            raise RuntimeError("a client with resync=False keeps no books")
+        return list(self._books.allocations())
+
+    # Messages as they are, and the connection.
+
+    def send(self, request: si_pb2.NodeRequest | si_pb2.ApplicationRequest | si_pb2.AllocationRequest) -> None:
+        """Sends a request as it is, but for the rmID. It belongs to the client from here on."""
+        if isinstance(request, si_pb2.AllocationRequest):
+            self._send_allocations(request)
+        elif isinstance(request, si_pb2.ApplicationRequest):
+            self._send_applications(request)
+        else:
+            self._check(self._connection.nodes, len(request.nodes))
+            if self._books is not None:
+                for info in request.nodes:
+                    self._books.sent_node(info)
+            self._connection.nodes.put(request, len(request.nodes))
+
+    async def drain(self) -> None:
+        """Waits until the scheduler has taken most of what is queued: to be awaited now and then by who says much, and
+        not by callbacks, because the scheduler waits with that for what it said to be read."""
+        for stream in self._connection.streams:
+            await stream.drain()
+
+    def _send_applications(self, request: si_pb2.ApplicationRequest) -> None:
+        items = len(request.new) + len(request.remove)
+        self._check(self._connection.applications, items)
+        if self._books is not None:
+            for added in request.new:
+                self._books.sent_application(added)
+            for removal in request.remove:
+                self._books.sent_removal(removal.applicationID)
+        self._connection.applications.put(request, items)
+
+    def _send_allocations(self, request: si_pb2.AllocationRequest) -> None:
+        releases, ask_releases = request.releases.allocationsToRelease, request.releases.allocationAsksToRelease
+        items = len(request.asks) + len(releases) + len(ask_releases)
+        self._check(self._connection.allocations, items)
+        if self._books is not None:
+            for ask in request.asks:
+                self._books.sent_ask(ask)
+            for release in releases:
+                self._books.sent_release(release)
+            for ask_release in ask_releases:
+                self._books.sent_ask_release(ask_release)
+        self._connection.allocations.put(request, items)
+
+    def _change_node(self, node_id: str, action: si_pb2.NodeInfo.ActionFromRM.ValueType, partition: str) -> None:
+        self._say_node(messages.node(node_id, None, action=action, attributes=_with_partition(None, partition)))
+
+    def _say_node(self, info: si_pb2.NodeInfo) -> None:
+        self._check(self._connection.nodes)
+        if self._books is not None:
+            self._books.sent_node(info)
+        self._connection.nodes.to_add_to(0).nodes.append(info)
+
+    def _say_release(self, release: si_pb2.AllocationRelease) -> None:
+        self._check(self._connection.allocations)
+        if self._books is not None:
+            self._books.sent_release(release)
+        self._connection.allocations.to_add_to(RELEASES).releases.allocationsToRelease.append(release)
+
+    def _check(self, stream: UpdateStream[Any, Any], items: int = 1) -> None:
+        self._check_alive()
+        stream.check_room(items)
+
+    @abstractmethod
+    def _check_alive(self) -> None:
+        """Raises what has ended the connection, if it has ended."""
+
+
+def _with_partition(attributes: Tags | None, partition: str) -> Tags:
+    named = {} if not partition else {NODE_PARTITION_ATTRIBUTE: partition}
+    return {**(attributes or {}), **named}

@@ -1,0 +1,201 @@
+"""One update stream of a resource manager, which lives on in the next call when a call is lost.
+
+Two things make that exact. Every request is kept for a while after it was sent, and every response is counted; when the
+stream is opened again it says how many responses have come, and from which request on it will send again. A scheduler
+that takes part (it says so in its headers) then goes on where the call broke off, both ways: nothing is lost, and
+nothing done twice. With one that does not, nobody can know what was on its way, and the client has to report anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from grpc import aio
+
+from schedulerd.client.errors import SendQueueFull
+
+RESUMES_HEADER = "schedulerd-resumes"
+"""Of the server, in its initial metadata: it takes part."""
+RECEIVED_HEADER = "schedulerd-received"
+"""Of the client: how many responses of this kind of stream have come since the registration."""
+SENT_HEADER = "schedulerd-sent"
+"""Of the client: how many requests there were before the next that comes on this call, the first of a call not counted:
+it only tells whose the stream is."""
+
+ITEMS_PER_REQUEST_MAX = 1_000
+ITEMS_QUEUED_MAX = 1_000_000
+DRAINED_ITEMS_MAX = 10_000
+KEPT_BYTES_MAX = 16 << 20
+"""Of requests that were sent. It is more than connection and peer can have between them and what was read."""
+
+
+class Request(Protocol):
+    """What the three update requests have in common."""
+
+    rmID: str
+
+    def SerializeToString(self) -> bytes: ...
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResponseT = TypeVar("ResponseT")
+
+
+@dataclass(slots=True)
+class _Queued(Generic[RequestT]):
+    request: RequestT
+    items: int
+    rank: int = 0
+    """Of the list that an item was added to last."""
+
+
+class UpdateStream(Generic[RequestT, ResponseT]):
+    """Sends what is `put` into it, in order, while `run` runs, and hands over every response."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: aio.Channel,
+        request_type: type[RequestT],
+        parse: Callable[[bytes], ResponseT],
+        rm_id: str,
+        take: Callable[[ResponseT], None],
+    ) -> None:
+        self.name = name
+        self.requests_sent = self.responses_received = 0
+        """In all, whatever came of them."""
+        self.queued_items = 0
+        self.room = asyncio.Event()
+        """Set when something has left the queue."""
+        # Bytes go out as they are: they were serialised to be kept.
+        self._method: Any = channel.stream_stream(f"/si.v1.Scheduler/{name}", response_deserializer=parse)
+        self._request_type = request_type
+        self._rm_id = rm_id
+        self._take = take
+        self._queue: deque[_Queued[RequestT]] = deque()
+        self._open: _Queued[RequestT] | None = None
+        """The last one of the queue, while items may be added to it."""
+        self._wake = asyncio.Event()
+        self._finishing = False
+        self.resumes = False
+        """Whether the scheduler takes part in going on after a loss."""
+        self._sent = self._received = 0
+        """Since the registration."""
+        self._kept: deque[bytes] = deque()
+        self._kept_bytes = 0
+        self._keeps = True
+        """Until it is known that the scheduler does not take part."""
+
+    def check_room(self, items: int) -> None:
+        """Raises `SendQueueFull` if so many more are too many."""
+        if self.queued_items + items > ITEMS_QUEUED_MAX:
+            raise SendQueueFull(
+                f"{self.queued_items} items wait to be sent on the {self.name} stream, and at most {ITEMS_QUEUED_MAX} "
+                "are kept; `await client.drain()` waits until the scheduler has taken some"
+            )
+
+    def put(self, request: RequestT, items: int) -> None:
+        """Queues a request as it is; `items` is how much of the queue it takes."""
+        self._append(_Queued(request, items))
+        self._open = None
+
+    def to_add_to(self, rank: int) -> RequestT:
+        """The request to add one item to: the last of the queue, unless that is full or its order would be wrong.
+
+        The scheduler takes the lists of a request one after the other; `rank` is which of them the item goes into.
+        """
+        queued = self._open
+        if queued is None or rank < queued.rank or queued.items >= ITEMS_PER_REQUEST_MAX:
+            queued = self._open = _Queued(self._request_type(), 0)
+            self._append(queued)
+        queued.rank = rank
+        queued.items += 1
+        self.queued_items += 1
+        return queued.request
+
+    async def drain(self) -> None:
+        """Returns when no more than `DRAINED_ITEMS_MAX` items wait to be sent."""
+        while self.queued_items > DRAINED_ITEMS_MAX:
+            self.room.clear()
+            await self.room.wait()
+
+    def begin_anew(self) -> None:
+        """After a registration: what was queued or kept belongs to the one before it."""
+        self._queue.clear()
+        self._open = None
+        self.queued_items = 0
+        self.room.set()
+        self.resumes = False
+        self._sent = self._received = self._kept_bytes = 0
+        self._kept.clear()
+        self._keeps = True
+
+    def finish(self) -> None:
+        """Sends what is queued and then says that this was all; the scheduler may still answer."""
+        self._finishing = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """One call, to its end. Raises `AioRpcError` unless the scheduler ended it with OK."""
+        headers = (
+            (RECEIVED_HEADER, str(self._received)),
+            (SENT_HEADER, str(self._sent - len(self._kept))),
+        )
+        call = self._method(metadata=headers)
+        writer = asyncio.create_task(self._write_all(call))
+        try:
+            # A call that is lost at once has no headers, which says nothing about the scheduler.
+            self.resumes |= any(name == RESUMES_HEADER for name, _ in await call.initial_metadata() or ())
+            while (response := await call.read()) is not aio.EOF:
+                if not self.resumes and self._keeps:
+                    self._keeps = False
+                    self._kept.clear()
+                self._received += 1
+                self.responses_received += 1
+                self._take(response)
+        finally:
+            writer.cancel()
+            call.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _write_all(self, call: Any) -> None:
+        hello = self._request_type()
+        hello.rmID = self._rm_id
+        try:
+            for payload in (hello.SerializeToString(), *self._kept):
+                await call.write(payload)
+            while not (self._finishing and not self._queue):
+                if self._queue:
+                    await call.write(self._next())
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+            await call.done_writing()
+        except (aio.AioRpcError, asyncio.InvalidStateError):
+            return  # how the call ended is for the reader to hear
+
+    def _next(self) -> bytes:
+        queued = self._queue.popleft()
+        if queued is self._open:
+            self._open = None
+        self.queued_items -= queued.items
+        self.room.set()
+        payload = queued.request.SerializeToString()
+        self._sent += 1
+        self.requests_sent += 1
+        if self._keeps:
+            self._kept.append(payload)
+            self._kept_bytes += len(payload)
+            while self._kept_bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+                self._kept_bytes -= len(self._kept.popleft())
+        return payload
+
+    def _append(self, queued: _Queued[RequestT]) -> None:
+        queued.request.rmID = self._rm_id
+        self._queue.append(queued)
+        self.queued_items += queued.items
+        self._wake.set()

@@ -1,0 +1,236 @@
+"""The books: what they say in a full report, after whatever was said and heard before."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client import messages
+from schedulerd.client.books import Books
+
+POD = messages.resource({"memory": 1})
+
+
+def a_node(
+    name: str = "node", action: si_pb2.NodeInfo.ActionFromRM.ValueType = si_pb2.NodeInfo.CREATE
+) -> si_pb2.NodeInfo:
+    return messages.node(name, {"memory": 100}, action=action, attributes={"si/node-partition": "gpu"})
+
+
+def an_application(name: str = "app") -> si_pb2.AddApplicationRequest:
+    return si_pb2.AddApplicationRequest(applicationID=name, queueName="root.a", partitionName="gpu")
+
+
+def an_ask(key: str = "pod", count: int = 1, priority: int = 0) -> si_pb2.AllocationAsk:
+    return si_pb2.AllocationAsk(
+        applicationID="app", allocationKey=key, maxAllocations=count, priority=priority, resourceAsk=POD
+    )
+
+
+def an_allocation(uuid: str, key: str = "pod", node: str = "node", application: str = "app") -> si_pb2.Allocation:
+    return si_pb2.Allocation(UUID=uuid, allocationKey=key, applicationID=application, nodeID=node, resourcePerAlloc=POD)
+
+
+def a_release(
+    uuid: str, termination: si_pb2.TerminationType.ValueType = si_pb2.STOPPED_BY_RM, key: str = "pod"
+) -> si_pb2.AllocationRelease:
+    return si_pb2.AllocationRelease(UUID=uuid, applicationID="app", allocationKey=key, terminationType=termination)
+
+
+def placed(*allocations: si_pb2.Allocation) -> si_pb2.AllocationResponse:
+    return si_pb2.AllocationResponse(new=allocations)
+
+
+def released(*releases: si_pb2.AllocationRelease) -> si_pb2.AllocationResponse:
+    return si_pb2.AllocationResponse(released=releases)
+
+
+def accepted() -> tuple[si_pb2.NodeResponse, si_pb2.ApplicationResponse]:
+    return (
+        si_pb2.NodeResponse(accepted=[si_pb2.AcceptedNode(nodeID="node")]),
+        si_pb2.ApplicationResponse(accepted=[si_pb2.AcceptedApplication(applicationID="app")]),
+    )
+
+
+@pytest.fixture
+def books() -> Books:
+    """A node and an application, both accepted."""
+    found = Books()
+    found.sent_node(a_node())
+    found.sent_application(an_application())
+    nodes, applications = accepted()
+    found.heard_nodes(nodes)
+    found.heard_applications(applications)
+    return found
+
+
+def wanted(books: Books) -> dict[str, int]:
+    """`maxAllocations` by key of what would be asked for."""
+    return {ask.allocationKey: ask.maxAllocations for ask in books.report_asks()}
+
+
+def held(books: Books) -> list[str]:
+    return [allocation.UUID for allocation in books.allocations()]
+
+
+def test_a_node_is_reported_with_what_is_on_it_and_applications_as_they_were_added(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    (node,) = books.report_nodes()
+    assert (node.nodeID, node.schedulableResource.resources["memory"].value) == ("node", 100)
+    assert [each.UUID for each in node.existingAllocations] == ["u1"]
+    assert list(books.report_applications()) == [an_application()]
+
+
+def test_an_update_changes_what_it_carries_and_nothing_else(books: Books) -> None:
+    books.sent_node(messages.node("node", {"memory": 7}, action=si_pb2.NodeInfo.UPDATE))
+    books.sent_node(messages.node("node", None, action=si_pb2.NodeInfo.UPDATE, occupied={"memory": 3}))
+    (node,) = books.report_nodes()
+    assert node.action == si_pb2.NodeInfo.CREATE
+    assert node.schedulableResource.resources["memory"].value == 7
+    assert node.occupiedResource.resources["memory"].value == 3
+    assert dict(node.attributes) == {"si/node-partition": "gpu"}
+
+
+def test_a_draining_node_is_said_to_drain_in_its_partition(books: Books) -> None:
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DRAIN_NODE))
+    (drain,) = books.report_changes_of_nodes()
+    assert (drain.action, drain.attributes["si/node-partition"]) == (si_pb2.NodeInfo.DRAIN_NODE, "gpu")
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE))
+    assert list(books.report_changes_of_nodes()) == []
+
+
+def test_a_removed_node_is_reported_until_all_of_it_is_confirmed(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    assert len(list(books.report_nodes())) == 1
+    assert [change.action for change in books.report_changes_of_nodes()] == [si_pb2.NodeInfo.DECOMISSION]
+    books.heard_allocations(released(a_release("u1")))
+    assert list(books.report_nodes()) == []
+
+
+def test_a_removed_application_is_reported_until_all_of_it_is_confirmed(books: Books) -> None:
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_removal("app")
+    assert wanted(books) == {}
+    (removal,) = books.report_removals()
+    assert (removal.applicationID, removal.partitionName) == ("app", "gpu")
+    books.heard_allocations(released(a_release("u1")))
+    assert list(books.report_applications()) == list(books.report_removals()) == []
+
+
+@pytest.mark.parametrize("state", ["Completed", "Failed"])
+def test_an_application_that_is_over_is_not_reported(books: Books, state: str) -> None:
+    update = si_pb2.UpdatedApplication(applicationID="app", state=state)
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[update]))
+    assert list(books.report_applications()) == []
+
+
+def test_what_is_rejected_for_being_there_already_stays(books: Books) -> None:
+    books.sent_node(messages.node("node", {"memory": 1}))
+    books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node")]))
+    again = an_application()
+    again.queueName = "root.b"
+    books.sent_application(again)
+    books.heard_applications(si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="app")]))
+    assert [node.schedulableResource.resources["memory"].value for node in books.report_nodes()] == [100]
+    assert [application.queueName for application in books.report_applications()] == ["root.a"]
+
+
+def test_what_is_not_taken_in_a_report_is_gone_with_all_it_had(books: Books) -> None:
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2", node="other")))
+    assert len(list(books.report_nodes())) == len(list(books.report_applications())) == 1
+    books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node")]))
+    assert held(books) == ["u2"]
+    books.heard_applications(si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="app")]))
+    assert held(books) == []
+
+
+def test_an_ask_is_repeated_for_what_is_still_to_come(books: Books) -> None:
+    books.sent_ask(an_ask(count=5, priority=3))
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2"), an_allocation("u3")))
+    books.sent_release(a_release("u1"))
+    books.heard_allocations(released(a_release("u1")))
+    (ask,) = books.report_asks()
+    assert (ask.priority, ask.maxAllocations) == (3, 4), "two are there, and two are to come"
+    books.heard_allocations(placed(an_allocation("u4"), an_allocation("u5")))
+    assert wanted(books) == {}
+
+
+def test_an_ask_that_is_said_again_counts_what_came_of_it_before(books: Books) -> None:
+    books.sent_ask(an_ask(count=3))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_ask(an_ask(count=2, priority=9))
+    (ask,) = books.report_asks()
+    assert (ask.priority, ask.maxAllocations) == (9, 2)
+    books.sent_ask(an_ask(count=1))
+    assert wanted(books) == {}
+
+
+@pytest.mark.parametrize("key", ["pod", ""])
+def test_what_was_withdrawn_by_either_side_is_not_asked_for(books: Books, key: str) -> None:
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_ask_release(si_pb2.AllocationAskRelease(applicationID="app", allocationKey=key))
+    assert wanted(books) == {}
+    assert held(books) == ["u1"]
+    for name in ("withdrawn", "rejected"):
+        books.sent_ask(an_ask(name))
+    books.heard_allocations(
+        si_pb2.AllocationResponse(
+            releasedAsks=[si_pb2.AllocationAskRelease(applicationID="app", allocationKey="withdrawn")],
+            rejected=[si_pb2.RejectedAllocationAsk(applicationID="app", allocationKey="rejected")],
+        )
+    )
+    assert wanted(books) == {}
+
+
+def test_a_release_is_repeated_until_it_is_confirmed(books: Books) -> None:
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
+    books.sent_release(a_release("", key="pod"))
+    assert [release.UUID for release in books.report_releases()] == ["u1", "u2"]
+    books.heard_allocations(released(a_release("u2")))
+    assert [release.UUID for release in books.report_releases()] == held(books) == ["u1"]
+
+
+def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: Books) -> None:
+    order = a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER)
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.heard_allocations(released(order))
+    assert held(books) == ["u1"]
+    assert books.is_wanted_back(order)
+    books.sent_release(order)
+    assert held(books) == []
+
+
+def test_after_a_report_nobody_waits_for_what_was_wanted_back_before_it(books: Books) -> None:
+    order = a_release("u1", si_pb2.PLACEHOLDER_REPLACED)
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.heard_allocations(released(order))
+    assert list(books.report_nodes())
+    assert not books.is_wanted_back(order)
+
+
+def test_allocations_that_come_with_a_node_are_in_the_books(books: Books) -> None:
+    books.sent_node(messages.node("second", {"memory": 100}, existing=[an_allocation("u1", node="second")]))
+    assert held(books) == ["u1"]
+    assert wanted(books) == {}
+    assert {node.nodeID: len(node.existingAllocations) for node in books.report_nodes()} == {"node": 0, "second": 1}
+
+
+def test_nothing_unknown_gets_into_the_books() -> None:
+    books = Books()
+    books.sent_ask(an_ask())
+    books.sent_release(a_release("u1"))
+    books.sent_removal("app")
+    books.sent_node(a_node(action=si_pb2.NodeInfo.UPDATE))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.heard_allocations(released(a_release("u1")))
+    assert list(books.report_nodes()) == list(books.report_applications()) == []
+    assert wanted(books) == {}
