@@ -14,8 +14,8 @@ from benchmarks.measurement import WrongResult
 from benchmarks.report import DecisionSummary, Summary, as_data, machine, table
 from benchmarks.runs import decisions, in_process, repeat
 from benchmarks.runs import over_grpc as through_grpc
-from benchmarks.workloads import GROUPS, GROWTH, WORKLOADS
-from schedulerd.simulate.client import SchedulerError
+from benchmarks.workloads import GROUPS, GROWTH, THROUGH_GRPC_ONLY, WORKLOADS
+from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import DemoFailed
 
 
@@ -28,9 +28,9 @@ from schedulerd.simulate.demo import DemoFailed
 def main(names: tuple[str, ...], over_grpc: bool, growth: bool, times: int, file: Path | None) -> None:
     """Measure WORKLOADs, or all that there are; each checks its own result, and exit code 1 says one was wrong.
 
-    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, idle (with --grpc
-    only), and p-even p-dense p-mixed p-dense-mixed p-none p-many p-daemons (without); u, a, m and p stand for all of
-    their kind. benchmarks/README.md says what they are.
+    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, idle,
+    a2000-unasked and a2000-asked (the last three with --grpc only), and p-even p-dense p-mixed p-dense-mixed p-none
+    p-many p-daemons (without); u, a, m and p stand for all of their kind. benchmarks/README.md says what they are.
     """
     if growth and (names or over_grpc):
         raise click.UsageError("--growth is measured in-process on workloads of its own: give neither names nor --grpc")
@@ -64,7 +64,7 @@ def _expand(names: Iterable[str], over_grpc: bool) -> list[str]:
     if unknown := wanted - set(known):
         there_are = ", ".join([*groups, *known])
         raise click.UsageError(f"unknown workload {', '.join(sorted(unknown))}; there are {there_are}")
-    unfit = wanted & (FULL_CLUSTERS.keys() if over_grpc else {"idle"})
+    unfit = wanted & (FULL_CLUSTERS.keys() if over_grpc else THROUGH_GRPC_ONLY)
     if unfit and names:
         only = "are measured in-process: give no --grpc" if over_grpc else "is about the daemon: it needs --grpc"
         raise click.UsageError(f"{', '.join(sorted(unfit))} {only}")

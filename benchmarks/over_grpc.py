@@ -1,7 +1,7 @@
 """Runs a workload on a daemon of its own, from another process: this one is the resource manager.
 
-The client is the simulator's, which is thin, on uvloop; its requests are built before the clock starts, and responses
-are only kept until it has stopped. What it costs to send and receive is nevertheless part of the result.
+The client is the one that everybody has, without books, on uvloop; its requests are built before the clock starts, and
+responses are only kept until it has stopped. What it costs to send and receive is nevertheless part of the result.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -18,9 +19,10 @@ import psutil
 import uvloop
 
 from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
+from benchmarks.neighbour import NeighbourProcess
 from benchmarks.workloads import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.simulate.client import SchedulerClient, SchedulerError
+from schedulerd.client import Client, ResourceManager
 from schedulerd.simulate.demo import Daemon, free_port
 
 PARTITION = "default"
@@ -37,24 +39,26 @@ def run(workload: Workload) -> Measurement:
         recount = ("--recount-items-max", "10000000")
         with Daemon(queue_file, grpc_port=free_port(), http_port=free_port(), flags=recount) as daemon:
             daemon.wait_until_ready()
-            return uvloop.run(_run(workload, daemon))
+            with NeighbourProcess(daemon.target, workload.neighbour) if workload.neighbour else nullcontext():
+                return uvloop.run(_run(workload, daemon))
 
 
 async def _run(workload: Workload, daemon: Daemon) -> Measurement:
-    client = _Client(daemon.target)
+    rm = _ResourceManager()
     try:
-        async with asyncio.timeout(RUN_TIMEOUT_S):
-            await client.prepare(workload)
-            measurement = await _measure(workload, daemon, client)
-            check(workload, client.placed(), await _violations(daemon), client.replaced)
+        async with (
+            asyncio.timeout(RUN_TIMEOUT_S),
+            Client(daemon.target, rm, rm_id=RM_ID, reconnect_timeout_s=0, resync=False),
+        ):
+            await rm.prepare(workload)
+            measurement = await _measure(workload, daemon, rm)
+            check(workload, rm.placed(), await _violations(daemon), rm.replaced)
         return measurement
     except TimeoutError:
-        raise WrongResult(f"{workload.name}: {client.received} allocations came in {RUN_TIMEOUT_S:g} s") from None
-    finally:
-        await client.close()
+        raise WrongResult(f"{workload.name}: {rm.received} allocations came in {RUN_TIMEOUT_S:g} s") from None
 
 
-async def _measure(workload: Workload, daemon: Daemon, client: _Client) -> Measurement:
+async def _measure(workload: Workload, daemon: Daemon, rm: _ResourceManager) -> Measurement:
     requests = [_allocation_request(asks) for asks in workload.requests(workload.asks)]
     replacing = [_allocation_request(asks) for asks in workload.requests(workload.replacements)]
     singles = [_allocation_request([ask]) for ask in workload.single_asks]
@@ -62,11 +66,11 @@ async def _measure(workload: Workload, daemon: Daemon, client: _Client) -> Measu
     gc.freeze()
     gc.disable()
     cpu_before_s = _cpu_seconds(daemon)
-    seconds = await client.place(requests, workload.placements(workload.asks))
+    seconds = await rm.place(requests, workload.placements(workload.asks))
     if replacing:
-        seconds += await client.place(replacing, workload.placements(workload.replacements))
+        seconds += await rm.place(replacing, workload.placements(workload.replacements))
     cpu_seconds = _cpu_seconds(daemon) - cpu_before_s
-    latencies_s = [await client.place([single], 1) for single in singles]
+    latencies_s = [await rm.place([single], 1) for single in singles]
     gc.enable()
     return Measurement(
         workload.placements((*workload.asks, *workload.replacements)),
@@ -78,15 +82,15 @@ async def _measure(workload: Workload, daemon: Daemon, client: _Client) -> Measu
     )
 
 
-class _Client:
-    """Sends requests and waits for what comes of them; the listener of its own `SchedulerClient`."""
+class _ResourceManager(ResourceManager):
+    """Sends requests and waits for what comes of them."""
 
-    def __init__(self, target: str) -> None:
-        self._client = SchedulerClient(target, RM_ID, self, reconnect_timeout_s=0)
-        self._traffic = self._client.traffic
+    def __init__(self) -> None:
+        self.received = 0
+        """Allocations that have come so far."""
+        self._nodes_accepted = self._applications_accepted = 0
         self._changed = asyncio.Event()
         self._responses: list[si_pb2.AllocationResponse] = []
-        self._lost: asyncio.Task[None] | None = None
         self._to_confirm: list[si_pb2.AllocationRelease] = []
         self._replaced: set[str] = set()
 
@@ -95,21 +99,12 @@ class _Client:
         """Placeholders that have gone to make room for real asks."""
         return len(self._replaced)
 
-    @property
-    def received(self) -> int:
-        """Allocations that have come so far."""
-        return self._traffic.allocations_received
-
     async def prepare(self, workload: Workload) -> None:
-        """Registers, and returns when all nodes and applications of the workload are accepted."""
-        await self._client.register()
-        await self._client.open()
-        self._lost = asyncio.create_task(self._client.wait_lost())
-        self._lost.add_done_callback(lambda _: self._changed.set())
-        await self._client.send_nodes(_node_request(workload))
-        await self._until(lambda: self._traffic.nodes_accepted == workload.nodes)
-        await self._client.send_applications(_application_request(workload))
-        await self._until(lambda: self._traffic.applications_accepted == len(workload.applications))
+        """Returns when all nodes and applications of the workload are accepted."""
+        self.client.send(_node_request(workload))
+        await self._until(lambda: self._nodes_accepted == workload.nodes)
+        self.client.send(_application_request(workload))
+        await self._until(lambda: self._applications_accepted == len(workload.applications))
 
     async def place(self, requests: Iterable[si_pb2.AllocationRequest], placements: int) -> float:
         """Seconds from just before the first request until this many allocations more have come.
@@ -119,8 +114,9 @@ class _Client:
         goal = self.received + placements
         started_s = time.perf_counter()
         for request in requests:
-            await self._client.send_allocations(request)
-            await self._confirm()
+            self.client.send(request)
+            await self.client.drain()
+            self._confirm()
         await self._until(lambda: self.received >= goal)
         return time.perf_counter() - started_s
 
@@ -132,32 +128,29 @@ class _Client:
                 size = Size(amounts["memory"].value, amounts["vcore"].value)
                 yield Placed(one.UUID, one.applicationID, one.allocationKey, one.nodeID, size)
 
-    async def close(self) -> None:
-        if self._lost is not None:
-            self._lost.cancel()
-        await self._client.close()
-
     async def _until(self, done: Callable[[], bool]) -> None:
         while not done():
-            if self._lost is not None and self._lost.done():
-                self._lost.result()
-            if rejected := self._traffic.nodes_rejected + self._traffic.applications_rejected:
-                raise WrongResult(f"{rejected} nodes or applications were rejected")
             self._changed.clear()
-            await self._confirm()
+            self._confirm()
             await self._changed.wait()
 
-    async def _confirm(self) -> None:
+    def _confirm(self) -> None:
         if self._to_confirm:
             request = si_pb2.AllocationRequest()
             request.releases.allocationsToRelease.extend(self._to_confirm)
             self._to_confirm.clear()
-            await self._client.send_allocations(request)
+            self.client.send(request)
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        if response.rejected:
+            raise WrongResult(f"{len(response.rejected)} nodes were rejected, first {response.rejected[0]}")
+        self._nodes_accepted += len(response.accepted)
         self._changed.set()
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        if response.rejected:
+            raise WrongResult(f"{len(response.rejected)} applications were rejected, first {response.rejected[0]}")
+        self._applications_accepted += len(response.accepted)
         self._changed.set()
 
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
@@ -168,11 +161,9 @@ class _Client:
                 raise WrongResult(f"allocation {release.UUID} was released: {release.message}")
             self._replaced.add(release.UUID)
             self._to_confirm.append(release)
+        self.received += len(response.new)
         self._responses.append(response)
         self._changed.set()
-
-    def reconnected(self) -> None:
-        raise SchedulerError("the connection was lost and opened again, which spoils the measurement")
 
 
 def _node_request(workload: Workload) -> si_pb2.NodeRequest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 
 RM_ID = "benchmark"
@@ -38,6 +39,15 @@ partitions:
           - name: gang
             properties: {application.sort.policy: fifo}
 """
+
+
+class Neighbour(StrEnum):
+    """Another resource manager that is at work meanwhile (see `neighbour.py`)."""
+
+    UNASKED = "unasked"
+    """Without callbacks."""
+    ASKED = "asked"
+    """It has a say in where its pods run, and takes 20 ms for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,7 @@ class Workload:
     """Sent afterwards one by one, each when the one before has its allocation: their latency is the result."""
     idle_s: float = 0.0
     """Afterwards nothing is sent for so long: what the daemon burns meanwhile is the result."""
+    neighbour: Neighbour | None = None
 
     @property
     def node_ids(self) -> Iterable[str]:
@@ -211,6 +222,11 @@ def idle(asks: int = 10_000, seconds: float = 10.0) -> Workload:
     return Workload("idle", QUEUES_AB, 1_000, SLOTS_10, TWO_APPLICATIONS, requested, idle_s=seconds)
 
 
+def beside(neighbour: Neighbour) -> Workload:
+    """a2000 while another resource manager is at work."""
+    return replace(a(2_000), name=f"a2000-{neighbour}", neighbour=neighbour)
+
+
 WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     **{f"u{nodes}": partial(u, nodes) for nodes in (500, 1_000, 2_000, 5_000)},
     **{f"u{nodes}-bulk": partial(u, nodes, in_bulk=True) for nodes in (500, 1_000, 2_000, 5_000)},
@@ -223,8 +239,12 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "e": partial(e, 2),
     "e2": partial(e, 400),
     "idle": idle,
+    **{f"a2000-{one}": partial(beside, one) for one in Neighbour},
 }
 """By name, in the order of the table of results."""
+
+THROUGH_GRPC_ONLY = {"idle", *(f"a2000-{one}" for one in Neighbour)}
+"""Those that are about more than the scheduler."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     letter: tuple(name for name in WORKLOADS if name.rstrip("-bulk0123456789") == letter) for letter in ("u", "a", "m")

@@ -10,6 +10,9 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
 
 TIMEOUT_SECONDS = 10.0
 
+_NOT_THIS_ONE = frozenset(
+    {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED}
+)
 _NOT_OURS = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL})
 
 
@@ -66,7 +69,7 @@ class AdminClient:
             return self._stub.ValidateConfiguration(request, timeout=TIMEOUT_SECONDS)
         except grpc.RpcError as error:
             code, details = error.code(), error.details() or ""
-        if code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
+        if code in _NOT_THIS_ONE:
             raise ResourceManagerNotChosen(details)
         if code in _NOT_OURS:
             raise DaemonUnusable(

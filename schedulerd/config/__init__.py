@@ -4,6 +4,7 @@ YAML text -> pydantic models -> the core's specs. Nothing outside this package s
 default that was not spelled out.
 """
 
+from schedulerd.config.identities import EVERYTHING
 from schedulerd.config.policy_groups import (
     DEFAULT_GROUP,
     PolicyGroupUnknown,
@@ -18,6 +19,7 @@ from schedulerd.config.settings import ENVIRONMENT_PREFIX, Settings, SettingsInv
 __all__ = [
     "DEFAULT_GROUP",
     "ENVIRONMENT_PREFIX",
+    "EVERYTHING",
     "PolicyGroupUnknown",
     "Problem",
     "QueueFile",

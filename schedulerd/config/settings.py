@@ -28,10 +28,17 @@ from pydantic_core import ErrorDetails
 
 from schedulerd.address import split_address
 from schedulerd.config.document import Document, read_document
+from schedulerd.config.identities import RmIdentities
 from schedulerd.config.problems import Problem, did_you_mean, suggest
 from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_"
+
+CLASS_NAME_LENGTH_MAX = 256
+"""Of a priority class: a name in Kubernetes has 253 at most."""
+
+_KEY_STEP = "[key]"
+"""How pydantic marks a problem with a key of a mapping, behind that key."""
 
 # What Kubernetes adds to the environment of every container if there is a service with a name like schedulerd.
 _SERVICE_VARIABLE = re.compile(r"(.*_)?SERVICE_(HOST|PORT(_.+)?)|(.*_)?PORT(_[0-9]+_.+)?")
@@ -62,6 +69,26 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _classes(value: object) -> object:
+    """NAME=NUMBER pairs as flags and environment give them; a mapping, as the file gives it, stays."""
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.partition("=") for pair in value.split(",")]
+    if not all(sign for _, sign, _ in pairs):
+        raise ValueError("must be NAME=NUMBER pairs with commas between them, like high=1000,low=-10")
+    if len({name.strip() for name, _, _ in pairs}) < len(pairs):
+        raise ValueError("gives a name twice; give every name once")
+    return {name.strip(): number.strip() for name, _, number in pairs}
+
+
+def _class_name(name: str) -> str:
+    if not 0 < len(name) <= CLASS_NAME_LENGTH_MAX:
+        raise ValueError(f"a priority class needs a name of 1 to {CLASS_NAME_LENGTH_MAX} characters")
+    return name
+
+
+ClassName = Annotated[str, AfterValidator(_class_name)]
+Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Address = Annotated[str, AfterValidator(_address)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)]
@@ -102,6 +129,16 @@ class Settings(BaseModel):
     tls_client_ca_file: FilePath | None = Field(
         default=None, description="Authorities (PEM) of client certificates; turns mutual TLS on."
     )
+    rm_identities: RmIdentities = Field(
+        default={},
+        description="Names in client certificates with the rmIDs they may use, and * for all: nobody may use others. "
+        "NAME=RMID,NAME=RMID on the command line, a mapping in the settings file; without it there is no such check.",
+    )
+    priority_classes: Annotated[dict[ClassName, Priority], BeforeValidator(_classes)] = Field(
+        default={},
+        description="Priorities by the names that resource managers of the interface of 2021-02 may give instead; "
+        "NAME=NUMBER,NAME=NUMBER on the command line, a mapping in the settings file.",
+    )
     cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
     inbox_max: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
@@ -115,6 +152,21 @@ class Settings(BaseModel):
     )
     max_message_bytes: int = Field(
         default=64 * 1024 * 1024, ge=64 * 1024, le=2**31 - 1, description="Largest gRPC message, in either direction."
+    )
+    max_message_items: int = Field(
+        default=250_000,
+        ge=1_000,
+        le=10_000_000,
+        description="Most items in one message of a stream; one with more ends its stream, and nothing of it is taken.",
+    )
+    resource_managers_max: int = Field(
+        default=1_000, ge=1, le=100_000, description="Most resource managers that are registered at a time."
+    )
+    calls_max: int = Field(
+        default=10_000,
+        ge=100,
+        le=1_000_000,
+        description="Most gRPC calls at a time, open streams among them; one more is refused.",
     )
     recount_items_max: int = Field(
         default=10_000,
@@ -169,6 +221,24 @@ class Settings(BaseModel):
         le=3_600,
         description="How long an item waits for the application or node it refers to; 0 for not at all.",
     )
+    predicates_timeout_s: Seconds = Field(
+        default=5,
+        description="How long the verdict of a resource manager on an ask and a node is waited for; none is a refusal.",
+    )
+    refusal_rest_s: Seconds = Field(
+        default=30,
+        description="How long an ask rests that its resource manager refused on every node with room, unless a node "
+        "changes before that.",
+    )
+    event_tracking: bool = Field(
+        default=True, description="Whether events are recorded, even while nobody follows them."
+    )
+    event_ring_max: int = Field(
+        default=100_000,
+        ge=1_000,
+        le=1_000_000,
+        description="Most events that are kept to be listed; memory is about 200 bytes for each.",
+    )
     stop_at_input_end: bool = Field(
         default=False,
         description="Whether the end of standard input stops the daemon like SIGTERM: it ends with who holds the pipe.",
@@ -181,6 +251,8 @@ class Settings(BaseModel):
             raise ValueError("tls_cert_file and tls_key_file must be set together")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file too")
+        if self.rm_identities and self.tls_client_ca_file is None:
+            raise ValueError("rm_identities needs tls_client_ca_file: without client certificates nobody has a name")
         return self
 
     def timeouts(self) -> Timeouts:
@@ -197,6 +269,8 @@ class Settings(BaseModel):
             reconnect_ns=_nanoseconds(self.reconnect_timeout_s, SECOND_NS),
             cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),
             early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),
+            predicates_ns=_nanoseconds(self.predicates_timeout_s, SECOND_NS),
+            refusal_ns=_nanoseconds(self.refusal_rest_s, SECOND_NS),
         )
 
 
@@ -234,7 +308,7 @@ class _Layers:
             return Problem(f"--{name.replace('_', '-')}", None, str(self.flags[name]), message)
         if name in self.environment:
             return Problem(f"{ENVIRONMENT_PREFIX}{name.upper()}", None, str(self.environment[name]), message)
-        return self.document.problem((name,) if name else (), message)
+        return self.document.problem(tuple(step for step in detail["loc"] if step != _KEY_STEP), message)
 
 
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None = None) -> Settings:

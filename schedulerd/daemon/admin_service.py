@@ -19,6 +19,7 @@ from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfi
 from schedulerd.core.decide.reload import assess
 from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, Impact
 from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.daemon.identity import EVERYBODY, Identities
 from schedulerd.daemon.links import rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles, reasons_of
@@ -39,18 +40,23 @@ class AdminService:
         queue_files: QueueFiles,
         resource_managers: Mapping[str, ResourceManager],
         refuse: Callable[[str, str, list[str]], None],
+        identities: Identities = EVERYBODY,
     ) -> None:
-        """`refuse` tells of a configuration that the scheduler does not hear of: rmID, where it came from, reasons."""
+        """`refuse` tells of a configuration that the scheduler does not hear of: rmID, where it came from, reasons.
+
+        `identities` say which RMs a client may hear of.
+        """
         self._owner = owner
         self._queue_files = queue_files
         self._resource_managers = resource_managers
         self._refuse = refuse
+        self._identities = identities
 
     async def unregister(
         self, request: admin_pb2.UnregisterResourceManagerRequest, context: UnaryContext
     ) -> admin_pb2.UnregisterResourceManagerResponse:
         """Answers when the RM's state is dropped and its streams are ending."""
-        await self._check_registered(request.rmID, context)
+        await self.check_registered(request.rmID, context)
         await (await self._owner.submit(StopResourceManager(request.rmID, StopCause.UNREGISTERED)))
         return admin_pb2.UnregisterResourceManagerResponse()
 
@@ -59,7 +65,7 @@ class AdminService:
     ) -> admin_pb2.UpdateConfigurationResponse:
         """Answers when the scheduler has decided."""
         rm_id = request.rmID
-        await self._check_registered(rm_id, context)
+        await self.check_registered(rm_id, context)
         if not request.config and not request.policyGroup:
             reason = "config: is empty; send the text of a queue file, or name a policyGroup"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
@@ -88,8 +94,9 @@ class AdminService:
     ) -> admin_pb2.ValidateConfigurationResponse:
         """Works on the state of one moment, between two turns of the scheduler."""
         if request.rmID:
-            await self._check_registered(request.rmID, context)
-        answer = admin_pb2.ValidateConfigurationResponse(resourceManagers=sorted(self._resource_managers))
+            await self.check_registered(request.rmID, context)
+        visible = self._identities.visible(sorted(self._resource_managers), context)
+        answer = admin_pb2.ValidateConfigurationResponse(resourceManagers=visible)
         try:
             queue_file = await asyncio.to_thread(load_queue_file, request.config, "config")
         except QueueFileInvalid as error:
@@ -100,7 +107,7 @@ class AdminService:
         answer.checksum = queue_file.checksum
         answer.warnings.extend(_problems(queue_file.warnings))
         if request.rmID:
-            await self._check_registered(request.rmID, context)
+            await self.check_registered(request.rmID, context)
             self._assess(request.rmID, queue_file, answer)
         return answer
 
@@ -110,7 +117,8 @@ class AdminService:
         answer.reason = "; ".join(assessment.refusals)
         answer.impact.extend(_impact(assessment.impact))
 
-    async def _check_registered(self, rm_id: str, context: UnaryContext) -> None:
+    async def check_registered(self, rm_id: str, context: UnaryContext) -> None:
+        """Ends the call if there is no resource manager of that id."""
         problem = rm_id_problem(rm_id)
         if problem is not None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
@@ -118,7 +126,7 @@ class AdminService:
             await self._abort_unregistered(rm_id, context)
 
     async def _abort_unregistered(self, rm_id: str, context: UnaryContext) -> NoReturn:
-        known = ", ".join(map(repr, sorted(self._resource_managers))) or "none"
+        known = ", ".join(map(repr, self._identities.visible(sorted(self._resource_managers), context))) or "none"
         details = f"rmID: {rm_id!r} is not registered; registered are {known}"
         await context.abort(grpc.StatusCode.NOT_FOUND, bounded(details))
 

@@ -7,8 +7,9 @@ What is shown is one moment of one state.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -59,3 +60,14 @@ def debug_state(scheduler: Scheduler, recount_items_max: int) -> Callable[[State
         return DebugState(managers, look.left_out, violations(scheduler), "")
 
     return look_at
+
+
+def as_json(state: object) -> str:
+    """Dataclasses, mappings and lists of what JSON can hold as JSON text; takes a while, so not for the loop."""
+    return json.dumps(state, default=_as_dictionary)
+
+
+def _as_dictionary(value: object) -> dict[str, object]:
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
+    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -12,7 +12,9 @@ from grpc_reflection.v1alpha import reflection
 from schedulerd.address import split_address
 from schedulerd.config import Settings
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
+from schedulerd.daemon.callback_service import CALLBACK_SERVICE
 from schedulerd.daemon.failures import cannot_listen
+from schedulerd.daemon.identity import Identities, IdentityInterceptor
 from schedulerd.daemon.service import SCHEDULER_SERVICE
 from schedulerd.daemon.tls import server_credentials
 
@@ -31,18 +33,22 @@ OPTIONS: Sequence[tuple[str, int]] = (
 class GrpcServer:
     """Listens from construction on, and serves from `start` on."""
 
-    def __init__(self, settings: Settings, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+    def __init__(self, settings: Settings, handlers: Sequence[grpc.GenericRpcHandler], identities: Identities) -> None:
         """Raises `StartupFailed` if the address is taken or the TLS files do not fit together."""
         limits = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
         ]
-        self._server = grpc.aio.server(options=[*OPTIONS, *limits])
+        self._server = grpc.aio.server(
+            interceptors=[IdentityInterceptor(identities)],
+            options=[*OPTIONS, *limits],
+            maximum_concurrent_rpcs=settings.calls_max,
+        )
         self._server.add_generic_rpc_handlers(tuple(handlers))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if settings.grpc_reflection:
-            names = (SCHEDULER_SERVICE, ADMIN_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            names = (SCHEDULER_SERVICE, ADMIN_SERVICE, CALLBACK_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
         self.port = _listen(self._server, settings)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -26,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.debug_state import StateQuery, as_json
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
 
 BODY_BYTES_MAX = 4096
@@ -138,16 +137,10 @@ def _debug_state(sources: Sources) -> Endpoint:
             query = StateQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
-        body = await asyncio.to_thread(json.dumps, sources.debug_state(query), default=_as_dictionary)
+        body = await asyncio.to_thread(as_json, sources.debug_state(query))
         return Response(body, media_type="application/json")
 
     return debug_state
-
-
-def _as_dictionary(value: object) -> dict[str, object]:
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 async def _body(request: Request) -> bytes:

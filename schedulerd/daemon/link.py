@@ -24,7 +24,8 @@ from schedulerd.core.commands import (
     StopResourceManager,
 )
 from schedulerd.daemon.outbox import Outbox
-from schedulerd.wire.encode import Stream
+from schedulerd.daemon.resumption import Taken
+from schedulerd.wire.dialect import ALLOCATION_STREAMS, Dialect, Stream
 
 Post = Callable[[Command], None]
 """Queues a command for the scheduler, in order, without waiting."""
@@ -37,16 +38,22 @@ class Ending:
     code: grpc.StatusCode
     details: str
     flush_seconds: float = 0.0
+    resync: bool = False
+    """Whether the RM has to register again, which a dialect may say in its own way instead of the status."""
 
 
-class OpenStream(Protocol):
-    """What a link needs of a stream that is open on it."""
+class OpenCall(Protocol):
+    """A stream of any service, which ends at the latest with the registration of its RM."""
 
     over: asyncio.Event
     """Set when the stream neither reads nor writes any more."""
 
     def end(self, ending: Ending) -> None:
         """Closes the stream soon; the first ending counts."""
+
+
+class OpenStream(OpenCall, Protocol):
+    """What a link needs of an update stream that is open on it."""
 
     def give_way(self) -> None:
         """A newer stream of the kind has come: read what was already sent, then close."""
@@ -60,7 +67,12 @@ class Link:
 
     def __init__(self, rm_id: str, post: Post, outbox_bytes_max: int) -> None:
         self.rm_id = rm_id
+        self.dialect: Dialect | None = None
+        """That of its first stream; None before."""
         self.outboxes = {kind: Outbox() for kind in Stream}
+        self.taken = {kind: Taken() for kind in Stream}
+        self.companions: list[OpenCall] = []
+        """Streams of other services that end when this registration does."""
         self.is_there = False
         """What the scheduler was told last: whether this RM is there to receive allocations."""
         self._post = post
@@ -93,10 +105,13 @@ class Link:
         self._tell_scheduler()
 
     def end(self, ending: Ending) -> None:
-        """Ends all streams."""
+        """Ends all streams, and the registration with them: what waits is void."""
+        self._clear()
         for streams in self._streams.values():
             for stream in streams:
                 stream.end(ending)
+        for companion in self.companions:
+            companion.end(ending)
 
     def put(self, kind: Stream, payload: bytes) -> None:
         """Keeps a response for the stream of its kind.
@@ -109,8 +124,7 @@ class Link:
         outbox.put(payload)
         self._overflowed = outbox.size_bytes > self._outbox_bytes_max
         if self._overflowed:
-            for outbox in self.outboxes.values():
-                outbox.clear()
+            self._clear()
             self._post(StopResourceManager(self.rm_id, StopCause.OUTBOX_OVERFLOW))
         else:
             self.regulate()
@@ -125,8 +139,13 @@ class Link:
                     streams[-1].let_read(keeps_up)
             self._tell_scheduler()
 
+    def _clear(self) -> None:
+        for outbox in self.outboxes.values():
+            outbox.clear()
+
     def _tell_scheduler(self) -> None:
-        is_there = self._keeps_up and not self._suspended and bool(self._streams[Stream.ALLOCATION])
+        reads = self.dialect is not None and bool(self._streams[ALLOCATION_STREAMS[self.dialect]])
+        is_there = self._keeps_up and not self._suspended and reads
         if is_there != self.is_there and not self._overflowed:  # then it is being stopped, which says it all
             self.is_there = is_there
             self._post(ConnectResourceManager(self.rm_id) if is_there else DisconnectResourceManager(self.rm_id))

@@ -17,8 +17,10 @@ import grpc
 from schedulerd.core.commands import DisconnectResourceManager, StopCause
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.daemon.link import Ending, Link, OpenStream, Post
-from schedulerd.wire.encode import ResponseEncoder, Stream
+from schedulerd.daemon.identity import EVERYBODY, Identities
+from schedulerd.daemon.link import Ending, Link, OpenCall, OpenStream, Post
+from schedulerd.wire.dialect import Dialect, Stream, update_streams
+from schedulerd.wire.encode import ResponseEncoder
 
 RM_ID_LENGTH_MAX = 256
 
@@ -30,7 +32,7 @@ REGISTERED_AGAIN = Ending(
 )
 
 _WHY_STOPPED = {
-    StopCause.RECONNECT_TIMEOUT.value: "nobody read the UpdateAllocation stream for longer than the reconnect timeout",
+    StopCause.RECONNECT_TIMEOUT.value: "nobody read its allocations for longer than the reconnect timeout",
     StopCause.OUTBOX_OVERFLOW.value: "more responses were waiting than are kept for a client that does not read them",
 }
 
@@ -38,9 +40,9 @@ _WHY_STOPPED = {
 class Refused(Exception):
     """A stream cannot go on; `ending` is what its client is told."""
 
-    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+    def __init__(self, code: grpc.StatusCode, details: str, *, resync: bool = False) -> None:
         super().__init__(details)
-        self.ending = Ending(code, details)
+        self.ending = Ending(code, details, resync=resync)
 
 
 def rm_id_problem(rm_id: str) -> str | None:
@@ -55,13 +57,17 @@ def rm_id_problem(rm_id: str) -> str | None:
 class Links:
     """The links of all registered resource managers, and the memory of those that were stopped."""
 
-    def __init__(self, encoder: ResponseEncoder, post: Post, *, outbox_bytes_max: int) -> None:
+    def __init__(
+        self, encoder: ResponseEncoder, post: Post, *, outbox_bytes_max: int, identities: Identities = EVERYBODY
+    ) -> None:
+        self.identities = identities
+        """Whose streams these may be."""
         self._encoder = encoder
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
         self._links: dict[str, Link] = {}
         self._stopped: OrderedDict[str, str] = OrderedDict()
-        self._streams: set[OpenStream] = set()
+        self._streams: set[OpenCall] = set()
         self._closed: Ending | None = None
 
     @property
@@ -72,7 +78,7 @@ class Links:
     def knows(self, rm_id: str) -> bool:
         return rm_id in self._links
 
-    def open(self, stream: OpenStream) -> None:
+    def open(self, stream: OpenCall) -> None:
         """A stream was opened; whose it is will be known from its first message."""
         self._streams.add(stream)
         if self._closed is not None:
@@ -81,17 +87,42 @@ class Links:
     def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> tuple[Link, OpenStream | None]:
         """Makes `stream` the current one of its kind; gives its link and the stream it takes over from, if any.
 
-        Raises `Refused` if the RM is not registered or has to resync (SEMANTICS C3 and C4).
+        Its first stream decides which dialect an RM speaks until it registers again (SEMANTICS B1). Raises `Refused` if
+        it is not registered, has to resync (C3 and C4), or mixes dialects.
         """
-        link = self._links.get(rm_id)
-        if link is None:
-            if rm_id in self._stopped:
-                raise Refused(grpc.StatusCode.ABORTED, self._stopped[rm_id])
-            raise Refused(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"rmID {rm_id!r} is not registered: call RegisterResourceManager and wait for its answer first",
-            )
+        link = self._link(rm_id)
+        if link.dialect is None:
+            link.dialect = kind.dialect
+            self._encoder.speak(rm_id, kind.dialect)
+        elif link.dialect is not kind.dialect:
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, _mixed(rm_id, link.dialect, kind))
         return link, link.add(kind, stream)
+
+    def accompany(self, rm_id: str, stream: OpenCall) -> Link:
+        """Lets a stream of another service end with the RM's registration; `leave` is to be called when it is over.
+
+        Raises `Refused` as `attach` does.
+        """
+        link = self._link(rm_id)
+        link.companions.append(stream)
+        return link
+
+    def leave(self, link: Link | None, stream: OpenCall) -> None:
+        """`stream` has ended, whoever ended it; `link` is None if it never got that far."""
+        self._streams.discard(stream)
+        if link is not None:
+            link.companions.remove(stream)
+
+    def _link(self, rm_id: str) -> Link:
+        link = self._links.get(rm_id)
+        if link is not None:
+            return link
+        if rm_id in self._stopped:
+            raise Refused(grpc.StatusCode.ABORTED, self._stopped[rm_id], resync=True)
+        raise Refused(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"rmID {rm_id!r} is not registered: call RegisterResourceManager and wait for its answer first",
+        )
 
     def detach(self, link: Link | None, kind: Stream, stream: OpenStream) -> None:
         """`stream` has ended, whoever ended it; `link` is None if it never got that far."""
@@ -159,4 +190,12 @@ class Links:
         self._stopped[fact.rm_id] = reason
         if len(self._stopped) > STOPPED_MAX:
             self._stopped.popitem(last=False)
-        self.drop(fact.rm_id, Ending(grpc.StatusCode.ABORTED, reason))
+        self.drop(fact.rm_id, Ending(grpc.StatusCode.ABORTED, reason, resync=True))
+
+
+def _mixed(rm_id: str, spoken: Dialect, kind: Stream) -> str:
+    return (
+        f"{kind.value} is of the scheduler interface of {kind.dialect.value}, but rmID {rm_id!r} speaks that of "
+        f"{spoken.value}, as the first stream it opened after registering decided: "
+        f"use {', '.join(update_streams(spoken))}, or register again to change"
+    )

@@ -13,6 +13,8 @@ from typing import Literal, TextIO, TypeAlias, get_args
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from schedulerd.daemon.redaction import loggable
+
 LogFormat: TypeAlias = Literal["json", "console"]
 LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -64,6 +66,7 @@ def configure(level: str = "info", log_format: LogFormat = "json", stream: TextI
             foreign_pre_chain=[*common, structlog.stdlib.ExtraAdder()],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _without_secrets,
                 *_renderers(log_format, colors=target.isatty()),
             ],
         )
@@ -77,6 +80,10 @@ def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "console":
         return [structlog.dev.ConsoleRenderer(colors=colors, sort_keys=False)]
     return [structlog.processors.format_exc_info, _lead_with_what_matters, structlog.processors.JSONRenderer()]
+
+
+def _without_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: loggable(value) for key, value in event.items()}
 
 
 def _lead_with_what_matters(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -72,7 +72,7 @@ class Owner:
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._scheduler = scheduler
-        self._sinks = sinks
+        self._sinks = tuple(sinks)
         self._stopwatch = stopwatch
         self._placements_max = placements_max
         self._clock_ns = clock_ns
@@ -89,6 +89,14 @@ class Owner:
     def depth(self) -> int:
         """Commands that wait in the inbox."""
         return self._inbox.qsize()
+
+    def attach(self, sink: Sink) -> None:
+        """Calls one more sink, after the others, from the next turn on."""
+        self._sinks = (*self._sinks, sink)
+
+    def detach(self, sink: Sink) -> None:
+        """Does not call it any longer."""
+        self._sinks = tuple(one for one in self._sinks if one != sink)
 
     async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
         """Queues what was sent from outside; waits while the inbox is full, which is what slows a reader down.

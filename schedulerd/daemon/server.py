@@ -33,11 +33,17 @@ from schedulerd.config import (
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin_service import AdminService
+from schedulerd.daemon.callback_service import CallbackService
+from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.event_courier import EventCourier
+from schedulerd.daemon.event_feed import EventFeed
+from schedulerd.daemon.event_service import EventService
 from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
 from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.grpc_server import GrpcServer
 from schedulerd.daemon.http import HttpServer, Sources, build_app
+from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.ids import uuid_source
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links
@@ -47,7 +53,11 @@ from schedulerd.daemon.probe import LoopProbe
 from schedulerd.daemon.queue_file_watch import QueueFileWatch
 from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
 from schedulerd.daemon.reloads import Reloads
+from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import SchedulerService
+from schedulerd.daemon.state_service import StateService
+from schedulerd.observe.event_recorder import EventRecorder
+from schedulerd.observe.event_ring import EventRing
 from schedulerd.observe.log_events import FactLog
 from schedulerd.observe.metrics import Metrics
 from schedulerd.wire.encode import ResponseEncoder
@@ -111,26 +121,50 @@ class Daemon:
         metrics = Metrics()
         self._probe = LoopProbe(metrics.loop_lag_seconds)
         # Links and owner need each other: responses go one way, what became of a stream the other.
+        identities = Identities(settings.rm_identities)
         self._links = Links(
-            ResponseEncoder(), lambda command: self._owner.post(command), outbox_bytes_max=settings.outbox_max_bytes
+            ResponseEncoder(),
+            lambda command: self._owner.post(command),
+            outbox_bytes_max=settings.outbox_max_bytes,
+            identities=identities,
         )
+        call_later = asyncio.get_running_loop().call_later
+        callbacks = Callbacks(self._links, lambda command: self._owner.post(command), metrics.callbacks, call_later)
         self._owner = Owner(
             self._scheduler,
-            [self._links.deliver, metrics.observe, FactLog().observe],
+            [self._links.deliver, callbacks.deliver, metrics.observe, FactLog().observe],
             metrics,
             inbox_max=settings.inbox_max,
             placements_max=settings.cycle_placements_max,
         )
+        self._events = _event_feed(settings, self._owner, metrics)
+        self._courier = EventCourier(self._events, callbacks)
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
         self._watch = watch
         resource_managers = self._scheduler.cluster.resource_managers
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
+        metrics.watch_partitions(self._scheduler.cluster.partitions)
         groups = GroupResolver(time.monotonic_ns)
-        service = SchedulerService(self._owner, self._links, queue_files, self._reloads, resource_managers, groups)
-        admin = AdminService(self._owner, queue_files, resource_managers, self._reloads.refuse)
-        self._grpc = GrpcServer(settings, [*service.handlers(), *admin.handlers()])
+        limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
+        service = SchedulerService(
+            self._owner,
+            self._links,
+            queue_files,
+            self._reloads,
+            resource_managers,
+            groups,
+            settings.priority_classes,
+            limits,
+        )
+        admin = AdminService(self._owner, queue_files, resource_managers, self._reloads.refuse, identities)
+        look_at = debug_state(self._scheduler, settings.recount_items_max)
+        state = StateService(resource_managers, admin.check_registered, look_at, callbacks.state_dump)
+        events = EventService(self._events)
+        calls = CallbackService(callbacks, metrics.callbacks, self._links, self._owner, limits)
+        services = (service, admin, state, events, calls)
+        self._grpc = GrpcServer(settings, [one for each in services for one in each.handlers()], identities)
         self._http = _http_server(
             settings,
             Sources(
@@ -138,7 +172,7 @@ class Daemon:
                 log_level=log_level,
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
-                debug_state=debug_state(self._scheduler, settings.recount_items_max),
+                debug_state=look_at,
             ),
         )
 
@@ -151,6 +185,7 @@ class Daemon:
         http = asyncio.create_task(self._http.serve())
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
         parts.append(asyncio.create_task(self._reloads.run()))
+        parts.append(asyncio.create_task(self._courier.run()))
         if self._settings.queue_file_poll_s:
             parts.append(asyncio.create_task(self._watch.run(self._reloads.request)))
         await self._grpc.start()
@@ -180,8 +215,16 @@ class Daemon:
         else:
             self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds))
         await self._links.closed(drain_seconds + LAST_CALLS_SECONDS)
+        self._events.close()
         await self._grpc.stop(LAST_CALLS_SECONDS)
         self._http.stop()
+
+
+def _event_feed(settings: Settings, owner: Owner, metrics: Metrics) -> EventFeed:
+    ring = EventRing(settings.event_ring_max, instance_id=uuid_source()())
+    feed = EventFeed(EventRecorder(ring), owner, tracked=settings.event_tracking)
+    metrics.watch_events(lambda: feed.counts)
+    return feed
 
 
 def _http_server(settings: Settings, sources: Sources) -> HttpServer:

@@ -13,25 +13,33 @@ from dataclasses import replace
 from typing import TypeVar
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
 from schedulerd.core.commands import Command, UpdateApplications
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import GroupResolver
-from schedulerd.daemon.links import REGISTERED_AGAIN, Links, rm_id_problem
+from schedulerd.daemon.links import REGISTERED_AGAIN, Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.reloads import Reloads
-from schedulerd.daemon.streams import Dialogue, RequestT, ServicerContext, StreamSession
+from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.stream_call import ServicerContext
+from schedulerd.daemon.streams import Dialogue, RequestT, StreamSession
 from schedulerd.wire.decode import RequestDecoder
-from schedulerd.wire.encode import Stream
+from schedulerd.wire.decode_2021 import UpdateDecoder
+from schedulerd.wire.dialect import Stream
+from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 
 SCHEDULER_SERVICE = si_pb2.DESCRIPTOR.services_by_name["Scheduler"].full_name
 
 DETAILS_CHARACTERS_MAX = 4000
 """Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
+
+log = structlog.stdlib.get_logger(__name__)
 
 MessageT = TypeVar("MessageT", bound=Message)
 UnaryContext = grpc.aio.ServicerContext[Message, Message]
@@ -48,15 +56,19 @@ class SchedulerService:
         reloads: Reloads,
         resource_managers: Mapping[str, ResourceManager],
         groups: GroupResolver,
+        priority_classes: Mapping[str, int],
+        limits: RequestLimits,
     ) -> None:
-        """`resource_managers` are the scheduler's own, to be read on its loop."""
+        """`resource_managers` are the scheduler's own, to be read on its loop; `priority_classes` the settings'."""
         self._owner = owner
+        self._limits = limits
         self._resource_managers = resource_managers
         self._reloads = reloads
         self._links = links
         self._queue_files = queue_files
         self._groups = groups
         self._decoder = RequestDecoder()
+        self._update_decoder = UpdateDecoder(self._decoder.shared, priority_classes)
 
     async def register(
         self, request: si_pb2.RegisterResourceManagerRequest, context: UnaryContext
@@ -64,11 +76,17 @@ class SchedulerService:
         """Answers when the scheduler has taken the RM with its partitions; until then none of its streams is accepted.
 
         INVALID_ARGUMENT without rmID, for a policy group that does not exist and for a queue file with problems, all of
-        which are listed. The RM's earlier registration, if any, then goes on as if nothing had been sent.
+        which are listed; RESOURCE_EXHAUSTED if there are as many RMs as may be. The RM's earlier registration, if any,
+        then goes on as if nothing had been sent.
         """
         problem = rm_id_problem(request.rmID)
         if problem is not None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        log.info("registration", request=request, peer=context.peer())
+        try:
+            self._limits.check_registration(request, self._resource_managers)
+        except Refused as refusal:
+            await context.abort(refusal.ending.code, refusal.ending.details)
         reloads_before = self._reloads.started
         try:
             loaded = await self._queue_files.wanted(request.rmID, request.config, request.policyGroup)
@@ -89,18 +107,29 @@ class SchedulerService:
                 {
                     "RegisterResourceManager": unary(si_pb2.RegisterResourceManagerRequest, self.register),
                     Stream.ALLOCATION.value: self._stream(
-                        Dialogue(Stream.ALLOCATION, si_pb2.AllocationRequest.FromString, self._decoder.allocations)
+                        Dialogue(
+                            Stream.ALLOCATION, self._limits.parser(si_pb2.AllocationRequest), self._decoder.allocations
+                        )
                     ),
                     Stream.APPLICATION.value: self._stream(
                         Dialogue(
                             Stream.APPLICATION,
-                            si_pb2.ApplicationRequest.FromString,
+                            self._limits.parser(si_pb2.ApplicationRequest),
                             self._decoder.applications,
                             self._with_groups,
                         )
                     ),
                     Stream.NODE.value: self._stream(
-                        Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, self._decoder.nodes)
+                        Dialogue(Stream.NODE, self._limits.parser(si_pb2.NodeRequest), self._decoder.nodes)
+                    ),
+                    Stream.UPDATE.value: self._stream(
+                        Dialogue(
+                            Stream.UPDATE,
+                            self._limits.parser(si_2021_pb2.UpdateRequest),
+                            self._update_decoder.commands,
+                            self._with_groups,
+                            RESYNC_RESPONSE,
+                        )
                     ),
                 },
             ),

@@ -10,31 +10,26 @@ already sent, so that requests of an RM that opens a stream per message keep the
 A response counts as delivered when the transport has taken it. What was on its way when a connection broke may be lost
 with it, as in any stream without acknowledgements, and what was being written when a newer stream took over may come on
 both: an RM that lost a connection it did not close itself should register again, which is how the interface
-resynchronises.
+resynchronises, unless it says how far it has come (see `resumption`). Such a client also is done when it has finished
+sending: the stream ends when everything it sent is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import grpc
-import structlog
-from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
 from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused, rm_id_problem
+from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
-from schedulerd.wire.encode import Stream
-
-COMMANDS_UNDER_WAY_MAX = 4
-"""Commands of one stream that may wait in the inbox, so that an RM can neither crowd out the others there nor have much
-answered that it has not read. Decoding so many takes a few milliseconds, after which the loop turns."""
+from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position
+from schedulerd.daemon.stream_call import ServicerContext, StreamCall
+from schedulerd.wire.dialect import Stream
 
 GIVE_WAY_IDLE_SECONDS = 0.1
 """A stream that gives way ends when its client sends nothing for so long: what was sent before has arrived by then."""
@@ -42,11 +37,15 @@ GIVE_WAY_IDLE_SECONDS = 0.1
 GIVE_WAY_SECONDS_MAX = 2.0
 """A stream that gives way ends after this even if its client goes on sending."""
 
-log = structlog.stdlib.get_logger(__name__)
+FINISH_SECONDS = 5.0
+"""How long a client that has finished may take to read what is under way."""
+
+RESYNC_SECONDS = 5.0
+"""How long a client that has to resync may take to read what is under way, and likewise the response that says so."""
 
 
 class Request(Protocol):
-    """What the three update requests have in common."""
+    """What the update requests have in common."""
 
     @property
     def rmID(self) -> str: ...
@@ -56,7 +55,7 @@ RequestT = TypeVar("RequestT", bound=Request)
 
 
 class Dialogue(Generic[RequestT]):
-    """What differs between the three kinds of stream: the request's message and the commands it becomes."""
+    """What differs between the kinds of stream: the request's message and the commands it becomes."""
 
     def __init__(
         self,
@@ -64,28 +63,27 @@ class Dialogue(Generic[RequestT]):
         parse: Callable[[bytes], RequestT],
         decode: Callable[[RequestT], Iterator[Command]],
         complete: Callable[[Command], Awaitable[Command]] | None = None,
+        resync: bytes = b"",
     ) -> None:
         self.kind = kind
         self.parse = parse
         self.decode = decode
         self.complete = complete
         """Adds to a command what its sender left to us, before it is queued."""
+        self.resync = resync
+        """The response that tells an RM to register again, after which the stream ends with OK; b'' where the status of
+        the stream's end tells it."""
 
 
-ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
-
-
-class StreamSession(Generic[RequestT]):
-    """Serves one call of an update method; `run` returns or aborts when the stream is over."""
+class StreamSession(StreamCall, Generic[RequestT]):
+    """Serves one call of an update method."""
 
     def __init__(self, dialogue: Dialogue[RequestT], links: Links, owner: Owner, context: ServicerContext) -> None:
-        self.over = asyncio.Event()
+        super().__init__(dialogue.kind.value, links, owner, context)
         self._dialogue = dialogue
-        self._links = links
-        self._owner = owner
-        self._context = context
+        self._position: Position | None = None
+        """How far the client has come, if it says so."""
         self._link: Link | None = None
-        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._overtaken = asyncio.Event()
         self._may_read = asyncio.Event()
         self._my_turn = asyncio.Event()
@@ -93,13 +91,13 @@ class StreamSession(Generic[RequestT]):
         self._finished_sending = asyncio.Event()
         self._requests = 0
         self._waiting_for_client = False
+        self._is_writing = False
 
     def end(self, ending: Ending) -> None:
-        """Closes the stream soon; the first ending counts."""
-        if not self._ended.done():
-            self._ended.set_result(ending)
-            if self._link is not None:
-                self._link.outboxes[self._dialogue.kind].changed.set()
+        """Closes the stream soon; the first ending counts. A writer that may go on until it has sent all is told."""
+        super().end(ending)
+        if self._link is not None:
+            self._link.outboxes[self._dialogue.kind].changed.set()
 
     def give_way(self) -> None:
         """A newer stream of the kind has come: read what was already sent, then close."""
@@ -113,44 +111,35 @@ class StreamSession(Generic[RequestT]):
         else:
             self._may_read.clear()
 
-    async def run(self) -> None:
-        """Serves the stream until it is over; an end other than OK leaves as the error that `context.abort` raises."""
-        # gRPC sends headers with the first response unless they were sent before, and cannot send a status while a
-        # response with headers is under way: a client that is refused then would never hear of it.
-        await self._context.send_initial_metadata(())
-        self._links.open(self)
-        reader, writer, watch = (
-            asyncio.create_task(self._guard(part)) for part in (self._read_all, self._write_all, self._make_way)
-        )
-        try:
-            ending = await self._ended
-            reader.cancel()
-            await asyncio.wait({writer}, timeout=ending.flush_seconds if self._my_turn.is_set() else 0)
-        finally:
-            for task in (reader, writer, watch):
-                task.cancel()
-            try:
-                await asyncio.wait({reader, writer, watch})
-            finally:
-                # Even if gRPC cancels this call while it ends by itself: an older stream that is never over would hold
-                # up its successor, and its RM would count as connected for ever.
-                self._links.detach(self._link, self._dialogue.kind, self)
-                self.over.set()
-        if ending.code is not grpc.StatusCode.OK:
-            await self._context.abort(ending.code, ending.details)
+    def _other_parts(self) -> Sequence[Callable[[], Coroutine[None, None, None]]]:
+        return (self._make_way,)
 
-    async def _guard(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
+    def _headers(self) -> Sequence[tuple[str, str]]:
+        return RESUMES
+
+    def _flush_seconds(self, ending: Ending) -> float:
+        if not self._my_turn.is_set():
+            return 0
+        return RESYNC_SECONDS if self._says_resync(ending) else ending.flush_seconds
+
+    def _says_resync(self, ending: Ending) -> bool:
+        return ending.resync and bool(self._dialogue.resync)
+
+    async def _say_end(self, ending: Ending) -> None:
+        # A client that did not take even what was under way gets the status: nothing more can be written then.
+        if not self._says_resync(ending) or self._is_writing or not await self._say_resync():
+            await super()._say_end(ending)
+
+    async def _say_resync(self) -> bool:
+        """False if the client does not take the response in time, or is gone."""
         try:
-            await part()
-        except Refused as refusal:
-            self.end(refusal.ending)
-        except grpc.aio.BaseError as error:
-            # The client is gone; gRPC cancels this call as well, but what was under way may hear of it first.
-            log.debug("stream lost", stream=self._dialogue.kind.value, peer=self._context.peer(), reason=str(error))
-            self.end(Ending(grpc.StatusCode.OK, "the client is gone"))
-        except Exception:
-            log.exception("stream failed", stream=self._dialogue.kind.value, peer=self._context.peer())
-            self.end(Ending(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))
+            await asyncio.wait_for(self._context.write(self._dialogue.resync), RESYNC_SECONDS)
+        except (TimeoutError, grpc.aio.BaseError):
+            return False
+        return True
+
+    def _leave(self) -> None:
+        self._links.detach(self._link, self._dialogue.kind, self)
 
     async def _read_all(self) -> None:
         message = await self._read()
@@ -158,45 +147,62 @@ class StreamSession(Generic[RequestT]):
             self.end(Ending(grpc.StatusCode.OK, "no request was sent"))
             return
         rm_id = message.rmID
-        problem = rm_id_problem(rm_id)
-        if problem is not None:
-            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        self._check_rm_id(rm_id)
+        try:
+            self._position = position(self._context.invocation_metadata() or ())
+        except ValueError as error:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         self._link, older = self._links.attach(rm_id, self._dialogue.kind, self)
         if older is not None:
             await older.over.wait()
+        taken = self._resume(self._link)
         self._my_turn.set()
-        under_way: deque[asyncio.Future[list[Fact]]] = deque()
-        while message is not None:
-            if message.rmID != rm_id:
-                raise Refused(
-                    grpc.StatusCode.INVALID_ARGUMENT,
-                    f"rmID: {message.rmID!r} on a stream of {rm_id!r}; a stream carries one RM, the one it began with",
-                )
-            for command in self._dialogue.decode(message):
-                if self._dialogue.complete is not None:
-                    command = await self._dialogue.complete(command)
-                if len(under_way) >= COMMANDS_UNDER_WAY_MAX:
-                    await under_way.popleft()
-                under_way.append(await self._owner.submit(command))
-            await self._may_read.wait()
-            message = await self._read()
+        await self._take(message, rm_id, Taken())
+        while (message := await self._read()) is not None:
+            await self._take(message, rm_id, taken)
+        if self._position is not None:
+            await asyncio.gather(*self._under_way)
+            self.end(Ending(grpc.StatusCode.OK, "the client has finished", flush_seconds=FINISH_SECONDS))
+
+    async def _take(self, message: RequestT, rm_id: str, taken: Taken) -> None:
+        if message.rmID != rm_id:
+            raise Refused(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"rmID: {message.rmID!r} on a stream of {rm_id!r}; a stream carries one RM, the one it began with",
+            )
+        for command in taken.new(self._dialogue.decode(message)):
+            if self._dialogue.complete is not None:
+                command = await self._dialogue.complete(command)
+            await self._submit(command)
+            taken.command_taken()
+        taken.request_taken()
+        await self._may_read.wait()
+
+    def _resume(self, link: Link) -> Taken:
+        """Goes on where the client is; gives what counts the requests after the first one."""
+        outbox, taken = link.outboxes[self._dialogue.kind], link.taken[self._dialogue.kind]
+        if self._position is None:
+            outbox.keep_nothing()
+            return Taken()
+        try:
+            outbox.resume(self._position.received)
+        except ValueError:
+            raise Refused(grpc.StatusCode.ABORTED, AHEAD) from None
+        except IndexError:
+            raise Refused(grpc.StatusCode.ABORTED, BEHIND, resync=True) from None
+        if not taken.resume(self._position.sent):
+            raise Refused(grpc.StatusCode.ABORTED, BEHIND, resync=True)
+        return taken
 
     async def _read(self) -> RequestT | None:
         """The next request, or None if its client has finished sending."""
         self._waiting_for_client = True
-        raw: object = await self._context.read()
+        message = await self._receive(self._dialogue.parse)
         self._waiting_for_client = False
         self._requests += 1
-        if raw is grpc.aio.EOF:
+        if message is None:
             self._finished_sending.set()
-            return None
-        assert isinstance(raw, bytes), "without a deserialiser gRPC hands over bytes"
-        try:
-            return self._dialogue.parse(raw)
-        except DecodeError as error:
-            raise Refused(
-                grpc.StatusCode.INVALID_ARGUMENT, f"not a request of {self._dialogue.kind.value}: {error}"
-            ) from error
+        return message
 
     async def _write_all(self) -> None:
         await self._my_turn.wait()
@@ -205,7 +211,9 @@ class StreamSession(Generic[RequestT]):
         while True:
             message = outbox.head()
             if message is not None:
+                self._is_writing = True
                 await self._context.write(message)
+                self._is_writing = False
                 outbox.sent()
                 self._link.regulate()
             elif self._ended.done():

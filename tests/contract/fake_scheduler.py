@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +31,8 @@ class Faults:
     place_twice: bool = False
     no_capacity_check: bool = False
     never_place: bool = False
+    want_back: bool = False
+    """Every allocation is to end again at once."""
     lose_stream_at_ask: int | None = None
     loss: tuple[grpc.StatusCode, str] = (grpc.StatusCode.UNAVAILABLE, "going away")
 
@@ -48,6 +50,8 @@ class FakeScheduler:
     placed: dict[str, tuple[si_pb2.AllocationAsk, str]] = field(default_factory=dict)
     known_keys: set[str] = field(default_factory=set)
     asks_seen: int = 0
+    releases: list[si_pb2.AllocationRelease] = field(default_factory=list)
+    told_of_release: asyncio.Event = field(default_factory=asyncio.Event)
     removed_applications: list[str] = field(default_factory=list)
     target: str = ""
 
@@ -55,6 +59,8 @@ class FakeScheduler:
         if self.faults.registration is not None:
             await context.abort(*self.faults.registration)
         self.registered.append(request.rmID)
+        for state in (self.free, self.pending, self.placed, self.known_keys):
+            state.clear()
         return si_pb2.RegisterResourceManagerResponse()
 
     async def UnregisterResourceManager(
@@ -62,6 +68,9 @@ class FakeScheduler:
     ) -> admin_pb2.UnregisterResourceManagerResponse:
         self.unregistered.append(request.rmID)
         return admin_pb2.UnregisterResourceManagerResponse()
+
+    async def Update(self, requests: AsyncIterator[Any], context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this one speaks 2023-06 only")
 
     async def UpdateNode(self, requests: AsyncIterator[si_pb2.NodeRequest], context: Any) -> None:
         async for request in requests:
@@ -73,9 +82,18 @@ class FakeScheduler:
                     continue
                 capacity = node.schedulableResource.resources
                 self.free[node.nodeID] = Counter({name: capacity[name].value for name in capacity})
+                for allocation in node.existingAllocations:
+                    self._take_over(allocation, node.nodeID)
                 response.accepted.add(nodeID=node.nodeID)
             if request.nodes:
                 await context.write(response)
+
+    def _take_over(self, allocation: si_pb2.Allocation, node_id: str) -> None:
+        amounts = allocation.resourcePerAlloc.resources
+        self.free[node_id].subtract({name: amounts[name].value for name in amounts})
+        ask = si_pb2.AllocationAsk(applicationID=allocation.applicationID, allocationKey=allocation.allocationKey)
+        ask.resourceAsk.CopyFrom(allocation.resourcePerAlloc)
+        self.placed[allocation.UUID] = (ask, node_id)
 
     async def UpdateApplication(self, requests: AsyncIterator[si_pb2.ApplicationRequest], context: Any) -> None:
         async for request in requests:
@@ -114,11 +132,14 @@ class FakeScheduler:
 
     def _take_releases(self, request: si_pb2.AllocationRequest, response: si_pb2.AllocationResponse) -> None:
         for release in request.releases.allocationsToRelease:
+            self.releases.append(release)
+            self.told_of_release.set()
             ask, node_id = self.placed.pop(release.UUID, (None, ""))
             if ask is not None:
                 resources = ask.resourceAsk.resources
                 self.free[node_id].update({name: resources[name].value for name in resources})
-                response.released.add().CopyFrom(release)
+                if release.terminationType == si_pb2.STOPPED_BY_RM:
+                    response.released.add().CopyFrom(release)
         for ask_release in request.releases.allocationAsksToRelease:
             self.pending.pop(ask_release.allocationKey, None)
 
@@ -143,6 +164,10 @@ class FakeScheduler:
             allocationKey=ask.allocationKey, applicationID=ask.applicationID, UUID=uuid, nodeID=node_id
         )
         allocation.resourcePerAlloc.CopyFrom(ask.resourceAsk)
+        if self.faults.want_back:
+            response.released.add(
+                applicationID=ask.applicationID, UUID=uuid, terminationType=si_pb2.PREEMPTED_BY_SCHEDULER
+            )
 
 
 def _admin_handler(fake: FakeScheduler) -> grpc.GenericRpcHandler:
@@ -156,13 +181,16 @@ def _admin_handler(fake: FakeScheduler) -> grpc.GenericRpcHandler:
 
 
 @asynccontextmanager
-async def fake_scheduler(faults: Faults | None = None) -> AsyncIterator[FakeScheduler]:
-    """A fake that serves on a free port of 127.0.0.1 as long as the context lasts."""
+async def fake_scheduler(
+    faults: Faults | None = None, also: Callable[[aio.Server], None] = lambda server: None
+) -> AsyncIterator[FakeScheduler]:
+    """A fake that serves on a free port of 127.0.0.1 as long as the context lasts; `also` adds other services."""
     fake = FakeScheduler(faults or Faults())
     server = aio.server()
     servicer: Any = fake
     si_pb2_grpc.add_SchedulerServicer_to_server(servicer, server)
     server.add_generic_rpc_handlers((_admin_handler(fake),))
+    also(server)
     fake.target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

@@ -13,6 +13,7 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated, resource
 
@@ -27,6 +28,7 @@ def of_rm(client: RawClient, state: str) -> Callable[[dict[str, Any]], bool]:
         ("UpdateAllocation", si_pb2.AllocationRequest),
         ("UpdateApplication", si_pb2.ApplicationRequest),
         ("UpdateNode", si_pb2.NodeRequest),
+        ("Update", si_2021_pb2.UpdateRequest),
     ],
 )
 class TestEveryStream:

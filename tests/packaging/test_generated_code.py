@@ -32,7 +32,7 @@ def test_what_is_checked_in_is_fresh(checkout: Path) -> None:
 def test_a_stale_a_missing_and_a_leftover_file_are_named_then_mended(checkout: Path) -> None:
     generated = checkout / "schedulerd" / "_generated"
     admin = checkout / "protos" / "schedulerd" / "v1" / "admin.proto"
-    admin.write_text(admin.read_text().replace("string rmID = 1;", "string rmID = 2;"))
+    admin.write_text(admin.read_text().replace("string rmID = 1;", "string rmID = 2;", 1))
     (generated / "si" / "v1" / "si_pb2.pyi").unlink()
     (generated / "si" / "v1" / "old_pb2.py").write_text("")
 

@@ -45,7 +45,7 @@ class Cable:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        self._close_all()
+        self.disconnect()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -71,12 +71,13 @@ class Cable:
                 if self.bytes_passed == self._bytes_max:
                     self._bytes_max = None
                     self._cut()
-                    self._close_all()
+                    self.disconnect()
                     return
                 await writer.drain()
         finally:
             writer.close()
 
-    def _close_all(self) -> None:
+    def disconnect(self) -> None:
+        """Closes all connections now."""
         for writer in self._writers:
             writer.close()

@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.simulate.client import ResyncRequired, SchedulerClient, SchedulerError, SchedulerUnreachable
+from schedulerd.client import Client, ResourceManager, ResyncRequired, SchedulerError, SchedulerUnreachable
 from tests.contract.gangs import requests
 from tests.contract.gangs.api_server import HOST, LINE_BYTES_MAX
 from tests.contract.gangs.truth import Plan, Pod
@@ -32,16 +32,25 @@ class ApiClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._turn = asyncio.Lock()
 
     async def call(self, **request: object) -> tuple[list[Pod], list[str], bool]:
-        """Returns the pods that were created, or that there are; those that are gone; and whether all is done."""
-        self._writer.write(json.dumps(request).encode() + b"\n")
-        await self._writer.drain()
-        line = await self._reader.readline()
+        """Returns the pods that were created, or that there are; those that are gone; and whether all is done.
+
+        A session that is cancelled meanwhile leaves no answer behind that the next one would take for its own.
+        """
+        answer = await asyncio.shield(self._exchange(request))
+        return [Pod(**pod) for pod in answer["pods"]], answer["gone"], answer["done"]
+
+    async def _exchange(self, request: dict[str, object]) -> dict[str, Any]:
+        async with self._turn:
+            self._writer.write(json.dumps(request).encode() + b"\n")
+            await self._writer.drain()
+            line = await self._reader.readline()
         if not line:
             raise ConnectionResetError("the API server has gone")
         answer: dict[str, Any] = json.loads(line)
-        return [Pod(**pod) for pod in answer["pods"]], answer["gone"], answer["done"]
+        return answer
 
     async def until_closed(self) -> None:
         await self._reader.read()
@@ -51,15 +60,17 @@ class ApiClient:
         await self._writer.wait_closed()
 
 
-class Session:
-    """From one registration until the scheduler is lost; the listener of its own client."""
+class Session(ResourceManager):
+    """From one registration until the scheduler is lost."""
 
     def __init__(self, api: ApiClient, plan: Plan, target: str, writes_max: int) -> None:
         self._api = api
         self._plan = plan
         self._writes_max = writes_max
-        self._client = SchedulerClient(target, RM_ID, self, reconnect_timeout_s=0)
-        self._traffic = self._client.traffic
+        self._target = target
+        self.settled = False
+        """The API server knows that all is done; what goes first then, it or the scheduler, does not matter."""
+        self._nodes_accepted = self._applications_accepted = 0
         self._heard = asyncio.Event()
         self._writes: list[tuple[str, str]] = []
         """Pods to bind to a node, or with '' to delete."""
@@ -71,51 +82,53 @@ class Session:
 
     async def run(self, order: str) -> None:
         """Returns when all is done and the API server goes; raises `SchedulerError` when the scheduler is lost."""
-        try:
-            pods, _, done = await self._api.call(list=True)
-            await self._client.register(config=requests.queue_file(self._plan), timeout_s=REGISTER_TIMEOUT_S)
-            await self._client.open()
-            lost = asyncio.create_task(self._client.wait_lost())
-            lost.add_done_callback(lambda _: self._heard.set())
-            try:
-                await self._report([pod for pod in pods if pod.node], order)
-                await self._ask([pod for pod in pods if not pod.node])
-                while not done:
-                    done = await self._go_on()
-                await self._api.call(settled=True)
-                await self._api.until_closed()
-            finally:
-                lost.cancel()
-        finally:
-            await self._client.close()
+        pods, _, done = await self._api.call(list=True)
+        async with Client(
+            self._target,
+            self,
+            rm_id=RM_ID,
+            config=requests.queue_file(self._plan),
+            connect_timeout_s=REGISTER_TIMEOUT_S,
+            reconnect_timeout_s=0,
+            resync=False,
+        ):
+            await self._report([pod for pod in pods if pod.node], order)
+            self._ask([pod for pod in pods if not pod.node])
+            while not done:
+                done = await self._go_on()
+            await self._api.call(settled=True)
+            self.settled = True
+            await self._api.until_closed()
 
     async def _report(self, bound: list[Pod], order: str) -> None:
         self._pods.update((pod.uid, pod.name) for pod in bound)
         if order == APPLICATIONS_FIRST:
-            await self._report_applications()
+            self._report_applications()
             await self._until_accepted(nodes=0)
-            await self._report_nodes(bound)
+            self._report_nodes(bound)
         elif order == NODES_FIRST:
-            await self._report_nodes(bound)
-            await self._report_applications()
+            self._report_nodes(bound)
+            await self.client.drain()
+            self._report_applications()
         else:
-            await asyncio.gather(self._report_applications(), self._report_nodes(bound))
+            self._report_applications()
+            self._report_nodes(bound)
         await self._until_accepted(nodes=self._plan.nodes)
 
-    async def _report_applications(self) -> None:
-        await self._client.send_applications(requests.applications(self._plan))
+    def _report_applications(self) -> None:
+        self.client.send(requests.applications(self._plan))
 
-    async def _report_nodes(self, bound: list[Pod]) -> None:
+    def _report_nodes(self, bound: list[Pod]) -> None:
         for request in requests.nodes(self._plan, bound):
-            await self._client.send_nodes(request)
+            self.client.send(request)
 
     async def _until_accepted(self, *, nodes: int) -> None:
-        while self._traffic.nodes_accepted < nodes or self._traffic.applications_accepted < self._plan.gangs:
+        while self._nodes_accepted < nodes or self._applications_accepted < self._plan.gangs:
             await self._hear()
 
-    async def _ask(self, pods: list[Pod]) -> None:
+    def _ask(self, pods: list[Pod]) -> None:
         for request in requests.asks(pods):
-            await self._client.send_allocations(request)
+            self.client.send(request)
 
     async def _go_on(self) -> bool:
         """Does what the scheduler has said since, or waits until it says something. Returns whether all is done."""
@@ -123,27 +136,28 @@ class Session:
             await self._hear()
         writes, self._writes = self._writes[: self._writes_max], self._writes[self._writes_max :]
         created, gone, done = await self._api.call(writes=writes)
-        await self._ask(created)
+        self._ask(created)
         for request in requests.confirmations([self._releases.pop(name) for name in gone]):
-            await self._client.send_allocations(request)
+            self.client.send(request)
         return done
 
     async def _hear(self) -> None:
         await self._heard.wait()
         self._heard.clear()
-        self._client.check()
         if self._problem:
             await self._api.call(problem=self._problem)
             await self._api.until_closed()
 
-    # Listener of the client.
+    # What the client hands over, message by message.
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        self._nodes_accepted += len(response.accepted)
         for rejected in response.rejected:
             self._problem = f"node {rejected.nodeID} is rejected: {rejected.reason}"
         self._heard.set()
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        self._applications_accepted += len(response.accepted)
         for rejected in response.rejected:
             self._problem = f"application {rejected.applicationID} is rejected: {rejected.reason}"
         for updated in response.updated:
@@ -169,20 +183,20 @@ class Session:
             self._problem = f"ask {refused.allocationKey} is rejected: {refused.reason}"
         self._heard.set()
 
-    def reconnected(self) -> None:
-        raise AssertionError("a lost connection is not opened again; a new session begins")
-
 
 async def main(target: str, api_port: int, plan: Plan, order: str, writes_max: int) -> None:
     """Runs until the API server goes; does up to `writes_max` things at a time before it goes on hearing."""
     api = ApiClient(*await asyncio.open_connection(HOST, api_port, limit=LINE_BYTES_MAX))
     over = False
     while not over:
+        session = Session(api, plan, target, writes_max)
         try:
-            await Session(api, plan, target, writes_max).run(order)
+            await session.run(order)
             over = True
         except (ResyncRequired, SchedulerUnreachable) as error:
-            sys.stderr.write(f"begins anew: {error}\n")
+            over = session.settled
+            if not over:
+                sys.stderr.write(f"begins anew: {error}\n")
         except SchedulerError as error:
             await api.call(problem=str(error))
             over = True

@@ -77,6 +77,8 @@ TIMEOUTS = {
     "reconnect_timeout_s": "reconnect_ns",
     "queue_cleanup_timeout_s": "cleanup_ns",
     "early_message_timeout_s": "early_message_ns",
+    "predicates_timeout_s": "predicates_ns",
+    "refusal_rest_s": "refusal_ns",
 }
 
 
@@ -127,7 +129,7 @@ def test_every_problem_is_told_with_the_place_to_correct_it(file: Path) -> None:
         ("config", "/does/not/exist.yaml", "must be an existing path to a file"),
         ("tls_cert_file", "/does/not/exist.pem", "must be an existing path to a file"),
         ("policy_groups_dir", "/does/not/exist", "must be an existing path to a directory"),
-        ("colour", "red", "unknown setting; known are completing_timeout_s, config"),
+        ("colour", "red", "unknown setting; known are calls_max, completing_timeout_s, config"),
     ],
 )
 def test_values_that_are_not_good(name: str, value: str, message: str) -> None:
@@ -142,6 +144,78 @@ def test_tls_needs_both_files(file: Path) -> None:
         assert problems({name: file}) == ["tls_cert_file and tls_key_file must be set together"]
     assert problems({"tls_client_ca_file": file}) == ["tls_client_ca_file needs tls_cert_file and tls_key_file too"]
     assert load_settings({**both, "tls_client_ca_file": file}, {}).tls_client_ca_file == file
+
+
+def test_identities_from_every_place(file: Path) -> None:
+    tls = dict.fromkeys(("tls_cert_file", "tls_key_file", "tls_client_ca_file"), file)
+    file.write_text("rm_identities:\n  shim: [rm-a, rm-b*]\n  ops: '*'\n")
+    wanted = {"shim": ("rm-a", "rm-b*"), "ops": ("*",)}
+    assert load_settings(tls, {}, file).rm_identities == wanted
+    assert load_settings({**tls, "rm_identities": "shim=rm-a, ops=*, shim = rm-b*"}, {}).rm_identities == wanted
+    assert load_settings(tls, {"SCHEDULERD_RM_IDENTITIES": "*=rm"}).rm_identities == {"*": ("rm",)}
+    assert Settings().rm_identities == {}
+
+
+def test_identities_need_mutual_tls(file: Path) -> None:
+    file.write_text("# stands for a PEM file\n")
+    both = {"tls_cert_file": file, "tls_key_file": file}
+    wanted = ["rm_identities needs tls_client_ca_file: without client certificates nobody has a name"]
+    assert problems({"rm_identities": "shim=rm"}) == wanted
+    assert problems({**both, "rm_identities": "shim=rm"}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("shim", "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm-b*,ops=*"),
+        ("shim=rm,", "must be NAME=RMID pairs"),
+        ("=rm", "an empty name is nobody's"),
+        ("shim=", "an rmID is empty"),
+        ("shim=*-a", "the rmID '*-a' has a * that is not at its end"),
+    ],
+)
+def test_identities_that_are_not_good(value: str, message: str) -> None:
+    (problem,) = problems({"rm_identities": value})
+    assert problem.startswith(f"--rm-identities = '{value}': {message}")
+
+
+def test_identities_of_a_file_that_are_not_good(file: Path) -> None:
+    file.write_text("rm_identities:\n  shim: []\n  ops: [a*b, rm]\n")
+    no_rm, stray_star = problems(file=file)
+    assert no_rm == "line 2: rm_identities.shim: must name at least one rmID"
+    assert stray_star.startswith("line 3: rm_identities.ops[0] = 'a*b': the rmID 'a*b' has a * that is not at its end;")
+
+
+def test_priority_classes_from_every_place(file: Path) -> None:
+    file.write_text("priority_classes:\n  high: 1000\n  low: -10\n")
+    wanted = {"high": 1000, "low": -10}
+    assert load_settings({}, {}, file).priority_classes == wanted
+    assert load_settings({"priority_classes": "high=1000, low = -10"}, {}).priority_classes == wanted
+    assert load_settings({}, {"SCHEDULERD_PRIORITY_CLASSES": "a=1"}, file).priority_classes == {"a": 1}
+    assert Settings().priority_classes == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("high", "must be NAME=NUMBER pairs with commas between them, like high=1000,low=-10"),
+        ("high=1,", "must be NAME=NUMBER pairs"),
+        ("high=x", "must be a valid integer"),
+        ("high=2147483648", "must be less than or equal to 2147483647"),
+        ("=1", "a priority class needs a name of 1 to 256 characters"),
+        ("a=1,a=2", "gives a name twice"),
+    ],
+)
+def test_priority_classes_that_are_not_good(value: str, message: str) -> None:
+    (problem,) = problems({"priority_classes": value})
+    assert problem.startswith(f"--priority-classes = '{value}': {message}")
+
+
+def test_priority_classes_of_a_file_that_are_not_good(file: Path) -> None:
+    file.write_text("priority_classes:\n  high: 5\n  low: much\n  '': 3\n")
+    number, name = problems(file=file)
+    assert number.startswith("line 3: priority_classes.low = 'much': must be a valid integer")
+    assert name.endswith("a priority class needs a name of 1 to 256 characters")
 
 
 def test_a_misspelt_variable_is_a_problem() -> None:

@@ -13,7 +13,8 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon import links as module
 from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused
-from schedulerd.wire.encode import ResponseEncoder, Stream
+from schedulerd.wire.dialect import Stream
+from schedulerd.wire.encode import ResponseEncoder
 from tests.unit.daemon.recording import FakeStream, named
 
 INIT = ResourceManagerChanged("rm", ResourceManagerState.INIT, "registered")
@@ -44,9 +45,9 @@ class World:
         link, _ = self.links.attach(rm_id, kind, stream)
         return stream, link
 
-    def refusal(self, rm_id: str = "rm") -> Ending:
+    def refusal(self, rm_id: str = "rm", kind: Stream = Stream.NODE) -> Ending:
         with pytest.raises(Refused) as refused:
-            self.links.attach(rm_id, Stream.NODE, FakeStream())
+            self.links.attach(rm_id, kind, FakeStream())
         return refused.value.ending
 
 
@@ -69,6 +70,58 @@ def test_only_the_stream_of_allocations_makes_an_rm_present(world: World) -> Non
     assert named(world.posted) == ["ConnectResourceManager"]
     world.links.detach(link, Stream.ALLOCATION, stream)
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager"]
+
+
+def test_one_stream_of_2021_is_all_it_takes_to_be_present(world: World) -> None:
+    stream, link = world.attach(Stream.UPDATE)
+    assert named(world.posted) == ["ConnectResourceManager"]
+    world.say(accepted())
+    assert b"node-1" in (link.outboxes[Stream.UPDATE].head() or b"")
+    world.links.detach(link, Stream.UPDATE, stream)
+    assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager"]
+    world.attach(Stream.UPDATE)
+    assert len(world.posted) == 3
+
+
+@pytest.mark.parametrize("first", Stream)
+def test_the_first_stream_decides_which_dialect_an_rm_speaks(world: World, first: Stream) -> None:
+    stream, link = world.attach(first)
+    world.links.detach(link, first, stream)
+    for kind in Stream:
+        if kind.dialect is first.dialect:
+            world.attach(kind)
+            continue
+        ending = world.refusal(kind=kind)
+        assert ending.code is grpc.StatusCode.FAILED_PRECONDITION
+        for name in (kind.value, first.value, first.dialect.value, "register again"):
+            assert name in ending.details
+    assert link.dialect is first.dialect
+
+
+def test_who_registers_again_may_choose_anew(world: World) -> None:
+    world.attach(Stream.UPDATE)
+    world.say(INIT)
+    _, link = world.attach(Stream.NODE)
+    world.say(accepted())
+    assert link.outboxes[Stream.NODE].head() is not None
+    assert world.refusal(kind=Stream.UPDATE).code is grpc.StatusCode.FAILED_PRECONDITION
+
+
+def test_each_rm_has_a_dialect_of_its_own(world: World) -> None:
+    world.say(ResourceManagerChanged("other", ResourceManagerState.INIT, "registered"))
+    _, mine = world.attach(Stream.UPDATE)
+    _, others = world.attach(Stream.NODE, "other")
+    world.say(accepted("mine"), NodeAccepted("other", "default", "theirs"))
+    assert b"mine" in (mine.outboxes[Stream.UPDATE].head() or b"")
+    assert b"theirs" in (others.outboxes[Stream.NODE].head() or b"")
+    assert len(mine.outboxes[Stream.NODE]) == len(others.outboxes[Stream.UPDATE]) == 0
+
+
+def test_who_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
+    _, link = world.attach(Stream.UPDATE)
+    world.say(accepted())
+    world.say(stopped(StopCause.RECONNECT_TIMEOUT))
+    assert link.outboxes[Stream.UPDATE].head() is None
 
 
 def test_a_newer_stream_takes_over_without_the_rm_being_away(world: World) -> None:
@@ -114,6 +167,7 @@ def test_nothing_of_an_earlier_registration_reaches_a_later_one(world: World) ->
     assert stream.ending is not None
     assert stream.ending.code is grpc.StatusCode.ABORTED
     assert not stream.ending.details.startswith("RESYNC"), "who registers again knows, and reports anyway"
+    assert not stream.ending.resync
     _, new = world.attach()
     assert new is not old
     assert b"after" in (new.outboxes[Stream.NODE].head() or b"")
@@ -154,6 +208,7 @@ def test_a_stopped_rm_is_told_to_resync_until_it_registers(world: World, cause: 
         assert ending.code is grpc.StatusCode.ABORTED
         assert ending.details.startswith("RESYNC")
         assert "register again" in ending.details
+        assert ending.resync
     world.say(INIT)
     world.attach(Stream.NODE)
 

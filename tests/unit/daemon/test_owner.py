@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -23,7 +24,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Allocated, Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.daemon import owner as module
 from schedulerd.daemon.owner import Owner, Sink, StepFailed
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
@@ -239,3 +240,16 @@ def test_the_journal_is_bounded_in_length_and_each_line_is_short() -> None:
     (line,) = [line for line in lines if line["event"] == "step failed"]
     assert len(line["last_commands"]) == module.JOURNAL_TAIL
     assert max(len(text) for text in line["last_commands"]) < 500
+
+
+def test_a_queue_file_is_not_among_the_last_commands() -> None:
+    async def play(world: World) -> None:
+        secret = ConfigurationText("hunter2 " * 10, "queues.yaml", "ABC")
+        await world.take(replace(registration(), configuration=secret))
+        world.owner.post(None)  # type: ignore[arg-type]  # as above
+        await asyncio.Event().wait()
+
+    with capture_logs() as lines, pytest.raises(StepFailed):
+        run(World(), play)
+    assert "RegisterResourceManager" in repr(lines)
+    assert "hunter2" not in repr(lines)

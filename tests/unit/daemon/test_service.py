@@ -14,8 +14,10 @@ from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.reloads import Reloads
+from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import SchedulerService, UnaryContext
 from schedulerd.wire.encode import ResponseEncoder
+from tests.unit.daemon.fake_call import FakeContext
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
 
 BEFORE, AFTER = (
@@ -50,11 +52,13 @@ def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> No
         queue_files = QueueFiles(file.read)
         own = (await queue_files.of_group("")).configuration
         reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
-        service = SchedulerService(owner, links, queue_files, reloads, managers, GroupResolver(lambda: 0))
+        service = SchedulerService(
+            owner, links, queue_files, reloads, managers, GroupResolver(lambda: 0), {}, RequestLimits(1, 1)
+        )
         running = asyncio.create_task(owner.run())
 
         request = si_pb2.RegisterResourceManagerRequest(rmID="rm")
-        registering = asyncio.create_task(service.register(request, cast(UnaryContext, None)))
+        registering = asyncio.create_task(service.register(request, cast(UnaryContext, FakeContext())))
         await file.is_read.wait()
         await reloads.reload()
         file.go_on.set()

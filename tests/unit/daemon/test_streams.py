@@ -4,131 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
 
 import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import UpdateNodes
-from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon import streams as module
 from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import Links
-from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.streams import Dialogue, StreamSession
-from schedulerd.wire.decode import RequestDecoder
-from schedulerd.wire.encode import ResponseEncoder, Stream
-from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
-
-
-class Aborted(Exception):
-    """What `context.abort` raises."""
-
-
-class FakeContext:
-    """A call: what the client sends is put into `requests`, what it receives is in `responses`."""
-
-    def __init__(self) -> None:
-        self.requests: asyncio.Queue[Any] = asyncio.Queue()
-        self.responses: list[bytes] = []
-        self.reading = asyncio.Event()
-        self.reading.set()
-        self.write_error: Exception | None = None
-        self.headers_sent = False
-        self.status = (grpc.StatusCode.OK, "")
-
-    async def send_initial_metadata(self, metadata: tuple[()]) -> None:
-        self.headers_sent = True
-
-    async def read(self) -> Any:
-        return await self.requests.get()
-
-    async def write(self, message: bytes) -> None:
-        await self.reading.wait()
-        if self.write_error is not None:
-            raise self.write_error
-        self.responses.append(message)
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        assert self.headers_sent, "gRPC cannot abort while it sends headers with a response"
-        self.status = (code, details)
-        raise Aborted
-
-    def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
-
-    def send(self, *node_ids: str, rm_id: str = "rm") -> None:
-        for node_id in node_ids:
-            nodes = [si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE)]
-            self.requests.put_nowait(si_pb2.NodeRequest(rmID=rm_id, nodes=nodes).SerializeToString())
-
-    def half_close(self) -> None:
-        self.requests.put_nowait(grpc.aio.EOF)
-
-    @property
-    def answered(self) -> list[str]:
-        """Ids of the nodes that were answered, either way."""
-        response = si_pb2.NodeResponse.FromString(b"".join(self.responses))
-        return [*(node.nodeID for node in response.rejected), *(node.nodeID for node in response.accepted)]
-
-
-class World:
-    """A running owner with its links, and calls that are served."""
-
-    def __init__(self, outbox_bytes_max: int = 1_000_000) -> None:
-        self.scheduler = RecordingScheduler()
-        self.links = Links(
-            ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=outbox_bytes_max
-        )
-        self.owner = Owner(
-            self.scheduler,
-            [self.links.deliver],
-            NoStopwatch(),
-            inbox_max=100,
-            placements_max=10,
-            clock_ns=lambda: SECOND_NS,
-        )
-
-    def open(self) -> tuple[FakeContext, asyncio.Task[None]]:
-        context = FakeContext()
-        dialogue = Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, RequestDecoder().nodes)
-        session = StreamSession(dialogue, self.links, self.owner, cast(module.ServicerContext, context))
-        return context, asyncio.create_task(_until_aborted(session))
-
-    @property
-    def nodes(self) -> list[str]:
-        """Ids of the nodes in the order in which the scheduler was told of them."""
-        updates = [command for _, command in self.scheduler.stepped if isinstance(command, UpdateNodes)]
-        return [node.node_id for update in updates for node in update.nodes]
-
-
-async def _until_aborted(session: StreamSession[si_pb2.NodeRequest]) -> None:
-    try:
-        await session.run()
-    except Aborted:
-        return
-
-
-def run(play: Callable[[World], Coroutine[None, None, None]], world: World | None = None) -> None:
-    async def all_of_it() -> None:
-        played = world or World()
-        owner = asyncio.create_task(played.owner.run())
-        async with asyncio.timeout(10):
-            await (await played.owner.submit(registration()))
-            await play(played)
-        owner.cancel()
-        await asyncio.wait({owner})
-
-    asyncio.run(all_of_it())
-
-
-async def turns(count: int = 50) -> None:
-    """Lets everything that can happen without waiting for time happen."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
+from tests.unit.daemon.fake_call import turns
+from tests.unit.daemon.stream_world import World, run
 
 
 def names(prefix: str, count: int) -> list[str]:
@@ -267,7 +152,7 @@ def test_only_a_few_commands_of_a_stream_wait_in_the_inbox(monkeypatch: pytest.M
         served.cancel()
 
     run(play)
-    assert max(depths) == module.COMMANDS_UNDER_WAY_MAX
+    assert max(depths) == COMMANDS_UNDER_WAY_MAX
 
 
 def test_requests_wait_while_the_client_does_not_read() -> None:

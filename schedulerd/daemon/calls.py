@@ -1,0 +1,160 @@
+"""The calls of one callback stream: those that wait to be sent, and those that wait for an answer.
+
+Memory is bounded whatever the reader does. Verdicts the core wants are at most as many as it lets be open at a time,
+and it says when one is not wanted any longer. Events and scheduling states are for information: of those only the
+newest are kept for a reader that falls behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from schedulerd.core.callback_facts import PreemptionVerdictWanted, SchedulingStateChanged, VerdictWanted
+from schedulerd.observe.callback_tally import CallbackTally, CallKind
+from schedulerd.wire.callback import CallDraft, EventMessage, InterfaceVersion
+
+UNSENT_MAX = 10_000
+"""Events, and scheduling states, that wait for a reader; a few megabytes."""
+
+
+_ENDED = "its callback stream has ended"
+
+
+class NoStateDump(Exception):
+    """The RM gave none; the text says why."""
+
+
+class Calls:
+    """Sent in batches (`next_message`), what is answered first. `tally` is told of everything."""
+
+    def __init__(
+        self, rm_id: str, version: InterfaceVersion, tally: CallbackTally, clock_seconds: Callable[[], float]
+    ) -> None:
+        self.changed = asyncio.Event()
+        """Set when there may be something to send."""
+        self._rm_id = rm_id
+        self._version = version
+        self._tally = tally
+        self._clock_seconds = clock_seconds
+        self._greeted = False
+        self._verdicts: dict[int, VerdictWanted | PreemptionVerdictWanted] = {}
+        self._states: deque[SchedulingStateChanged] = deque()
+        self._events: deque[EventMessage] = deque()
+        self._closed = False
+        self._dump_turn = asyncio.Lock()
+        """One dump at a time, as it may be some megabytes."""
+        self._dump: asyncio.Future[str] | None = None
+        self._dump_is_sent = False
+        self._dumps_wanted = 0
+        """How many so far, which is the call id of the last one."""
+        self._open: dict[tuple[CallKind, int], float] = {}
+        """When a call that waits for its answer was sent."""
+
+    def want_verdict(self, fact: VerdictWanted | PreemptionVerdictWanted) -> None:
+        self._verdicts[fact.call_id] = fact
+        self.changed.set()
+
+    def void_verdict(self, call_id: int) -> None:
+        """Its answer is not wanted any longer; the call is not sent if it was not sent yet."""
+        unsent = self._verdicts.pop(call_id, None)
+        if unsent is not None:
+            self._tally.dropped[_kind(unsent)] += 1
+        for kind in (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES):
+            self._open.pop((kind, call_id), None)
+
+    def tell_state(self, fact: SchedulingStateChanged) -> None:
+        self._keep(self._states, fact, CallKind.SCHEDULING_STATE)
+
+    def tell_events(self, records: Iterable[EventMessage]) -> None:
+        for record in records:
+            self._keep(self._events, record, CallKind.EVENT)
+
+    async def state_dump(self) -> str:
+        """Asks for a dump and waits for it. Raises `NoStateDump` if the RM has none or the stream ends."""
+        async with self._dump_turn:
+            if self._closed:
+                raise NoStateDump(_ENDED)
+            self._dumps_wanted += 1
+            self._dump = asyncio.get_running_loop().create_future()
+            self._dump_is_sent = False
+            self.changed.set()
+            try:
+                return await self._dump
+            finally:
+                self._dump = None
+                self._open.pop((CallKind.STATE_DUMP, self._dumps_wanted), None)
+                if not self._dump_is_sent:
+                    self._tally.dropped[CallKind.STATE_DUMP] += 1
+
+    def dumped(self, call_id: int, dump: str, error: str) -> None:
+        """An RM answered with its dump, or why there is none."""
+        if not self.answered(CallKind.STATE_DUMP, call_id) or self._dump is None or self._dump.done():
+            return
+        if error:
+            self._dump.set_exception(NoStateDump(f"the resource manager says: {error}"))
+        else:
+            self._dump.set_result(dump)
+
+    def answered(self, kind: CallKind, call_id: int) -> bool:
+        """Whether an answer was waited for; if not, it is counted, and there is nothing else to do with it."""
+        sent_seconds = self._open.pop((kind, call_id), None)
+        if sent_seconds is None:
+            self._tally.late_answers[kind] += 1
+            return False
+        self._tally.answered(kind, self._clock_seconds() - sent_seconds)
+        return True
+
+    def close(self) -> None:
+        """The stream has ended, and nothing is sent or answered any more."""
+        self._closed = True
+        if self._dump is not None and not self._dump.done():
+            self._dump.set_exception(NoStateDump(_ENDED))
+
+    def next_message(self) -> bytes | None:
+        """The next message to send, or None if there is nothing to say."""
+        draft = CallDraft(self._rm_id, self._version)
+        if not self._greeted:
+            self._greeted = True
+            draft.connected()
+        now_seconds = self._clock_seconds()
+        while self._verdicts and not draft.is_full:
+            self._send_verdict(draft, now_seconds)
+        if self._dump is not None and not self._dump_is_sent:
+            self._dump_is_sent = True
+            draft.state_dump_wanted(self._dumps_wanted)
+            self._sent(CallKind.STATE_DUMP, self._dumps_wanted, now_seconds)
+        self._send(self._states, draft.scheduling_state, draft, CallKind.SCHEDULING_STATE)
+        self._send(self._events, draft.event, draft, CallKind.EVENT)
+        return draft.payload() or None
+
+    def _send_verdict(self, draft: CallDraft, now_seconds: float) -> None:
+        call_id = next(iter(self._verdicts))
+        fact = self._verdicts.pop(call_id)
+        if isinstance(fact, VerdictWanted):
+            draft.verdict_wanted(fact)
+        else:
+            draft.preemption_verdict_wanted(fact)
+        self._sent(_kind(fact), call_id, now_seconds)
+
+    def _sent(self, kind: CallKind, call_id: int, now_seconds: float) -> None:
+        self._open[kind, call_id] = now_seconds
+        self._tally.calls[kind] += 1
+
+    def _send(self, unsent: deque[Any], put: Callable[[Any], None], draft: CallDraft, kind: CallKind) -> None:
+        while unsent and not draft.is_full:
+            put(unsent.popleft())
+            self._tally.calls[kind] += 1
+
+    def _keep(self, unsent: deque[Any], item: object, kind: CallKind) -> None:
+        if len(unsent) >= UNSENT_MAX:
+            unsent.popleft()
+            self._tally.dropped[kind] += 1
+        unsent.append(item)
+        self.changed.set()
+
+
+def _kind(fact: VerdictWanted | PreemptionVerdictWanted) -> CallKind:
+    return CallKind.PREDICATES if isinstance(fact, VerdictWanted) else CallKind.PREEMPTION_PREDICATES

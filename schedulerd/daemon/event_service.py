@@ -1,0 +1,148 @@
+"""The gRPC methods of `schedulerd.v1.Admin` about events: those that were, and those to come.
+
+What the methods promise is written in `protos/schedulerd/v1/admin.proto`, where clients read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn, TypeAlias
+
+import grpc
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
+from schedulerd.daemon.admin_service import ADMIN_SERVICE
+from schedulerd.daemon.event_feed import EventFeed
+from schedulerd.daemon.links import rm_id_problem
+from schedulerd.daemon.service import UnaryContext, unary
+from schedulerd.observe.event_messages import admin_event
+
+LISTED_MAX = 1_000
+"""Events in one answer of ListEvents: some hundred kilobytes, with the longest texts 2 MB."""
+
+BATCH_MAX = 200
+"""Events that are read and made into messages in one go: about a millisecond."""
+
+STREAMS_MAX = 100
+"""Streams of events at a time."""
+
+StreamContext: TypeAlias = grpc.aio.ServicerContext[admin_pb2.StreamEventsRequest, admin_pb2.StreamEventsResponse]
+AnyContext: TypeAlias = UnaryContext | StreamContext
+
+
+class EventService:
+    """What the methods do."""
+
+    def __init__(self, feed: EventFeed) -> None:
+        self._feed = feed
+        self._streams = 0
+
+    async def list_events(
+        self, request: admin_pb2.ListEventsRequest, context: UnaryContext
+    ) -> admin_pb2.ListEventsResponse:
+        """Looks through the ring a piece at a time; events that come meanwhile may be in the answer."""
+        await self._check_rm_id(request.rmID, context)
+        if not self._feed.tracked:
+            await _abort_untracked(context)
+        if not 0 <= request.count <= LISTED_MAX:
+            await _abort(context, f"count: is {request.count}; it must be 1 to {LISTED_MAX}, or 0 for {LISTED_MAX}")
+        if request.start < 0:
+            await _abort(context, f"start: is {request.start}; it must be the id of an event, 0 or more")
+        ring = self._feed.ring
+        wanted = request.count or LISTED_MAX
+        answer = admin_pb2.ListEventsResponse(instanceID=ring.instance_id, nextID=request.start)
+        while True:
+            missing = wanted - len(answer.events)
+            found = ring.read(answer.nextID, min(missing, BATCH_MAX), request.rmID)
+            answer.events.extend(map(admin_event, found.events))
+            answer.nextID = found.next_id
+            if len(answer.events) >= wanted or found.next_id == ring.next_id:
+                break
+            await asyncio.sleep(0)
+        answer.lowestID = ring.lowest_id
+        answer.highestID = ring.next_id - 1
+        return answer
+
+    async def stream_events(self, request: admin_pb2.StreamEventsRequest, context: StreamContext) -> None:
+        """Returns never: the client cancels, or the daemon closes."""
+        await self._check_rm_id(request.rmID, context)
+        start = await self._start(request, context)
+        if self._streams >= STREAMS_MAX:
+            details = f"{STREAMS_MAX} streams of events are open already; close one first"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, details)
+        self._streams += 1
+        try:
+            await self._send_all(context, request.rmID, start)
+        finally:
+            self._streams -= 1
+
+    async def _send_all(self, context: StreamContext, rm_id: str, start: int | None) -> None:
+        woken = asyncio.Event()
+        with self._feed.follow(woken.set, rm_id, start) as follower:
+            await context.write(admin_pb2.StreamEventsResponse(instanceID=self._feed.ring.instance_id))
+            while True:
+                batch = follower.take(BATCH_MAX)
+                if batch.events or batch.lost:
+                    events = map(admin_event, batch.events)
+                    await context.write(admin_pb2.StreamEventsResponse(events=events, lost=batch.lost))
+                if batch.more:
+                    await asyncio.sleep(0)
+                    continue
+                if self._feed.closed:
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down")
+                await woken.wait()
+                woken.clear()
+
+    async def _start(self, request: admin_pb2.StreamEventsRequest, context: StreamContext) -> int | None:
+        """The id from which on events are sent; None for those to come."""
+        ring = self._feed.ring
+        is_after = request.HasField("after")
+        if request.count < 0:
+            await _abort(context, f"count: is {request.count}; it must be 0 or more")
+        if is_after and request.count:
+            await _abort(context, f"count: is {request.count} with `after` set; set one of them, or none")
+        if (is_after or request.count) and not self._feed.tracked:
+            await _abort_untracked(context)
+        if is_after:
+            return request.after.id + 1 if request.after.instanceID == ring.instance_id else ring.lowest_id
+        return await self._before(request.count, request.rmID) if request.count else None
+
+    async def _before(self, count: int, rm_id: str) -> int:
+        """The id from which on there are `count` events by now, or as many as are kept."""
+        ring = self._feed.ring
+        at = ring.next_id
+        while count and at > ring.lowest_id:
+            at, passed = ring.back(at, count, rm_id)
+            count -= passed
+            await asyncio.sleep(0)
+        return at
+
+    async def _check_rm_id(self, rm_id: str, context: AnyContext) -> None:
+        problem = rm_id_problem(rm_id) if rm_id else None
+        if problem is not None:
+            await _abort(context, problem)
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        """All methods, to be added to a `grpc.aio` server."""
+        return [
+            grpc.method_handlers_generic_handler(
+                ADMIN_SERVICE,
+                {
+                    "ListEvents": unary(admin_pb2.ListEventsRequest, self.list_events),
+                    "StreamEvents": grpc.unary_stream_rpc_method_handler(
+                        self.stream_events,
+                        request_deserializer=admin_pb2.StreamEventsRequest.FromString,
+                        response_serializer=lambda message: message.SerializeToString(),
+                    ),
+                },
+            )
+        ]
+
+
+async def _abort(context: AnyContext, details: str) -> NoReturn:
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, details)
+
+
+async def _abort_untracked(context: AnyContext) -> NoReturn:
+    details = "no events are kept: the setting event_tracking is off; StreamEvents has those to come"
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, details)

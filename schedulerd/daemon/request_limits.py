@@ -1,0 +1,61 @@
+"""How much one client may bring at a time: items in a request, what a registration carries, and registrations.
+
+The scheduler itself judges items; this is what would cost before it sees any. `docs/limits.md` lists all limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core import checks
+from schedulerd.daemon.links import Refused
+from schedulerd.wire.item_count import has_more_items
+
+VERSION_LENGTH_MAX = 256
+"""Of the version that a resource manager says it has."""
+
+RequestT = TypeVar("RequestT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """The limits that can be set; their defaults are those of the settings."""
+
+    items_max: int
+    resource_managers_max: int
+
+    def parser(self, request_type: type[RequestT]) -> Callable[[bytes], RequestT]:
+        """Reads a request of the type; raises `Refused` if it has too many items, before any of them is read."""
+
+        def parse(raw: bytes) -> RequestT:
+            if has_more_items(raw, request_type, self.items_max):
+                raise Refused(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"the request has more than {self.items_max} items (setting max_message_items): send them in "
+                    "several requests",
+                )
+            return request_type.FromString(raw)
+
+        return parse
+
+    def check_registration(self, request: si_pb2.RegisterResourceManagerRequest, registered: Collection[str]) -> None:
+        """Raises `Refused`; `registered` are the rmIDs there are, which may register again."""
+        if len(request.version) > VERSION_LENGTH_MAX:
+            length = len(request.version)
+            problem = f"version: has {length} characters; at most {VERSION_LENGTH_MAX} are allowed"
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        mistake = checks.tags("buildInfo", request.buildInfo)
+        if mistake is not None:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, mistake.reason)
+        if request.rmID not in registered and len(registered) >= self.resource_managers_max:
+            raise Refused(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"{len(registered)} resource managers are registered already, and no more are taken (setting "
+                "resource_managers_max); unregister one that is not needed any longer",
+            )

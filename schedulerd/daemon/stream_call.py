@@ -1,0 +1,144 @@
+"""One call of a method that streams both ways: the tasks that serve it, and an end with a status, whoever causes it.
+
+What is hard about such a call is its end. It may come from the client, from the registration it belongs to, from the
+daemon that shuts down or from a bug, at the same time, and gRPC may cancel the call while it ends by itself. What is
+read and written is for the subclasses to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
+from schedulerd.core.commands import Command
+from schedulerd.core.facts import Fact
+from schedulerd.daemon.link import Ending
+from schedulerd.daemon.links import Links, Refused, rm_id_problem
+from schedulerd.daemon.owner import Owner
+
+COMMANDS_UNDER_WAY_MAX = 4
+"""Commands of one stream that may wait in the inbox, so that an RM can neither crowd out the others there nor have much
+answered that it has not read. Decoding so many takes a few milliseconds, after which the loop turns."""
+
+log = structlog.stdlib.get_logger(__name__)
+
+MessageT = TypeVar("MessageT")
+ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class StreamCall(ABC):
+    """Serves one call; `run` returns or aborts when it is over."""
+
+    def __init__(self, method: str, links: Links, owner: Owner, context: ServicerContext) -> None:
+        self.over = asyncio.Event()
+        """Set when the call neither reads nor writes any more."""
+        self._method = method
+        self._links = links
+        self._context = context
+        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._owner = owner
+        self._under_way: deque[asyncio.Future[list[Fact]]] = deque()
+
+    def end(self, ending: Ending) -> None:
+        """Closes the call soon; the first ending counts."""
+        if not self._ended.done():
+            self._ended.set_result(ending)
+
+    async def run(self) -> None:
+        """Serves the call until it is over; an end other than OK leaves as the error that `context.abort` raises."""
+        # gRPC sends headers with the first response unless they were sent before, and cannot send a status while a
+        # response with headers is under way: a client that is refused then would never hear of it.
+        await self._context.send_initial_metadata(self._headers())
+        self._links.open(self)
+        reader, writer, *others = (
+            asyncio.create_task(self._guard(part)) for part in (self._read_all, self._write_all, *self._other_parts())
+        )
+        try:
+            ending = await self._ended
+            reader.cancel()
+            await asyncio.wait({writer}, timeout=self._flush_seconds(ending))
+        finally:
+            for task in (reader, writer, *others):
+                task.cancel()
+            try:
+                await asyncio.wait({reader, writer, *others})
+            finally:
+                # Even if gRPC cancels this call while it ends by itself: an older stream that is never over would hold
+                # up its successor, and its RM would count as connected for ever.
+                self._leave()
+                self.over.set()
+        await self._say_end(ending)
+
+    async def _say_end(self, ending: Ending) -> None:
+        if ending.code is not grpc.StatusCode.OK:
+            await self._context.abort(ending.code, ending.details)
+
+    @abstractmethod
+    async def _read_all(self) -> None:
+        """Takes what the client sends, to the end of it; is cancelled when the call ends."""
+
+    @abstractmethod
+    async def _write_all(self) -> None:
+        """Sends what there is to say until the call ends, and may go on for as long as `_flush_seconds` says."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Nothing of the call is running any more: takes it out of where it was entered."""
+
+    def _headers(self) -> Sequence[tuple[str, str]]:
+        """What is sent at once."""
+        return ()
+
+    def _flush_seconds(self, _ending: Ending) -> float:
+        """How long the writer may go on after the end of the call."""
+        return 0.0
+
+    def _other_parts(self) -> Sequence[Callable[[], Coroutine[None, None, None]]]:
+        """What else runs as long as the call."""
+        return ()
+
+    async def _receive(self, parse: Callable[[bytes], MessageT]) -> MessageT | None:
+        """The next message, or None if the client has finished sending. Raises `Refused` if `parse` cannot read it."""
+        raw: object = await self._context.read()
+        if raw is grpc.aio.EOF:
+            return None
+        assert isinstance(raw, bytes), "without a deserialiser gRPC hands over bytes"
+        try:
+            return parse(raw)
+        except DecodeError as error:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"not a request of {self._method}: {error}") from error
+
+    def _check_rm_id(self, rm_id: str, message: str = "") -> None:
+        """Raises `Refused` if nobody can have this id, or this client may not use it; `message` is where it stands."""
+        problem = rm_id_problem(rm_id)
+        if problem is not None:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message + problem)
+        refusal = self._links.identities.refusal(rm_id, self._context)
+        if refusal is not None:
+            raise Refused(grpc.StatusCode.PERMISSION_DENIED, message + refusal)
+
+    async def _submit(self, command: Command) -> None:
+        """Queues a command that the client sent; waits while too many of this call, or of all, wait already."""
+        if len(self._under_way) >= COMMANDS_UNDER_WAY_MAX:
+            await self._under_way.popleft()
+        self._under_way.append(await self._owner.submit(command))
+
+    async def _guard(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            await part()
+        except Refused as refusal:
+            self.end(refusal.ending)
+        except grpc.aio.BaseError as error:
+            # The client is gone; gRPC cancels this call as well, but what was under way may hear of it first.
+            log.debug("stream lost", stream=self._method, peer=self._context.peer(), reason=str(error))
+            self.end(Ending(grpc.StatusCode.OK, "the client is gone"))
+        except Exception:
+            log.exception("stream failed", stream=self._method, peer=self._context.peer())
+            self.end(Ending(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))

@@ -1,0 +1,100 @@
+"""Away for a while under load, in both dialects: nothing lost, doubled or out of order; away for too long: resync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.absent import (
+    AGAIN,
+    DIALECTS,
+    PODS,
+    SHORT_PODS,
+    Absent,
+    away_for_too_long,
+    away_while_all_ends,
+    cable_pulled,
+    cut_off,
+    pods,
+    speaking,
+)
+from tests.contract.cable import Cable
+from tests.contract.daemon_process import DaemonProcess
+
+pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[DaemonProcess]:
+    """Waits for minutes for who is away. Each story registers anew there, which leaves nothing of the one before."""
+    with DaemonProcess() as process:
+        yield process
+
+
+@pytest.fixture
+def cable(patient: DaemonProcess) -> Iterator[Cable]:
+    with Cable(patient.target) as cable:
+        yield cable
+
+
+@pytest.fixture
+def behind_cable(cable: Cable, dialect: str) -> Iterator[Absent[Any]]:
+    with speaking(dialect, cable.target) as rm:
+        yield rm
+
+
+def allocations(daemon: DaemonProcess) -> list[dict[str, Any]]:
+    """The first few hundred of the only application; an invariant that does not hold fails the test."""
+    state = daemon.state()
+    assert state["violations"] == []
+    (manager,) = state["resource_managers"]
+    (application,) = manager["partitions"][0]["applications"]
+    return list(application["allocations"])
+
+
+def until_nothing_moves(daemon: DaemonProcess) -> None:
+    """Until the scheduler has placed what it could while nobody reads."""
+    before, now = -1.0, 0.0
+    while now != before:
+        before, now = now, daemon.metric("schedulerd_placements_total", rm="rm", partition="default")
+
+
+def until_all_has_ended(daemon: DaemonProcess) -> None:
+    while not all(one["releasing"] for one in allocations(daemon)):
+        pass
+
+
+def test_while_the_network_stands_still_nothing_is_lost(
+    patient: DaemonProcess, cable: Cable, behind_cable: Absent[Any]
+) -> None:
+    heard = cable_pulled(cable, behind_cable, lambda: until_nothing_moves(patient))
+    assert heard.placed == pods(PODS)
+    assert allocations(patient)
+
+
+def test_what_happens_while_no_stream_is_open_is_heard_in_order_on_the_next_one(
+    patient: DaemonProcess, dialect: str
+) -> None:
+    with speaking(dialect, patient.target) as rm:
+        uuids, heard = away_while_all_ends(patient, rm, lambda: until_all_has_ended(patient))
+    assert heard.ended == uuids
+    assert len(set(uuids)) == SHORT_PODS
+    assert heard.placed == []
+
+
+def test_what_a_broken_connection_had_under_way_may_be_lost_and_nothing_else_goes_wrong(
+    patient: DaemonProcess, cable: Cable, behind_cable: Absent[Any]
+) -> None:
+    heard = cut_off(cable, behind_cable)
+    *before, last = heard.placed
+    assert last == "the last"
+    assert before == sorted(set(before)), "in order, and nothing twice"
+    assert allocations(patient)
+
+
+def test_away_for_too_long_it_resynchronises(dialect: str) -> None:
+    with DaemonProcess("--reconnect-timeout-s", "2") as daemon, speaking(dialect, daemon.target) as rm:
+        assert away_for_too_long(daemon, rm, lambda: None) == AGAIN
+        assert len(allocations(daemon)) == 4, "the three it reported, and the new one"

@@ -1,0 +1,114 @@
+"""Limits of the daemon as a client meets them: at the limit it is served, and one more is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
+from schedulerd._generated.si.v1 import si_pb2
+from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
+from tests.contract.raw_client import RawClient, UpdateStream
+from tests.contract.raw_client_2021 import RawClient2021
+
+ITEMS = 1_000
+CALLS = 100
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[DaemonProcess]:
+    flags = {"max-message-items": ITEMS, "resource-managers-max": 3, "calls-max": CALLS, "max-message-bytes": 1_000_000}
+    with DaemonProcess(*(word for flag, value in flags.items() for word in (f"--{flag}", str(value)))) as process:
+        yield process
+
+
+def test_items_of_a_request(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, "rm") as client:
+        client.set_up()
+        keys = [f"k{number}" for number in range(ITEMS + 1)]
+        stream = client.allocations()
+        stream.send(client.asks("app-1", keys[:ITEMS]))
+        assert stream.next().new, "the limit is still served"
+        stream.send(client.asks("app-1", keys))
+        code, details = stream.status()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert f"the request has more than {ITEMS} items" in details
+
+
+def test_items_of_a_request_of_2021(daemon: DaemonProcess) -> None:
+    with RawClient2021(daemon.target, "rm") as client:
+        client.register()
+        stream = client.updates()
+        stream.send(client.work("app-1", [f"k{number}" for number in range(ITEMS + 1)]))
+        code, details = stream.status()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "setting max_message_items" in details
+
+
+def test_verdicts_of_a_message(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, "rm") as client:
+        client.register()
+        stream = UpdateStream(callback_pb2_grpc.CallbackStub(client.channel).Connect)
+        stream.send(callback_pb2.CallbackAnswer(hello=callback_pb2.CallbackHello(rmID="rm", predicates=True)))
+        assert stream.next().HasField("connected")
+        verdicts = [callback_pb2.PredicatesVerdict(callID=number) for number in range(ITEMS + 1)]
+        stream.send(callback_pb2.CallbackAnswer(predicates=verdicts))
+        code, details = stream.status()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "setting max_message_items" in details
+
+
+def test_resource_managers(daemon: DaemonProcess) -> None:
+    clients = [RawClient(daemon.target, rm_id) for rm_id in ("rm", "second", "third", "fourth")]
+    for client in clients[:3]:
+        client.register()
+    with pytest.raises(grpc.RpcError) as refused:
+        clients[3].register()
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "3 resource managers are registered already" in (refused.value.details() or "")
+    clients[0].register()
+    for client in clients:
+        client.channel.close()
+
+
+def test_calls_at_a_time(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, "rm") as client:
+        client.register()
+        open_streams = [client.allocations() for _ in range(CALLS)]
+        for stream in open_streams:
+            list(stream.call.initial_metadata())
+        with pytest.raises(grpc.RpcError) as refused:
+            client.register()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        for stream in open_streams:
+            stream.cancel()
+        health: Any = health_pb2_grpc.HealthStub(client.channel)
+        answer = health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS, wait_for_ready=True)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_a_registration_is_logged_without_its_configuration(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, "rm") as client:
+        client.stub.RegisterResourceManager(
+            si_pb2.RegisterResourceManagerRequest(
+                rmID="rm",
+                version="1.5",
+                buildInfo={"arch": "riscv"},
+                config="partitions: [{queues: [{name: root, queues: [{name: hunter2}]}]}]",
+                extraConfig={"password": "hunter3"},
+            ),
+            timeout=LIMIT_SECONDS,
+        )
+    line = daemon.wait_for_event("registration", lambda one: one["request"].get("version") == "1.5")
+    assert line["request"] == {
+        "rmID": "rm",
+        "version": "1.5",
+        "buildInfo": {"arch": "riscv"},
+        "config": "(secret)",
+        "extraConfig": "(secret)",
+    }
+    assert not [one for one in daemon.lines if "hunter" in one]

@@ -1,0 +1,139 @@
+"""A running owner with callback streams, whose clients the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import cast
+
+from schedulerd._generated.schedulerd.v1 import callback_pb2
+from schedulerd.core.callback_facts import (
+    VerdictWanted,
+)
+from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, GiveVerdicts
+from schedulerd.core.facts import Fact
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.daemon.callback_stream import CallbackStream
+from schedulerd.daemon.callbacks import Callbacks, Cancellable
+from schedulerd.daemon.links import Links
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.stream_call import ServicerContext
+from schedulerd.observe.callback_tally import CallbackTally
+from schedulerd.wire.encode import ResponseEncoder
+from tests.unit.daemon.fake_call import FakeContext, turns, until_over
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
+
+
+class CallbackCall(FakeContext):
+    """A call of Connect."""
+
+    def hello(self, rm_id: str = "rm", *, version: int = 0, **serves: bool) -> None:
+        hello = callback_pb2.CallbackHello(rmID=rm_id)
+        hello.version = version  # type: ignore[assignment]  # also a number that is none
+        for callback, served in serves.items():
+            setattr(hello, callback, served)
+        self.answer(callback_pb2.CallbackAnswer(hello=hello))
+
+    def answer(self, answer: callback_pb2.CallbackAnswer) -> None:
+        self.requests.put_nowait(answer.SerializeToString())
+
+    def verdicts(self, *call_ids: int) -> None:
+        verdicts = [callback_pb2.PredicatesVerdict(callID=call_id, success=True) for call_id in call_ids]
+        self.answer(callback_pb2.CallbackAnswer(predicates=verdicts))
+
+    @property
+    def received(self) -> callback_pb2.CallbackCall:
+        """All messages as one."""
+        return callback_pb2.CallbackCall.FromString(b"".join(self.responses))
+
+    @property
+    def asked(self) -> list[int]:
+        return [call.callID for call in self.received.predicates]
+
+
+class Timer:
+    """Rings when the test says so."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.ring = call
+
+    def cancel(self) -> None:
+        self.ring = lambda: None
+
+
+class World:
+    """A running owner, and callback streams that are served."""
+
+    def __init__(self) -> None:
+        self.scheduler = RecordingScheduler()
+        self.tally = CallbackTally()
+        self.links = Links(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.grace_is_over = True
+        """False to have a stream's end not told before `end_grace`."""
+        self._waiting: list[Timer] = []
+        self.callbacks = Callbacks(
+            self.links, lambda command: self.owner.post(command), self.tally, lambda _, call: self._call_later(call)
+        )
+        self.owner = Owner(
+            self.scheduler,
+            [self.links.deliver, self.callbacks.deliver],
+            NoStopwatch(),
+            inbox_max=100,
+            placements_max=10,
+            clock_ns=lambda: SECOND_NS,
+        )
+
+    def _call_later(self, call: Callable[[], None]) -> Cancellable:
+        if self.grace_is_over:
+            return asyncio.get_running_loop().call_soon(call)
+        self._waiting.append(Timer(call))
+        return self._waiting[-1]
+
+    def end_grace(self) -> None:
+        """The time is over of all that ended since `grace_is_over` was made False."""
+        for timer in self._waiting:
+            timer.ring()
+
+    def open(self) -> tuple[CallbackCall, asyncio.Task[None]]:
+        context = CallbackCall()
+        stream = CallbackStream(
+            self.callbacks, self.tally, self.links, self.owner, cast(ServicerContext, context), lambda: 0.0
+        )
+        return context, asyncio.create_task(until_over(stream))
+
+    async def connected(self, rm_id: str = "rm", **serves: bool) -> tuple[CallbackCall, asyncio.Task[None]]:
+        context, served = self.open()
+        context.hello(rm_id, **serves)
+        await turns()
+        assert context.received.HasField("connected")
+        return context, served
+
+    def say(self, *facts: Fact) -> None:
+        self.callbacks.deliver(facts, 0)
+
+    def want(self, *call_ids: int, rm_id: str = "rm") -> None:
+        self.say(*(VerdictWanted(rm_id, "default", "app", f"ask-{one}", "node", one, True) for one in call_ids))
+
+    @property
+    def heard(self) -> list[ConnectCallbacks | DisconnectCallbacks | GiveVerdicts]:
+        """What the scheduler was told of callbacks, in order."""
+        commands = [command for _, command in self.scheduler.stepped]
+        return [one for one in commands if isinstance(one, ConnectCallbacks | DisconnectCallbacks | GiveVerdicts)]
+
+    @property
+    def verdicts(self) -> list[int]:
+        return [verdict.call_id for one in self.heard if isinstance(one, GiveVerdicts) for verdict in one.verdicts]
+
+
+def run(play: Callable[[World], Coroutine[None, None, None]]) -> None:
+    async def all_of_it() -> None:
+        world = World()
+        owner = asyncio.create_task(world.owner.run())
+        async with asyncio.timeout(10):
+            for rm_id in ("rm", "other"):
+                await (await world.owner.submit(registration(rm_id)))
+            await play(world)
+        owner.cancel()
+        await asyncio.wait({owner})
+
+    asyncio.run(all_of_it())

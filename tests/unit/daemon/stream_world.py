@@ -1,0 +1,82 @@
+"""A running owner with its links, and calls of update streams whose client is played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import cast
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.commands import UpdateNodes
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.daemon.links import Links
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.stream_call import ServicerContext
+from schedulerd.daemon.streams import Dialogue, StreamSession
+from schedulerd.wire.decode import RequestDecoder
+from schedulerd.wire.dialect import Stream
+from schedulerd.wire.encode import ResponseEncoder
+from tests.unit.daemon.fake_call import FakeContext, until_over
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
+
+
+class NodeCall(FakeContext):
+    """A call of UpdateNode."""
+
+    def send(self, *node_ids: str, rm_id: str = "rm") -> None:
+        for node_id in node_ids:
+            nodes = [si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE)]
+            self.requests.put_nowait(si_pb2.NodeRequest(rmID=rm_id, nodes=nodes).SerializeToString())
+
+    def hello(self) -> None:
+        self.requests.put_nowait(si_pb2.NodeRequest(rmID="rm").SerializeToString())
+
+    @property
+    def answered(self) -> list[str]:
+        """Ids of the nodes that were answered, either way."""
+        response = si_pb2.NodeResponse.FromString(b"".join(self.responses))
+        return [*(node.nodeID for node in response.rejected), *(node.nodeID for node in response.accepted)]
+
+
+class World:
+    """A running owner with its links, and calls that are served."""
+
+    def __init__(self, outbox_bytes_max: int = 1_000_000) -> None:
+        self.scheduler = RecordingScheduler()
+        self.links = Links(
+            ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=outbox_bytes_max
+        )
+        self.owner = Owner(
+            self.scheduler,
+            [self.links.deliver],
+            NoStopwatch(),
+            inbox_max=100,
+            placements_max=10,
+            clock_ns=lambda: SECOND_NS,
+        )
+
+    def open(self, headers: tuple[tuple[str, str], ...] = ()) -> tuple[NodeCall, asyncio.Task[None]]:
+        context = NodeCall()
+        context.request_headers = headers
+        dialogue = Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, RequestDecoder().nodes)
+        session = StreamSession(dialogue, self.links, self.owner, cast(ServicerContext, context))
+        return context, asyncio.create_task(until_over(session))
+
+    @property
+    def nodes(self) -> list[str]:
+        """Ids of the nodes in the order in which the scheduler was told of them."""
+        updates = [command for _, command in self.scheduler.stepped if isinstance(command, UpdateNodes)]
+        return [node.node_id for update in updates for node in update.nodes]
+
+
+def run(play: Callable[[World], Coroutine[None, None, None]], world: World | None = None) -> None:
+    async def all_of_it() -> None:
+        played = world or World()
+        owner = asyncio.create_task(played.owner.run())
+        async with asyncio.timeout(10):
+            await (await played.owner.submit(registration()))
+            await play(played)
+        owner.cancel()
+        await asyncio.wait({owner})
+
+    asyncio.run(all_of_it())

@@ -1,0 +1,83 @@
+"""What one request may bring: as many items as the setting says, and not one more."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from schedulerd._generated.schedulerd.v1 import callback_pb2
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
+from schedulerd.core.checks import TAGS_LENGTH_MAX
+from schedulerd.daemon.links import Refused
+from schedulerd.daemon.request_limits import VERSION_LENGTH_MAX, RequestLimits
+
+ALLOCATION, NODE, NEW_NODE = (
+    si_pb2.Allocation(),
+    si_pb2.NodeInfo(existingAllocations=[si_pb2.Allocation()] * 2),
+    si_2021_pb2.NewNodeInfo(existingAllocations=[si_2021_pb2.Allocation()] * 2),
+)
+RELEASES = si_pb2.AllocationReleasesRequest(
+    allocationsToRelease=[si_pb2.AllocationRelease()] * 3, allocationAsksToRelease=[si_pb2.AllocationAskRelease()] * 4
+)
+RELEASES_2021 = si_2021_pb2.AllocationReleasesRequest.FromString(RELEASES.SerializeToString())
+
+REQUESTS: list[tuple[Message, int]] = [
+    (si_pb2.AllocationRequest(asks=[si_pb2.AllocationAsk()] * 2, releases=RELEASES), 9),
+    (si_pb2.ApplicationRequest(new=[si_pb2.AddApplicationRequest()] * 2), 2),
+    (si_pb2.ApplicationRequest(remove=[si_pb2.RemoveApplicationRequest()] * 3), 3),
+    (si_pb2.NodeRequest(nodes=[NODE, si_pb2.NodeInfo()]), 4),
+    (si_2021_pb2.UpdateRequest(asks=[si_2021_pb2.AllocationAsk()] * 2, releases=RELEASES_2021), 9),
+    (si_2021_pb2.UpdateRequest(newSchedulableNodes=[NEW_NODE], updatedNodes=[si_2021_pb2.UpdateNodeInfo()]), 4),
+    (si_2021_pb2.UpdateRequest(utilizationReports=[si_2021_pb2.UtilizationReport()] * 5), 5),
+    (si_2021_pb2.UpdateRequest(newApplications=[si_2021_pb2.AddApplicationRequest()]), 1),
+    (si_2021_pb2.UpdateRequest(removeApplications=[si_2021_pb2.RemoveApplicationRequest()]), 1),
+]
+
+
+@pytest.mark.parametrize(("request_", "count"), REQUESTS)
+def test_a_request_with_one_item_too_many_is_refused(request_: Message, count: int) -> None:
+    raw = request_.SerializeToString()
+    assert RequestLimits(count, 1).parser(type(request_))(raw) == request_
+    with pytest.raises(Refused) as refused:
+        RequestLimits(count - 1, 1).parser(type(request_))(raw)
+    assert refused.value.ending.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.value.ending.details == (
+        f"the request has more than {count - 1} items (setting max_message_items): send them in several requests"
+    )
+
+
+def registration(**fields: object) -> si_pb2.RegisterResourceManagerRequest:
+    return si_pb2.RegisterResourceManagerRequest(rmID="rm", **fields)  # type: ignore[arg-type]
+
+
+def test_a_registration_carries_so_much_about_its_sender_and_no_more() -> None:
+    check = RequestLimits(1, 1).check_registration
+    full = {"k": "v" * (TAGS_LENGTH_MAX - 1)}
+    check(registration(version="v" * VERSION_LENGTH_MAX, buildInfo=full), [])
+    for fields, words in (
+        ({"version": "v" * (VERSION_LENGTH_MAX + 1)}, "version: has 257 characters; at most 256 are allowed"),
+        ({"buildInfo": {**full, "l": ""}}, "buildInfo have 65537 characters in all; at most 65536 are allowed"),
+    ):
+        with pytest.raises(Refused) as refused:
+            check(registration(**fields), [])
+        assert refused.value.ending.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert refused.value.ending.details == words
+
+
+def test_so_many_resource_managers_are_taken_and_those_that_are_may_register_again() -> None:
+    check = RequestLimits(1, 2).check_registration
+    check(registration(), ["a"])
+    check(registration(), ["a", "rm"])
+    with pytest.raises(Refused) as refused:
+        check(registration(), ["a", "b"])
+    assert refused.value.ending.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.value.ending.details.startswith("2 resource managers are registered already, and no more are taken")
+
+
+def test_verdicts_are_items_too() -> None:
+    answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict()] * 3)
+    assert RequestLimits(3, 1).parser(callback_pb2.CallbackAnswer)(answer.SerializeToString()) == answer
+    with pytest.raises(Refused):
+        RequestLimits(2, 1).parser(callback_pb2.CallbackAnswer)(answer.SerializeToString())

@@ -1,0 +1,158 @@
+"""State dump and metrics for autoscalers as the Admin methods answer them; over the wire see `tests/contract`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import grpc
+import pytest
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
+from schedulerd._generated.si.v2021_02 import si_pb2
+from schedulerd.core.commands import RegisterResourceManager
+from schedulerd.daemon import state_service
+from schedulerd.daemon.admin_service import AdminService
+from schedulerd.daemon.calls import NoStateDump
+from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.state_service import StateService
+from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_partition_spec, an_app, an_ask
+from tests.unit.daemon.recording import NoStopwatch
+from tests.unit.daemon.test_admin_service import CONTEXT, Aborted
+
+
+class World:
+    """The service over a scheduler with two resource managers, whose own dumps are what a test says."""
+
+    def __init__(self) -> None:
+        self.talk = a_conversation(a_node("n1", {"memory": 5}))
+        self.talk.asks(an_ask("k", 10, count=3))
+        self.talk.schedule()
+        self.other = Conversation(self.talk.scheduler, "another")
+        self.other.register()
+        self.dumps: dict[str, str] = {}
+        self.asked: list[tuple[str, float]] = []
+        scheduler = self.talk.scheduler
+        owner = Owner(scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
+        managers = scheduler.cluster.resource_managers
+        admin = AdminService(owner, QueueFiles(_no_file), managers, lambda *_: None)
+        look_at = debug_state(scheduler, recount_items_max=1_000)
+        self.service = StateService(managers, admin.check_registered, look_at, self._dump_of)
+
+    async def _dump_of(self, rm_id: str, timeout_seconds: float) -> str:
+        self.asked.append((rm_id, timeout_seconds))
+        if rm_id not in self.dumps:
+            raise NoStateDump("for the sake of a test")
+        return self.dumps[rm_id]
+
+    async def dump(self, rm_id: str = "") -> admin_pb2.GetStateDumpResponse:
+        return await self.service.state_dump(admin_pb2.GetStateDumpRequest(rmID=rm_id), CONTEXT)
+
+    async def metrics(self, rm_id: str = RM, partition: str = "") -> si_pb2.AutoScalingMetrics:
+        request = admin_pb2.GetAutoScalingMetricsRequest(rmID=rm_id, partition=partition)
+        return await self.service.auto_scaling_metrics(request, CONTEXT)
+
+
+def _no_file(_group: str) -> Any:
+    raise AssertionError("no file is read here")
+
+
+def play(world: World, story: Callable[[World], Coroutine[None, None, None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await story(world)
+
+    asyncio.run(bounded())
+
+
+def test_the_dump_is_what_the_debug_endpoint_shows_and_what_rms_say() -> None:
+    async def story(world: World) -> None:
+        world.dumps[RM] = '{"pods": 3}'
+        answer = await world.dump()
+        shown = json.loads(answer.state)
+        assert [one["rm_id"] for one in shown["resource_managers"]] == ["another", RM]
+        (partition,) = shown["resource_managers"][1]["partitions"]
+        assert partition["outstanding"][0]["count"] == 3
+        assert (shown["violations"], shown["left_out"]) == ([], {})
+        assert [(one.rmID, one.state, one.problem) for one in answer.resourceManagers] == [
+            ("another", "", "for the sake of a test"),
+            (RM, '{"pods": 3}', ""),
+        ]
+        assert {seconds for _, seconds in world.asked} == {state_service.DUMP_TIMEOUT_SECONDS}
+
+    play(World(), story)
+
+
+def test_a_dump_of_one_rm_has_nothing_of_others() -> None:
+    async def story(world: World) -> None:
+        world.dumps = {RM: "{}", "another": "{}"}
+        answer = await world.dump("another")
+        assert [one["rm_id"] for one in json.loads(answer.state)["resource_managers"]] == ["another"]
+        assert [one.rmID for one in answer.resourceManagers] == ["another"]
+        assert [rm_id for rm_id, _ in world.asked] == ["another"]
+
+    play(World(), story)
+
+
+def test_dumps_that_do_not_fit_into_a_message_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_service, "DUMPS_BYTES_MAX", 50)
+
+    async def story(world: World) -> None:
+        world.dumps = {"another": "x" * 30, RM: "y" * 30}
+        first, second = (await world.dump()).resourceManagers
+        assert (first.state, second.state) == ("x" * 30, "")
+        assert second.problem == "its dump has 38 bytes, and there was room for 9; name its rmID to see it alone"
+
+    play(World(), story)
+
+
+def test_outstanding_requests_of_all_partitions_or_of_one() -> None:
+    async def story(world: World) -> None:
+        (found,) = (await world.metrics()).outstandingRequests
+        assert found.tags["schedulerd.io/count"] == "3"
+        assert (await world.metrics(partition="default")) == (await world.metrics())
+        assert (await world.metrics("another")).outstandingRequests == []
+        two = Conversation(world.talk.scheduler, "two")
+        two.step(RegisterResourceManager("two", (a_partition_spec(), a_partition_spec(name="gpu"))))
+        two.connect()
+        for partition, memory in (("", 10), ("gpu", 20)):
+            two.apps(an_app("app", partition=partition))
+            two.asks(an_ask("k", memory, partition=partition))
+        two.schedule()
+        both = (await world.metrics("two")).outstandingRequests
+        assert [one.tags["schedulerd.io/partition"] for one in both] == ["default", "gpu"]
+        (one,) = (await world.metrics("two", "gpu")).outstandingRequests
+        assert one == both[1]
+
+    play(World(), story)
+
+
+@pytest.mark.parametrize(
+    ("rm_id", "partition", "code", "words"),
+    [
+        ("", "", grpc.StatusCode.INVALID_ARGUMENT, "rmID: is empty"),
+        ("nobody", "", grpc.StatusCode.NOT_FOUND, "rmID: 'nobody' is not registered"),
+        (RM, "moon", grpc.StatusCode.NOT_FOUND, f"partition: 'moon' is not a partition of '{RM}'; known are 'default'"),
+    ],
+)
+def test_metrics_of_what_is_not_there(rm_id: str, partition: str, code: grpc.StatusCode, words: str) -> None:
+    async def story(world: World) -> None:
+        with pytest.raises(Aborted) as aborted:
+            await world.metrics(rm_id, partition)
+        assert aborted.value.code is code
+        assert words in aborted.value.details
+
+    play(World(), story)
+
+
+def test_a_dump_of_an_rm_that_is_not_there() -> None:
+    async def story(world: World) -> None:
+        with pytest.raises(Aborted) as aborted:
+            await world.dump("nobody")
+        assert aborted.value.code is grpc.StatusCode.NOT_FOUND
+
+    play(World(), story)

@@ -1,0 +1,1 @@
+"""Pages under docs/ that promise to be complete are held to it here."""
