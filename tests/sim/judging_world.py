@@ -123,7 +123,8 @@ class _Judging(World):
 
     def _open_stream(self, rm: ResourceManagerMemory) -> Move:
         predicates = self._random.random() < 0.9
-        return ConnectCallbacks(rm.rm_id, predicates, self._random.random() < 0.7)
+        share = self._random.random()
+        return ConnectCallbacks(rm.rm_id, predicates, share < 0.7, scheduling_states=share > 0.4)
 
     def _hang_up(self, rm: ResourceManagerMemory) -> Move:
         return DisconnectCallbacks(rm.rm_id)

@@ -29,7 +29,7 @@ from tests.sim.judging_world import (
 from tests.sim.simulation import commands, new_scheduler
 
 WORLDS: tuple[type[_Judging], ...] = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
-SEEDS = (*range(1, 7), 16)
+SEEDS = (*range(1, 7), 8, 16)
 STEPS = 400
 
 

@@ -58,9 +58,10 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
             partition = rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.callbacks)
             queue_changes.added(turn, partition, partition.root.subtree())
         elif partition.spec != spec:
-            _apply(turn, partition, partition.root, spec.root)
+            # First, as it puts asks back into their lines, which are in the order of the old file until all are anew.
             mine = (one for one in rm.callbacks.open_trials.values() if one.application.partition is partition)
             trials.void_all(turn, mine)
+            _apply(turn, partition, partition.root, spec.root)
             partition.reconfigure(spec)
             queues.watch(turn, partition)
             quota_preemption.watch_all(turn, partition)

@@ -10,7 +10,7 @@ import pytest
 from schedulerd.core.callback_facts import VerdictNotWanted, VerdictWanted
 from schedulerd.core.commands import NodeAction, StopCause, Verdict
 from schedulerd.core.facts import AskWithdrawn, Fact
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
 from tests.unit.core.builders import a_node, a_partition_spec, a_queue_spec, a_root, an_app, an_ask, of, only, placed
 from tests.unit.core.configurations import reload
 from tests.unit.core.judges import Judge, Refuses, outcomes
@@ -67,6 +67,16 @@ def test_the_ask_is_asked_about_anew(name: str) -> None:
     talk.schedule()
     assert talk.pairs() == [("a", "n1")] * 2
     assert talk.open_calls == 1
+
+
+def test_asks_go_back_to_their_lines_before_another_order_holds_there() -> None:
+    talk = a_talk_on_trial()
+    talk.apps(an_app("other"), an_app("third"))
+    talk.asks(an_ask("b", 20, app="other"), an_ask("c", 30, app="third"))
+    facts = reload(talk, a_root(a_queue_spec("a", order=ApplicationOrder.FAIR)))
+    assert outcomes(facts) == [("a", "n1", "void")]
+    talk.schedule()
+    assert talk.pairs() == [("a", "n1")] * 2
 
 
 def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:
