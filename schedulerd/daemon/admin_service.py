@@ -16,8 +16,13 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileInvalid, load_queue_file, shorten
 from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
+from schedulerd.core.configuration_facts import (
+    ConfigurationAccepted,
+    ConfigurationRejected,
+    ConfigurationUpdated,
+    Impact,
+)
 from schedulerd.core.decide.reload import assess
-from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, Impact
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.identity import EVERYBODY, Identities
 from schedulerd.daemon.links import rm_id_problem

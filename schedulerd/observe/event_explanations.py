@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import preemption_facts as p
@@ -75,7 +76,7 @@ def _item_ignored(fact: f.ItemIgnored) -> Record:
     return _about(SI.UNKNOWN_EVENTRECORD_TYPE, fact.object_id, "ItemIgnored", fact.reason)
 
 
-def _configuration_rejected(fact: f.ConfigurationRejected) -> Record:
+def _configuration_rejected(fact: configuration_facts.ConfigurationRejected) -> Record:
     message = f"the new queue file is refused, nothing changed: {'; '.join(fact.reasons)}"
     return _about(SI.QUEUE, "root", "ConfigurationRejected", message)
 
@@ -154,7 +155,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     f.AskRejected: _ask_rejected,
     f.ReleaseIgnored: _release_ignored,
     f.ItemIgnored: _item_ignored,
-    f.ConfigurationRejected: _configuration_rejected,
+    configuration_facts.ConfigurationRejected: _configuration_rejected,
     g.GangCompleted: _gang_completed,
     g.GangTimedOut: _gang_timed_out,
     g.GangGaveWay: _gang_gave_way,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
 from schedulerd.core.callback_facts import (
     PreemptionVerdictWanted,
@@ -21,8 +22,8 @@ WITHOUT_EVENT: frozenset[type] = frozenset(
     {
         f.NodeAccepted,
         f.ApplicationAccepted,
-        f.ConfigurationAccepted,
-        f.ConfigurationUpdated,
+        configuration_facts.ConfigurationAccepted,
+        configuration_facts.ConfigurationUpdated,
         f.CycleRan,
         VerdictWanted,
         PreemptionVerdictWanted,

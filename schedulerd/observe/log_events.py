@@ -15,6 +15,7 @@ from enum import IntEnum
 import structlog
 
 from schedulerd.core import callback_facts as c
+from schedulerd.core import configuration_facts as conf
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import preemption_facts as p
@@ -55,9 +56,9 @@ _NEWS = {
     c.NodeRecommended: _Line(_NODE, "node had better offer something else", logging.INFO),
     p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
     p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),
-    f.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
-    f.ConfigurationUpdated: _Line(_CONFIGURATION, "queue file reloaded", logging.INFO),
-    f.ConfigurationRejected: _Line(_CONFIGURATION, "queue file not reloaded: nothing changed", logging.ERROR),
+    conf.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
+    conf.ConfigurationUpdated: _Line(_CONFIGURATION, "queue file reloaded", logging.INFO),
+    conf.ConfigurationRejected: _Line(_CONFIGURATION, "queue file not reloaded: nothing changed", logging.ERROR),
 }
 _COMPLAINTS = {
     f.NodeRejected: _Line(_NODE, "node rejected", logging.WARNING),
@@ -115,10 +116,10 @@ class FactLog:
                 self._write(fact, line)
 
     def _write(self, fact: f.Fact, line: _Line) -> None:
-        if isinstance(fact, f.ConfigurationAccepted):
+        if isinstance(fact, conf.ConfigurationAccepted):
             self._write_impact(fact, line)
             return
-        if isinstance(fact, f.ConfigurationUpdated):
+        if isinstance(fact, conf.ConfigurationUpdated):
             self._write_reload(fact, line)
             return
         level = _level(fact, line)
@@ -129,7 +130,7 @@ class FactLog:
         values = {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
         self._loggers[line.logger].log(level, line.event, **values)
 
-    def _write_impact(self, fact: f.ConfigurationAccepted, line: _Line) -> None:
+    def _write_impact(self, fact: conf.ConfigurationAccepted, line: _Line) -> None:
         """A line for each difference that a new queue file is about to make."""
         logger = self._loggers[line.logger]
         for impact in fact.impact[:IMPACT_LINES_MAX]:
@@ -146,7 +147,7 @@ class FactLog:
         if rest > 0:
             logger.warning("lines suppressed", of=line.event, rm_id=fact.rm_id, count=rest)
 
-    def _write_reload(self, fact: f.ConfigurationUpdated, line: _Line) -> None:
+    def _write_reload(self, fact: conf.ConfigurationUpdated, line: _Line) -> None:
         """Where the file came from; its text is not for a log."""
         event = line.event if fact.changed else "queue file unchanged"
         new = fact.configuration

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import queue_facts as q
@@ -117,9 +118,9 @@ class Tally:
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
             f.ItemIgnored: self._item_ignored,
-            f.ConfigurationAccepted: _nothing_to_count,
-            f.ConfigurationUpdated: self._reloaded,
-            f.ConfigurationRejected: self._reload_refused,
+            configuration_facts.ConfigurationAccepted: _nothing_to_count,
+            configuration_facts.ConfigurationUpdated: self._reloaded,
+            configuration_facts.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
             **self.preemption.handlers,
             **self.verdicts.handlers,
@@ -323,10 +324,10 @@ class Tally:
         rm_id = fact.rm_id if fact.rm_id in self.resource_managers else UNREGISTERED
         self.counters[families.ITEMS_IGNORED][rm_id, fact.code] += 1
 
-    def _reloaded(self, fact: f.ConfigurationUpdated) -> None:
+    def _reloaded(self, fact: configuration_facts.ConfigurationUpdated) -> None:
         self.reload(fact.rm_id, ReloadResult.APPLIED if fact.changed else ReloadResult.UNCHANGED, self._now_ns)
 
-    def _reload_refused(self, fact: f.ConfigurationRejected) -> None:
+    def _reload_refused(self, fact: configuration_facts.ConfigurationRejected) -> None:
         self.reload(fact.rm_id, ReloadResult.REFUSED, self._now_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
     ApplicationAccepted,
@@ -15,8 +16,6 @@ from schedulerd.core.facts import (
     ApplicationRejected,
     AskRejected,
     AskWithdrawn,
-    ConfigurationRejected,
-    ConfigurationUpdated,
     Fact,
     NodeAccepted,
     NodeRejected,

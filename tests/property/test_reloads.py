@@ -11,7 +11,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import NewApplication, NodeAction, UpdateConfiguration
-from schedulerd.core.facts import ConfigurationRejected, ConfigurationUpdated, CycleRan, Fact
+from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec

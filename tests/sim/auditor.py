@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.core.callback_facts import VerdictNotWanted
+from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
     ApplicationForgotten,
     AskAdded,
     AskWithdrawn,
-    ConfigurationAccepted,
-    ConfigurationRejected,
-    ConfigurationUpdated,
     CycleRan,
     Fact,
     NodeChanged,

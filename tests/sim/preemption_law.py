@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schedulerd.core.commands import RunCycle
+from schedulerd.core.configuration_facts import ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
     AskAdded,
     AskWithdrawn,
-    ConfigurationUpdated,
     Fact,
     ReleaseCause,
     Released,

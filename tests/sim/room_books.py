@@ -17,9 +17,9 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateConfiguration,
 )
+from schedulerd.core.configuration_facts import ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
-    ConfigurationUpdated,
     Fact,
     NodeChanged,
     ReleaseCause,

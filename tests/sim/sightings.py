@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateAllocations, UpdateApplications
+from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
     ApplicationChanged,
@@ -18,8 +19,6 @@ from schedulerd.core.facts import (
     AskAdded,
     AskRejected,
     AskWithdrawn,
-    ConfigurationRejected,
-    ConfigurationUpdated,
     CycleRan,
     Fact,
     ItemIgnored,

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schedulerd.core.commands import RingAlarms, RunCycle
-from schedulerd.core.facts import Allocated, ConfigurationUpdated, Fact, Released, ResourceManagerChanged
+from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.facts import Allocated, Fact, Released, ResourceManagerChanged
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS

@@ -6,7 +6,8 @@ from collections import Counter
 
 from schedulerd.core import view
 from schedulerd.core.commands import RunCycle
-from schedulerd.core.facts import Allocated, ConfigurationUpdated, Fact
+from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from tests.sim.moment import Moment

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from schedulerd.core.configuration_facts import Impact, ImpactKind
 from schedulerd.core.decide.rule_words import describe_rules
-from schedulerd.core.facts import Impact, ImpactKind
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
+from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.decide.reload import assess, drains
-from schedulerd.core.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated, WithdrawCause
+from schedulerd.core.facts import WithdrawCause
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import (
     application_states,

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from schedulerd.config import PolicyGroupUnknown, QueueFileText
 from schedulerd.core.commands import RegisterResourceManager, StopCause, StopResourceManager, UpdateConfiguration
-from schedulerd.core.facts import ConfigurationUpdated
+from schedulerd.core.configuration_facts import ConfigurationUpdated
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.reloads import OWN_FILE, Reloads

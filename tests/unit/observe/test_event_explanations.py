@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from schedulerd.core import facts, gang_facts, preemption_facts
+from schedulerd.core import configuration_facts, facts, gang_facts, preemption_facts
 from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, VerdictReached
 from schedulerd.core.facts import Fact, RejectCode
 from schedulerd.core.lifecycles import ApplicationState
@@ -39,7 +39,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (facts.ReleaseIgnored(RM, P, "app", "", "", "why"), ("APP", "app", *NOTHING, ""), "why"),
     (facts.ItemIgnored(RM, P, "x", CODE, "why"), ("UNKNOWN_EVENTRECORD_TYPE", "x", *NOTHING, ""), "why"),
     (
-        facts.ConfigurationRejected(RM, ("one", "two")),
+        configuration_facts.ConfigurationRejected(RM, ("one", "two")),
         ("QUEUE", "root", *NOTHING, ""),
         "the new queue file is refused, nothing changed: one; two",
     ),

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 import structlog
 
+from schedulerd.core import configuration_facts as conf
 from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import RejectCode
@@ -180,16 +181,16 @@ def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Wr
     assert line["event"] == "ask rejected"
 
 
-def an_impact(harms: bool, queue: str = "root.a") -> facts.Impact:
-    return facts.Impact(facts.ImpactKind.OVER_MAX, "default", queue, harms, f"{queue} is above")
+def an_impact(harms: bool, queue: str = "root.a") -> conf.Impact:
+    return conf.Impact(conf.ImpactKind.OVER_MAX, "default", queue, harms, f"{queue} is above")
 
 
 TEXT = ConfigurationText("partitions: []", "queues.yaml", "ABC")
 
 
 def test_what_a_reload_changes_is_written_first_and_what_harms_as_a_warning(written: Written) -> None:
-    accepted = facts.ConfigurationAccepted("rm", (an_impact(True), an_impact(False)))
-    written.log.observe([accepted, facts.ConfigurationUpdated("rm", configuration=TEXT)], 0)
+    accepted = conf.ConfigurationAccepted("rm", (an_impact(True), an_impact(False)))
+    written.log.observe([accepted, conf.ConfigurationUpdated("rm", configuration=TEXT)], 0)
     *lines, last = written.lines()
     assert [(line["event"], line["level"], line["queue"], line["message"]) for line in lines] == [
         ("impact of the new queue file", level, "root.a", "root.a is above") for level in ("warning", "info")
@@ -201,13 +202,16 @@ def test_what_a_reload_changes_is_written_first_and_what_harms_as_a_warning(writ
 
 
 def test_a_reload_that_changes_nothing_says_so(written: Written) -> None:
-    written.log.observe([facts.ConfigurationUpdated("rm", changed=False, configuration=TEXT)], 0)
+    written.log.observe([conf.ConfigurationUpdated("rm", changed=False, configuration=TEXT)], 0)
     assert [line["event"] for line in written.lines()] == ["queue file unchanged"]
 
 
 def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Written) -> None:
     many = tuple(an_impact(at < 2, f"root.q{at}") for at in range(log_events.IMPACT_LINES_MAX + 7))
-    reload: list[facts.Fact] = [facts.ConfigurationAccepted("rm", many), facts.ConfigurationUpdated("rm")]
+    reload: list[facts.Fact] = [
+        conf.ConfigurationAccepted("rm", many),
+        conf.ConfigurationUpdated("rm"),
+    ]
     written.log.observe(reload, 0)
     *_, suppressed, last = written.lines()
     assert (suppressed["event"], suppressed["count"], last["event"]) == ("lines suppressed", 7, "queue file reloaded")

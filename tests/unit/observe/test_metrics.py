@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from schedulerd import __version__
-from schedulerd.core import facts
+from schedulerd.core import configuration_facts, facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
@@ -113,9 +113,9 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         facts.ReleaseIgnored(RM, "made-up", "app-9", "", "", "no such application"),
         facts.ItemIgnored(RM, "made-up", "app-9", RejectCode.UNKNOWN_APPLICATION, "no such application"),
         facts.ItemIgnored("made-up", "", "made-up", RejectCode.INVALID_STATE, "not registered"),
-        facts.ConfigurationUpdated(RM),
-        facts.ConfigurationRejected(RM, ("queue root.a has applications",)),
-        facts.ConfigurationUpdated(RM),
+        configuration_facts.ConfigurationUpdated(RM),
+        configuration_facts.ConfigurationRejected(RM, ("queue root.a has applications",)),
+        configuration_facts.ConfigurationUpdated(RM),
     )
     assert samples(metrics, "schedulerd_rejections_total") == {
         ("invalid_resources", "ask", RM): 2,
@@ -143,9 +143,9 @@ def test_when_a_queue_file_was_last_read_and_whether_it_could_be_used() -> None:
     assert last() == [("", 1, 1), (RM, 5, 1)], "a registration reads one too"
     metrics.reload(RM, ReloadResult.REFUSED, 6 * SECOND_NS)
     assert last() == [("", 1, 1), (RM, 6, 0)]
-    metrics.observe([facts.ConfigurationUpdated(RM, changed=False)], 7 * SECOND_NS)
+    metrics.observe([configuration_facts.ConfigurationUpdated(RM, changed=False)], 7 * SECOND_NS)
     assert last() == [("", 1, 1), (RM, 7, 1)]
-    metrics.observe([facts.ConfigurationRejected(RM, ("no",))], 8 * SECOND_NS)
+    metrics.observe([configuration_facts.ConfigurationRejected(RM, ("no",))], 8 * SECOND_NS)
     assert last() == [("", 1, 1), (RM, 8, 0)]
     assert samples(metrics, "schedulerd_reloads_total") == {
         ("applied", ""): 1,

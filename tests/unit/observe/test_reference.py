@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core import facts
+from schedulerd.core import configuration_facts, facts
 from schedulerd.core.callback_facts import VerdictOutcome
 from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
 from schedulerd.core.facts import RejectCode, WithdrawCause
@@ -68,7 +68,7 @@ def busy() -> Metrics:
             build.node_recommended(),
             build.verdict_reached(VerdictOutcome.AGREED),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
-            facts.ConfigurationUpdated(build.RM),
+            configuration_facts.ConfigurationUpdated(build.RM),
             facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),
             facts.CycleRan(1, 1, True),
         ],

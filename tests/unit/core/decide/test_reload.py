@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from schedulerd.core.commands import UpdateConfiguration
+from schedulerd.core.configuration_facts import ConfigurationUpdated, Impact, ImpactKind
 from schedulerd.core.decide.reload import Assessment, assess
 from schedulerd.core.decide.rule_words import describe_rules
-from schedulerd.core.facts import ConfigurationUpdated, Impact, ImpactKind
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     SECOND_NS,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedulerd.core.commands import RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.facts import (
-    ApplicationChanged,
+from schedulerd.core.configuration_facts import (
     ConfigurationAccepted,
     ConfigurationRejected,
     ConfigurationUpdated,
     ImpactKind,
-    NodeChanged,
-    Released,
 )
+from schedulerd.core.facts import ApplicationChanged, NodeChanged, Released
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.view import resource_managers

@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 
 from schedulerd.core.commands import CleanQueues, UpdateConfiguration
-from schedulerd.core.facts import ApplicationRejected, ConfigurationRejected, ConfigurationUpdated, Released
+from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.facts import ApplicationRejected, Released
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
