@@ -71,6 +71,9 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
             for one in (None, ask):
                 partition.patience.refused.pop((queue, application.groups[ask.band].kind, one), None)
         application.claim_later(ask)
+    next_ns = partition.patience.next_ns(turn.cluster.timeouts.reservation_delay_ns)
+    if next_ns is not None and next_ns <= turn.now_ns:  # the cycle that goes on does not place others before them
+        partition.patience.is_over = True
     turn.say(
         ReservationEnded(
             rm_id=partition.rm_id,
