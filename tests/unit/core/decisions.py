@@ -1,0 +1,76 @@
+"""Small full clusters, and what is decided in them for an ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedulerd.core.decide.preemption import Decision, Search
+from schedulerd.core.preemption_facts import PreemptionRefusal
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import QueueSpec
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    placed,
+)
+from tests.unit.core.claims import a_claim
+
+NOT_ENTITLED = PreemptionRefusal.NOT_ENTITLED
+QUOTA = PreemptionRefusal.QUOTA
+NO_VICTIMS = PreemptionRefusal.NO_VICTIMS
+NO_NODE = PreemptionRefusal.NO_NODE
+
+
+def memory(amount: int) -> dict[str, int]:
+    return {"memory": amount}
+
+
+def leaf(name: str, guaranteed: int = 0, **fields: Any) -> QueueSpec:
+    return a_queue_spec(name, guaranteed=memory(guaranteed) if guaranteed else None, **fields)
+
+
+def parent(name: str, *children: QueueSpec, guaranteed: int = 0, **fields: Any) -> QueueSpec:
+    return a_queue_spec(name, *children, guaranteed=memory(guaranteed) if guaranteed else None, **fields)
+
+
+def a_talk(*queues: QueueSpec, capacity: Mapping[str, int] | None = None) -> Conversation:
+    """These queues, and n1."""
+    return a_conversation(a_node("n1", dict(capacity or memory(100))), root=a_root(*queues))
+
+
+def run(talk: Conversation, queue: str, key: str, amount: int | Mapping[str, int] = 10, **fields: Any) -> None:
+    """Something runs in the queue, in an application called like the queue unless told otherwise."""
+    app = fields.pop("app", queue)
+    if app not in talk.model().applications:
+        talk.apps(an_app(app, queue))
+    resources = Resources(memory(amount) if isinstance(amount, int) else amount)
+    talk.asks(an_ask(key, app=app, resources=resources, **fields))
+    assert [entry[:2] for entry in placed(talk.schedule())] == [(app, key)]
+
+
+def decide(
+    talk: Conversation, queue: str = "root.c", amount: int | Mapping[str, int] = 10, **fields: Any
+) -> Decision | PreemptionRefusal | None:
+    """What is decided for one that asks for so much in the queue, and why not if that is nothing."""
+    app = fields.pop("app", "claimer")
+    if app not in talk.model().applications:
+        talk.apps(an_app(app, queue))
+    resources = Resources(memory(amount) if isinstance(amount, int) else amount)
+    talk.asks(a_claim("c", app=app, resources=resources, **fields))
+    assert placed(talk.schedule()) == []
+    application = talk.model().applications[app]
+    ask = application.asks["c"]
+    search = Search(application, application.groups[ask.band], ask)
+    assert search.run(10**9)
+    return search.decision() or search.refusal
+
+
+def chosen(decision: Decision | PreemptionRefusal | None) -> set[str]:
+    assert isinstance(decision, Decision), decision
+    return {one.key for one in decision.victims}
