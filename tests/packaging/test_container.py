@@ -104,7 +104,7 @@ class TestBuiltImage:
         assert "schedulerd/_generated/si/v1/si_pb2_grpc.py" in sources
         with zipfile.ZipFile(wheel) as archive:
             packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-            assert packed == sources | {"schedulerd/config/default_queues.yaml"}
+            assert packed == sources | {"schedulerd/config/default_queues.yaml", "schedulerd/py.typed"}
             queue_file = archive.read("schedulerd/config/default_queues.yaml")
         assert queue_file == (REPOSITORY / "config" / "queues.yaml").read_bytes()
 

@@ -64,15 +64,10 @@ def look(turn: Turn, partition: Partition) -> None:
     while (application := patience.attempts_due.pop(turn.now_ns)) is not None:
         if application.groups and application not in patience.claimants:
             due.append(application)
-    patience.claimants.extend(sorted(due, key=_place))
+    patience.claimants.extend(sorted(due, key=Application.place))
     for key, refused in list(patience.refused.items()):
         if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= turn.now_ns):
             del patience.refused[key]
-
-
-def _place(application: Application) -> tuple[object, ...]:
-    assert application.queue is not None
-    return *(queue.key() for queue in reversed(application.queue.lineage[:-1])), application.key()
 
 
 def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:

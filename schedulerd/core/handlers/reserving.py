@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 
 from schedulerd.core.handlers import reservations, trials
 from schedulerd.core.model.allocation import Ask
@@ -28,11 +29,16 @@ ASKS_MAX = 2_000
 
 
 def look(turn: Turn, partition: Partition) -> None:
-    """Lines up who has waited for long enough, of the shapes that are due."""
-    patience, delay_ns = partition.patience, turn.cluster.timeouts.reservation_delay_ns
-    while (shape := patience.reservations_due.pop(turn.now_ns - delay_ns)) is not None:
+    """Lines up who has waited for long enough, of the shapes that are due; of those due at once, who is placed first."""
+    patience = partition.patience
+    shapes, until_ns = patience.reservations_due, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns
+    due = []
+    while (at_ns := shapes.next_ns()) is not None and (shape := shapes.pop(until_ns)) is not None:
         if shape.parked:
-            _line_up(turn, partition, shape)
+            places = ((*application.place(), ask.serial) for application, ask in _asks_of(partition.root, shape))
+            due.append((at_ns, next(places, ()), shape))
+    for _, _, shape in sorted(due, key=itemgetter(0, 1)):
+        _line_up(turn, partition, shape)
 
 
 def _line_up(turn: Turn, partition: Partition, shape: Shape) -> None:

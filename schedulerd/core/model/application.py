@@ -139,6 +139,11 @@ class Application(Host):
         used = self.allocated.plus(self.on_trial) if self.on_trial else self.allocated
         return application_key(queue.properties, self.priority, used, queue.guaranteed, self.serial)
 
+    def place(self) -> tuple[object, ...]:
+        """Where it stands in its partition: of any two at one moment, the smaller is placed first."""
+        assert self.queue is not None
+        return *(queue.key() for queue in reversed(self.queue.lineage[:-1])), self.key()
+
     def usage_changed(self) -> None:
         """Gives it its new place where that depends on what it uses."""
         if self.queue is not None and self.queue.properties.application_order is ApplicationOrder.FAIR:
