@@ -29,7 +29,7 @@ ASKS_MAX = 2_000
 
 
 def look(turn: Turn, partition: Partition) -> None:
-    """Lines up who has waited for long enough, of the shapes that are due; of those due at once, who is placed first."""
+    """Lines up who has waited for long enough, of the shapes that are due; of those due at once, the next in line."""
     patience = partition.patience
     shapes, until_ns = patience.reservations_due, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns
     due = []
