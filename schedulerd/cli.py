@@ -179,7 +179,9 @@ def _validate_against(
     except ResourceManagerNotChosen as error:
         raise click.UsageError(f"{error}; choose one with --rm") from error
     if not answer.allowed:
-        click.echo(f"refused by {target}: {answer.reason}", err=True)
+        # The reason lists problems too, but not all of a long list.
+        reason = answer.reason.splitlines()[0] if answer.problems else answer.reason
+        click.echo(f"refused by {target}: {reason}", err=True)
         for one in answer.problems:
             click.echo(f"  {Problem(one.path, one.line or None, one.value or None, one.message)}", err=True)
         return INVALID

@@ -71,7 +71,7 @@ class Listener(Protocol):
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None: ...
 
     def resumed(self) -> None:
-        """The streams were lost and are opened again; nothing was lost with them."""
+        """The streams were lost, and the scheduler goes on with all of them where they were; nothing was lost."""
 
     def report(self, connection: Connection) -> None:
         """Registered, and what was queued before is void: queues all applications and nodes that there are."""
@@ -106,7 +106,13 @@ class Connection:
     ) -> None:
         rm_id = registration.rm_id
         self.nodes = UpdateStream(
-            "UpdateNode", channel, si_pb2.NodeRequest, si_pb2.NodeResponse.FromString, rm_id, listener.take_nodes
+            "UpdateNode",
+            channel,
+            si_pb2.NodeRequest,
+            si_pb2.NodeResponse.FromString,
+            rm_id,
+            listener.take_nodes,
+            self._stream_accepted,
         )
         self.applications = UpdateStream(
             "UpdateApplication",
@@ -115,6 +121,7 @@ class Connection:
             si_pb2.ApplicationResponse.FromString,
             rm_id,
             listener.take_applications,
+            self._stream_accepted,
         )
         self.allocations = UpdateStream(
             "UpdateAllocation",
@@ -123,6 +130,7 @@ class Connection:
             si_pb2.AllocationResponse.FromString,
             rm_id,
             listener.take_allocations,
+            self._stream_accepted,
         )
         self.times_resumed = self.times_resynced = 0
         self.over: asyncio.Task[None] | None = None
@@ -143,6 +151,8 @@ class Connection:
         self._reconnect_timeout_s = reconnect_timeout_s
         self._resync = resync
         self._reports = self._conversing = self._closing = False
+        self._resuming = False
+        """After a loss, until all streams are accepted where they broke off."""
 
     @property
     def streams(self) -> tuple[UpdateStream[Any, Any], ...]:
@@ -217,11 +227,9 @@ class Connection:
             if is_new and not self._resync:
                 raise loss
             backoff_s = await self._come_back(loss, outage_s + self._reconnect_timeout_s, backoff_s, is_new)
+            self._resuming = not is_new
             if is_new:
                 self.times_resynced += 1
-            else:
-                self.times_resumed += 1
-                self._listener.resumed()
 
     async def _come_back(self, loss: SchedulerError, deadline_s: float, backoff_s: float, register: bool) -> float:
         """Returns when the scheduler is there again, with the next backoff; raises `loss` if that takes too long."""
@@ -263,6 +271,12 @@ class Connection:
             for part in running:
                 part.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    def _stream_accepted(self) -> None:
+        if self._resuming and all(stream.is_accepted for stream in self.streams):
+            self._resuming = False
+            self.times_resumed += 1
+            self._listener.resumed()
 
     async def _first_loss(self, running: Mapping[asyncio.Task[None], str]) -> SchedulerError | None:
         waiting = set(running)

@@ -64,7 +64,9 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         parse: Callable[[bytes], ResponseT],
         rm_id: str,
         take: Callable[[ResponseT], None],
+        accepted: Callable[[], None],
     ) -> None:
+        """`take` is given every response; `accepted` is called when `is_accepted` has become true."""
         self.name = name
         self.requests_sent = self.responses_received = 0
         """In all, whatever came of them."""
@@ -76,6 +78,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         self._request_type = request_type
         self._rm_id = rm_id
         self._take = take
+        self._accepted = accepted
         self._queue: deque[_Queued[RequestT]] = deque()
         self._open: _Queued[RequestT] | None = None
         """The last one of the queue, while items may be added to it."""
@@ -83,6 +86,8 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         self._finishing = False
         self.resumes = False
         """Whether the scheduler takes part in going on after a loss."""
+        self.is_accepted = False
+        """Whether it has said so in the call that is open: it does when the call goes on where the one before broke."""
         self._sent = self._received = 0
         """Since the registration."""
         self._kept: deque[bytes] = deque()
@@ -149,7 +154,9 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         writer = asyncio.create_task(self._write_all(call))
         try:
             # A call that is lost at once has no headers, which says nothing about the scheduler.
-            self.resumes |= any(name == RESUMES_HEADER for name, _ in await call.initial_metadata() or ())
+            if any(name == RESUMES_HEADER for name, _ in await call.initial_metadata() or ()):
+                self.resumes = self.is_accepted = True
+                self._accepted()
             while (response := await call.read()) is not aio.EOF:
                 if not self.resumes and self._keeps:
                     self._keeps = False
@@ -158,6 +165,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
                 self.responses_received += 1
                 self._take(response)
         finally:
+            self.is_accepted = False
             writer.cancel()
             call.cancel()
             await asyncio.gather(writer, return_exceptions=True)

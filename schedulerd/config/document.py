@@ -68,7 +68,10 @@ def read_document(text: str) -> Document:
         return _unreadable(None, f"the text is larger than {TEXT_BYTES_MAX} bytes, which is the most that is read")
     reading = _Reading()
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        yaml = YAML(typ="safe", pure=True)
+        # It would warn with lines of the text, which may be a secret. A name that is used again is what YAML allows.
+        yaml.composer.warn_double_anchors = False
+        node = yaml.compose(text)
         data = None if node is None else reading.value(node, ())
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -112,7 +115,7 @@ class _Reading:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if str(node.tag) not in _COLLECTION_TAGS:
-            self.findings.append((path, f"the tag {node.tag} is not known here; remove it"))
+            self.findings.append((path, f'the tag "{node.tag}" is not known here; remove it'))
         if self._is_inside(node, path):
             return None
         self._open.append(node)
@@ -139,7 +142,7 @@ class _Reading:
         if str(node.tag) == _NULL_TAG:
             return None
         if str(node.tag) not in _TEXT_TAGS:
-            self.findings.append((path, f"the tag {node.tag} is not known here; remove it"))
+            self.findings.append((path, f'the tag "{node.tag}" is not known here; remove it'))
         return str(node.value)
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Data]:

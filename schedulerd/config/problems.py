@@ -6,6 +6,7 @@ mistake.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +19,9 @@ Finding: TypeAlias = tuple[Path, str]
 """What a check says: where, and what would be right. The document adds line and value, which makes it a `Problem`."""
 
 _SHOWN_CHARACTERS_MAX = 80
+
+_QUOTED = re.compile(r"""["'].*["']|\d+""", re.DOTALL)
+"""From the first quotation mark of a message to the last, as what is quoted may have some itself; and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,20 @@ class Problem:
     """What is wrong and what would be right."""
 
     def __str__(self) -> str:
-        where = f"line {self.line}" if self.line is not None else ""
+        where = self._where()
         shown = self.path if self.value is None else f"{self.path or 'text'} = {shorten(self.value)!r}"
         return ": ".join(part for part in (where, shown, self.message) if part)
+
+    def without_text(self) -> str:
+        """Line and message with nothing of the configuration: no key, no value, and `...` for what the message quotes.
+
+        For the log, where the text is a secret. What a message takes from the text has to stand there in quotation
+        marks or be a number.
+        """
+        return ": ".join(part for part in (self._where(), _QUOTED.sub("...", self.message)) if part)
+
+    def _where(self) -> str:
+        return f"line {self.line}" if self.line is not None else ""
 
 
 def format_path(path: Path) -> str:

@@ -49,6 +49,16 @@ class StopCause(StrEnum):
     UNREGISTERED = "unregistered"
 
 
+class AbsenceCause(StrEnum):
+    """Why a registered resource manager is not there to receive, in words for people."""
+
+    NOBODY_READS = "nobody reads its allocation stream"
+    GONE = "its allocation stream is gone: the client closed it, or the connection broke"
+    REFUSED = "schedulerd ended its allocation stream with an error, which the client was told"
+    READS_TOO_SLOWLY = "it reads its responses too slowly"
+    SHUTDOWN = "schedulerd shuts down"
+
+
 @dataclass(slots=True)
 class ExistingAllocation:
     """An allocation that a resource manager reports with its node, to be taken over as it is (recovery)."""
@@ -219,9 +229,10 @@ class ConnectResourceManager:
 
 @dataclass(slots=True)
 class DisconnectResourceManager:
-    """That stream is gone: the RM is Paused, nothing is placed for it, and a deadline starts."""
+    """That stream is gone or read too slowly: the RM is Paused, nothing is placed for it, and a deadline starts."""
 
     rm_id: str
+    cause: AbsenceCause = AbsenceCause.NOBODY_READS
 
 
 @dataclass(slots=True)

@@ -204,6 +204,8 @@ def free(allocation: Allocation) -> None:
     items = allocation.shape.items
     if allocation.releasing is not None:
         commit_room.left(allocation)
+    if allocation.used is not None:
+        report_use(partition, allocation, None)
     del application.allocations[allocation.uuid]
     del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]
@@ -286,13 +288,14 @@ def shut_node(partition: Partition, node: Node) -> None:
     partition.note_free_node(node)
 
 
-def report_use(partition: Partition, node: Node, used: Resources | None) -> None:
-    """So much is really used on the node; None if it is gone, or nobody knows."""
-    if node.used is not None:
-        partition.used.subtract(node.used.items())
+def report_use(partition: Partition, user: Node | Allocation, used: Resources | None) -> None:
+    """So much is really used on the node, or by the allocation; None if it is gone, or nobody knows."""
+    total = partition.used if isinstance(user, Node) else partition.allocations_used
+    if user.used is not None:
+        total.subtract(user.used.items())
     if used is not None:
-        partition.used.add(used.items())
-    node.used = used
+        total.add(used.items())
+    user.used = used
 
 
 def _bind(allocation: Allocation) -> None:

@@ -91,6 +91,10 @@ def _nodes(partition: Partition) -> Iterator[str]:
 
 def _allocations(partition: Partition) -> Iterator[str]:
     counted = {uuid: one for node in partition.nodes.values() for uuid, one in node.allocations.items()}
+    used = Resources()
+    for allocation in partition.allocations.values():
+        used.add(allocation.used.items() if allocation.used is not None else ())
+    yield from _differ("what the allocations of the partition use", partition.allocations_used, used)
     if partition.allocations != counted:
         yield f"the partition knows {len(partition.allocations)} allocations, its nodes have {len(counted)}"
 

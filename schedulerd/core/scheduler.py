@@ -143,7 +143,7 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():
-            resource_managers.disconnect(turn, rm)
+            resource_managers.disconnect(turn, rm, command.cause)
         case StopResourceManager():
             resource_managers.stop(turn, rm, command.cause)
 

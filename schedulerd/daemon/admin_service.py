@@ -77,16 +77,15 @@ class AdminService:
         try:
             loaded = await self._queue_files.wanted(rm_id, request.config, request.policyGroup)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
-            self._refuse(rm_id, "UpdateConfiguration", reasons_of(error))
-            if isinstance(error, PolicyGroupUnknown):
-                return admin_pb2.UpdateConfigurationResponse(reason=str(error))
-            return admin_pb2.UpdateConfigurationResponse(reason=error.headline, problems=_problems(error.problems))
+            self._refuse(rm_id, "UpdateConfiguration", reasons_of(error, is_sent=bool(request.config)))
+            problems = _problems(error.problems) if isinstance(error, QueueFileInvalid) else []
+            return admin_pb2.UpdateConfigurationResponse(reason=bounded(str(error)), problems=problems)
         facts = await (await self._owner.submit(UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)))
         told = next((fact for fact in facts if isinstance(fact, ConfigurationUpdated | ConfigurationRejected)), None)
         if told is None:  # It was registered when this call came in, and has gone since.
             await self._abort_unregistered(rm_id, context)
         if isinstance(told, ConfigurationRejected):
-            return admin_pb2.UpdateConfigurationResponse(reason="; ".join(told.reasons))
+            return admin_pb2.UpdateConfigurationResponse(reason=bounded("; ".join(told.reasons)))
         return admin_pb2.UpdateConfigurationResponse(
             success=True,
             oldConfig=told.replaced.text,
@@ -105,7 +104,7 @@ class AdminService:
         try:
             queue_file = await asyncio.to_thread(load_queue_file, request.config, "config")
         except QueueFileInvalid as error:
-            answer.reason = error.headline
+            answer.reason = bounded(str(error))
             answer.problems.extend(_problems(error.problems))
             return answer
         answer.allowed = True
@@ -119,7 +118,7 @@ class AdminService:
     def _assess(self, rm_id: str, queue_file: QueueFile, answer: admin_pb2.ValidateConfigurationResponse) -> None:
         assessment = assess(self._resource_managers[rm_id], queue_file.partitions)
         answer.allowed = not assessment.refusals
-        answer.reason = "; ".join(assessment.refusals)
+        answer.reason = bounded("; ".join(assessment.refusals))
         answer.impact.extend(_impact(assessment.impact))
 
     async def check_registered(self, rm_id: str, context: UnaryContext) -> None:

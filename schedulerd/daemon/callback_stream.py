@@ -108,7 +108,7 @@ class CallbackStream(StreamCall):
         rm_id = message.hello.rmID
         self._check_rm_id(rm_id, "hello.")
         try:
-            self._hello = read_hello(message.hello)
+            self._hello = read_hello(message.hello, self._links.dialect(rm_id))
         except HelloInvalid as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         self._link = self._links.accompany(rm_id, self)

@@ -95,7 +95,6 @@ class EventService:
 
     async def _start(self, request: admin_pb2.StreamEventsRequest, context: StreamContext) -> int | None:
         """The id from which on events are sent; None for those to come."""
-        ring = self._feed.ring
         is_after = request.HasField("after")
         if request.count < 0:
             await _abort(context, f"count: is {request.count}; it must be 0 or more")
@@ -104,8 +103,20 @@ class EventService:
         if (is_after or request.count) and not self._feed.tracked:
             await _abort_untracked(context)
         if is_after:
-            return request.after.id + 1 if request.after.instanceID == ring.instance_id else ring.lowest_id
+            return await self._after(request.after, context)
         return await self._before(request.count, request.rmID) if request.count else None
+
+    async def _after(self, seen: admin_pb2.StreamPosition, context: StreamContext) -> int:
+        """The id of the first event that a client has not seen: the very first one if it has seen another run's."""
+        ring = self._feed.ring
+        if seen.id < -1:
+            await _abort(context, f"after.id: is {seen.id}; it must be the id of an event, or -1 before the first")
+        if seen.instanceID != ring.instance_id:
+            return 0
+        if seen.id >= ring.next_id:
+            details = f"after.id: is {seen.id}, and the newest event of this instance is {ring.next_id - 1}"
+            await _abort(context, details)
+        return seen.id + 1
 
     async def _before(self, count: int, rm_id: str) -> int:
         """The id from which on there are `count` events by now, or as many as are kept."""

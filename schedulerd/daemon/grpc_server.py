@@ -15,6 +15,8 @@ from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.callback_service import CALLBACK_SERVICE
 from schedulerd.daemon.failures import cannot_listen
 from schedulerd.daemon.identity import Identities, IdentityInterceptor
+from schedulerd.daemon.refusals import Refusals
+from schedulerd.daemon.request_reading import RequestReader
 from schedulerd.daemon.service import SCHEDULER_SERVICE
 from schedulerd.daemon.tls import server_credentials
 
@@ -33,14 +35,20 @@ OPTIONS: Sequence[tuple[str, int]] = (
 class GrpcServer:
     """Listens from construction on, and serves from `start` on."""
 
-    def __init__(self, settings: Settings, handlers: Sequence[grpc.GenericRpcHandler], identities: Identities) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        handlers: Sequence[grpc.GenericRpcHandler],
+        identities: Identities,
+        refusals: Refusals,
+    ) -> None:
         """Raises `StartupFailed` if the address is taken or the TLS files do not fit together."""
         limits = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
         ]
         self._server = grpc.aio.server(
-            interceptors=[IdentityInterceptor(identities)],
+            interceptors=[RequestReader(refusals), IdentityInterceptor(identities, refusals)],
             options=[*OPTIONS, *limits],
             maximum_concurrent_rpcs=settings.calls_max,
         )

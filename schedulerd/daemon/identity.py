@@ -14,17 +14,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import grpc
-import structlog
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import EVERYTHING
+from schedulerd.daemon.refusals import Refusals
+from schedulerd.daemon.request_reading import Serve, serve_of, served_by
 
 _NAMES = ("x509_common_name", "x509_subject_alternative_name")
 """Where gRPC puts the names of a client's certificate."""
-
-
-log = structlog.stdlib.get_logger(__name__)
 
 
 class Peer(Protocol):
@@ -47,7 +45,6 @@ class Identities:
         names = _names(peer)
         if self._may(names, rm_id):
             return None
-        log.warning("client refused", rm_id=rm_id, client=names)
         client = f"the client {', '.join(map(repr, names))}" if names else "a client without a name in its certificate"
         if rm_id:
             return f"rmID: {client} may not use {rm_id!r}"
@@ -98,14 +95,13 @@ def _checked_methods() -> frozenset[str]:
 CHECKED_METHODS = _checked_methods()
 """Paths of our methods with one request. One whose request names no RM is about every one of them."""
 
-_Serve = Callable[[Any, Any], Awaitable[Any]]
-
 
 class IdentityInterceptor(grpc.aio.ServerInterceptor):
     """Refuses calls with one request whose client may not use the rmID in it, before the method sees them."""
 
-    def __init__(self, identities: Identities) -> None:
+    def __init__(self, identities: Identities, refusals: Refusals) -> None:
         self._identities = identities
+        self._refusals = refusals
 
     async def intercept_service(
         self,
@@ -115,20 +111,17 @@ class IdentityInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method not in CHECKED_METHODS:
             return handler
-        make = (
-            grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
-        )
-        return make(
-            self._checked(handler.unary_stream or handler.unary_unary),
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        method = handler_call_details.method.rpartition("/")[2]
+        return served_by(handler, self._checked(method, serve_of(handler)), handler.request_deserializer)
 
-    def _checked(self, serve: _Serve) -> _Serve:
+    def _checked(self, method: str, serve: Serve) -> Serve:
         async def checked(request: Any, context: Any) -> Any:
-            refusal = self._identities.refusal(getattr(request, "rmID", ""), context)
+            rm_id = getattr(request, "rmID", "")
+            refusal = self._identities.refusal(rm_id, context)
             if refusal is not None:
-                await context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
+                code = grpc.StatusCode.PERMISSION_DENIED
+                self._refusals.tell(method, code, refusal, rm_id=rm_id, peer=context.peer())
+                await context.abort(code, refusal)
             return await serve(request, context)
 
         return checked

@@ -1,10 +1,12 @@
 """The connection of one registered resource manager: its streams, and the responses that wait for them.
 
-Two bounds keep memory in check. While an outbox is over half of its bound its RM counts as away, even if its stream is
+Two bounds keep memory in check. When an outbox is over half of its bound its RM counts as away, even if its stream is
 open: none of its requests is read, so HTTP/2 flow control holds it back, and nothing is placed for it, as for
-an RM that is Paused (SEMANTICS C3: Running is who is there to receive). So an RM that sends without reading costs what
-was under way, and is served on when it reads; if it does not within the reconnect timeout, or if an outbox reaches its
-bound after all, it has to resync. No response is ever dropped while its RM is expected to read it.
+an RM that is Paused (SEMANTICS C3: Running is who is there to receive). It counts as back when no outbox is over a
+quarter of its bound: with one mark for both, a slow reader would come and go with every message, and all verdicts it is
+asked for would be void each time. So an RM that sends without reading costs what was under way, and is served on when
+it has read; if it has not within the reconnect timeout, or if an outbox reaches its bound after all, it has to resync.
+No response is ever dropped while its RM is expected to read it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Protocol
 import grpc
 
 from schedulerd.core.commands import (
+    AbsenceCause,
     Command,
     ConnectResourceManager,
     DisconnectResourceManager,
@@ -79,6 +82,8 @@ class Link:
         self._outbox_bytes_max = outbox_bytes_max
         self._streams: dict[Stream, list[OpenStream]] = {kind: [] for kind in Stream}
         """Of each kind the open streams, oldest first: the last one is current, the others are giving way."""
+        self._why_closed = dict.fromkeys(Stream, AbsenceCause.NOBODY_READS)
+        """Of each kind why its last stream has ended."""
         self._keeps_up = True
         self._suspended = False
         self._overflowed = False
@@ -94,9 +99,10 @@ class Link:
         self._tell_scheduler()
         return older
 
-    def remove(self, kind: Stream, stream: OpenStream) -> None:
-        """The stream has ended."""
+    def remove(self, kind: Stream, stream: OpenStream, cause: AbsenceCause) -> None:
+        """The stream has ended; `cause` is why nobody reads it any more."""
         self._streams[kind].remove(stream)
+        self._why_closed[kind] = cause
         self._tell_scheduler()
 
     def suspend(self) -> None:
@@ -131,7 +137,8 @@ class Link:
 
     def regulate(self) -> None:
         """Slows the RM down or lets it go on, after an outbox has grown or shrunk."""
-        keeps_up = all(outbox.size_bytes <= self._outbox_bytes_max // 2 for outbox in self.outboxes.values())
+        mark_bytes = self._outbox_bytes_max // (2 if self._keeps_up else 4)
+        keeps_up = all(outbox.size_bytes <= mark_bytes for outbox in self.outboxes.values())
         if keeps_up != self._keeps_up:
             self._keeps_up = keeps_up
             for streams in self._streams.values():
@@ -144,8 +151,23 @@ class Link:
             outbox.clear()
 
     def _tell_scheduler(self) -> None:
-        reads = self.dialect is not None and bool(self._streams[ALLOCATION_STREAMS[self.dialect]])
-        is_there = self._keeps_up and not self._suspended and reads
+        absence = self._absence()
+        is_there = absence is None
         if is_there != self.is_there and not self._overflowed:  # then it is being stopped, which says it all
             self.is_there = is_there
-            self._post(ConnectResourceManager(self.rm_id) if is_there else DisconnectResourceManager(self.rm_id))
+            self._post(
+                ConnectResourceManager(self.rm_id)
+                if absence is None
+                else DisconnectResourceManager(self.rm_id, absence)
+            )
+
+    def _absence(self) -> AbsenceCause | None:
+        """Why the RM is not there to receive allocations; None if it is."""
+        if self._suspended:
+            return AbsenceCause.SHUTDOWN
+        if self.dialect is None:
+            return AbsenceCause.NOBODY_READS
+        kind = ALLOCATION_STREAMS[self.dialect]
+        if not self._streams[kind]:
+            return self._why_closed[kind]
+        return None if self._keeps_up else AbsenceCause.READS_TOO_SLOWLY

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 
 import grpc
 
-from schedulerd.core.commands import DisconnectResourceManager, StopCause
+from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.identity import EVERYBODY, Identities
 from schedulerd.daemon.link import Ending, Link, OpenCall, OpenStream, Post
+from schedulerd.daemon.refusals import Refusals
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
 from schedulerd.wire.encode import ResponseEncoder
 
@@ -58,10 +59,18 @@ class Links:
     """The links of all registered resource managers, and the memory of those that were stopped."""
 
     def __init__(
-        self, encoder: ResponseEncoder, post: Post, *, outbox_bytes_max: int, identities: Identities = EVERYBODY
+        self,
+        encoder: ResponseEncoder,
+        post: Post,
+        *,
+        outbox_bytes_max: int,
+        identities: Identities = EVERYBODY,
+        refusals: Refusals | None = None,
     ) -> None:
         self.identities = identities
         """Whose streams these may be."""
+        self.refusals = Refusals() if refusals is None else refusals
+        """To be told of streams that are ended with an error."""
         self._encoder = encoder
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
@@ -77,6 +86,11 @@ class Links:
 
     def knows(self, rm_id: str) -> bool:
         return rm_id in self._links
+
+    def dialect(self, rm_id: str) -> Dialect | None:
+        """What this RM speaks on its update streams; None until it has opened one, and if it is not registered."""
+        link = self._links.get(rm_id)
+        return link.dialect if link is not None else None
 
     def open(self, stream: OpenCall) -> None:
         """A stream was opened; whose it is will be known from its first message."""
@@ -124,14 +138,16 @@ class Links:
             f"rmID {rm_id!r} is not registered: call RegisterResourceManager and wait for its answer first",
         )
 
-    def detach(self, link: Link | None, kind: Stream, stream: OpenStream) -> None:
+    def detach(
+        self, link: Link | None, kind: Stream, stream: OpenStream, cause: AbsenceCause = AbsenceCause.GONE
+    ) -> None:
         """`stream` has ended, whoever ended it; `link` is None if it never got that far."""
         self._streams.discard(stream)
         if link is None:
             return
         current = self._links.get(link.rm_id)
         if current is link:
-            link.remove(kind, stream)
+            link.remove(kind, stream, cause)
         elif current is not None and not current.is_there:
             # What the older link said last may have been queued behind the new registration; this is behind both.
             self._post(DisconnectResourceManager(link.rm_id))

@@ -1,7 +1,8 @@
 """Finds and reads the queue file of a resource manager: the text that it sent, or the file of its policy group.
 
-A text that was sent wins over the file of the policy group (SEMANTICS C1). Files are read in threads: a long one takes
-a second, and the loop has others to serve meanwhile.
+A text that was sent wins over the file of the policy group (SEMANTICS C1). It is a secret (`si_secret` in the
+interface), so of its problems the log has what is wrong in which line; what is written there only its sender is told.
+Files are read in threads: a long one takes a second, and the loop has others to serve meanwhile.
 """
 
 from __future__ import annotations
@@ -82,17 +83,25 @@ def _load(found: QueueFileText, policy_group: str | None) -> LoadedQueueFile:
 def log_warnings(loaded: LoadedQueueFile, rm_id: str = "") -> None:
     """One line for each, up to `REASONS_MAX`."""
     source = loaded.configuration.source
+    is_sent = loaded.configuration.policy_group is None
     for warning in loaded.warnings[:REASONS_MAX]:
-        log.warning("queue file", rm_id=rm_id, source=source, problem=str(warning))
+        log.warning("queue file", rm_id=rm_id, source=source, problem=_for_log(warning, is_sent))
     if len(loaded.warnings) > REASONS_MAX:
         rest = f"{len(loaded.warnings) - REASONS_MAX} more; `schedulerd validate` shows all"
         log.warning("queue file", rm_id=rm_id, source=source, problem=rest)
 
 
-def reasons_of(error: PolicyGroupUnknown | QueueFileInvalid) -> list[str]:
-    """Why a queue file cannot be used, one sentence for each problem, up to `REASONS_MAX`."""
+def reasons_of(error: PolicyGroupUnknown | QueueFileInvalid, *, is_sent: bool = False) -> list[str]:
+    """Why a queue file cannot be used, for the log: one sentence for each problem, up to `REASONS_MAX`.
+
+    `is_sent` if the text came in a request, of which nothing may stand there.
+    """
     if isinstance(error, PolicyGroupUnknown):
         return [str(error)]
-    reasons = [str(problem) for problem in error.problems[:REASONS_MAX]]
+    reasons = [_for_log(problem, is_sent) for problem in error.problems[:REASONS_MAX]]
     more = len(error.problems) - len(reasons)
     return [*reasons, f"{more} more; `schedulerd validate` shows all"] if more else reasons
+
+
+def _for_log(problem: Problem, is_sent: bool) -> str:
+    return problem.without_text() if is_sent else str(problem)

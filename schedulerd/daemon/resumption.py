@@ -4,7 +4,8 @@ The interface has no acknowledgements, so what was on its way when a connection 
 client that wants to know says in the headers of a stream how far it has come: how many responses it has got on streams
 of this kind since it registered, and how many requests came before the next one it will send. It keeps what it has sent
 for a while, and so do we; each then skips what the other has. The first request of a stream does not count: it says
-whose the stream is, and nothing else. A client without these headers is served as ever, and costs nothing.
+whose the stream is, and nothing else. It gets our headers when its stream goes on, not before. A client without these
+headers is served as ever, and costs nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ class Position:
 
     received: int
     sent: int
+
+
+def takes_part(headers: Iterable[tuple[str, str | bytes]]) -> bool:
+    """Whether a client says how far it has come, in whatever way."""
+    return any(name in (RECEIVED_HEADER, SENT_HEADER) for name, _ in headers)
 
 
 def position(headers: Iterable[tuple[str, str | bytes]]) -> Position | None:

@@ -52,6 +52,7 @@ from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
 from schedulerd.daemon.queue_file_watch import QueueFileWatch
 from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
+from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import SchedulerService
@@ -122,11 +123,14 @@ class Daemon:
         self._probe = LoopProbe(metrics.loop_lag_seconds)
         # Links and owner need each other: responses go one way, what became of a stream the other.
         identities = Identities(settings.rm_identities)
+        refusals = Refusals()
+        metrics.watch_refusals(lambda: refusals.counts)
         self._links = Links(
             ResponseEncoder(),
             lambda command: self._owner.post(command),
             outbox_bytes_max=settings.outbox_max_bytes,
             identities=identities,
+            refusals=refusals,
         )
         call_later = asyncio.get_running_loop().call_later
         callbacks = Callbacks(self._links, lambda command: self._owner.post(command), metrics.callbacks, call_later)
@@ -164,7 +168,8 @@ class Daemon:
         events = EventService(self._events)
         calls = CallbackService(callbacks, metrics.callbacks, self._links, self._owner, limits)
         services = (service, admin, state, events, calls)
-        self._grpc = GrpcServer(settings, [one for each in services for one in each.handlers()], identities)
+        handlers = [one for each in services for one in each.handlers()]
+        self._grpc = GrpcServer(settings, handlers, identities, refusals)
         self._http = _http_server(
             settings,
             Sources(

@@ -2,7 +2,8 @@
 
 Handlers are registered by hand and not with the generated `add_..._to_server`, because the update streams pass bytes:
 responses are serialised once when they are encoded (see `wire.encode`), and a request that is no protobuf message can
-be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only fail.
+be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only fail (for the others see
+`request_reading`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import grpc
 import structlog
@@ -22,9 +23,10 @@ from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
 from schedulerd.core.commands import Command, UpdateApplications
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import GroupResolver
+from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import REGISTERED_AGAIN, Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.queue_files import QueueFiles, reasons_of
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.stream_call import ServicerContext
@@ -35,6 +37,7 @@ from schedulerd.wire.dialect import Stream
 from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 
 SCHEDULER_SERVICE = si_pb2.DESCRIPTOR.services_by_name["Scheduler"].full_name
+REGISTER = "RegisterResourceManager"
 
 DETAILS_CHARACTERS_MAX = 4000
 """Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
@@ -81,17 +84,19 @@ class SchedulerService:
         """
         problem = rm_id_problem(request.rmID)
         if problem is not None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+            await self._refuse(request, context, Ending(grpc.StatusCode.INVALID_ARGUMENT, problem))
         log.info("registration", request=request, peer=context.peer())
         try:
             self._limits.check_registration(request, self._resource_managers)
         except Refused as refusal:
-            await context.abort(refusal.ending.code, refusal.ending.details)
+            await self._refuse(request, context, refusal.ending)
         reloads_before = self._reloads.started
         try:
             loaded = await self._queue_files.wanted(request.rmID, request.config, request.policyGroup)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
+            ending = Ending(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
+            reasons = reasons_of(error, is_sent=bool(request.config))
+            await self._refuse(request, context, ending, "; ".join(reasons))
         self._links.drop(request.rmID, REGISTERED_AGAIN)
         await (await self._owner.submit(self._decoder.registration(request, loaded.partitions, loaded.configuration)))
         if self._reloads.started != reloads_before:
@@ -99,13 +104,25 @@ class SchedulerService:
             self._reloads.request()
         return si_pb2.RegisterResourceManagerResponse()
 
+    async def _refuse(
+        self,
+        request: si_pb2.RegisterResourceManagerRequest,
+        context: UnaryContext,
+        ending: Ending,
+        for_log: str = "",
+    ) -> NoReturn:
+        """`for_log` is what the log says instead of the details that the client gets."""
+        reason, peer = for_log or ending.details, context.peer()
+        self._links.refusals.tell(REGISTER, ending.code, reason, rm_id=request.rmID, peer=peer)
+        await context.abort(ending.code, ending.details)
+
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """All methods, to be added to a `grpc.aio` server."""
         return [
             grpc.method_handlers_generic_handler(
                 SCHEDULER_SERVICE,
                 {
-                    "RegisterResourceManager": unary(si_pb2.RegisterResourceManagerRequest, self.register),
+                    REGISTER: unary(si_pb2.RegisterResourceManagerRequest, self.register),
                     Stream.ALLOCATION.value: self._stream(
                         Dialogue(
                             Stream.ALLOCATION, self._limits.parser(si_pb2.AllocationRequest), self._decoder.allocations

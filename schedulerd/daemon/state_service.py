@@ -6,7 +6,9 @@ What the methods promise is written in `protos/schedulerd/v1/admin.proto`, where
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import NoReturn
 
 import grpc
 
@@ -64,7 +66,8 @@ class StateService:
             dump = await self._dump_of(rm_id, DUMP_TIMEOUT_SECONDS)
         except NoStateDump as reason:
             return admin_pb2.ResourceManagerDump(rmID=rm_id, problem=str(reason))
-        return admin_pb2.ResourceManagerDump(rmID=rm_id, state=dump)
+        problem = await asyncio.to_thread(_problem, dump)
+        return admin_pb2.ResourceManagerDump(rmID=rm_id, state="" if problem else dump, problem=problem)
 
     async def auto_scaling_metrics(
         self, request: admin_pb2.GetAutoScalingMetricsRequest, context: UnaryContext
@@ -93,11 +96,34 @@ class StateService:
         ]
 
 
+def _problem(dump: str) -> str:
+    """Why a dump cannot be passed on, or ''."""
+    size = len(dump.encode())
+    if size > DUMPS_BYTES_MAX:
+        return f"its dump has {size} bytes; {DUMPS_BYTES_MAX} are the most that an answer takes"
+    if not dump.strip():
+        return "its dump is empty"
+    try:
+        # Numbers stay text and objects are dropped at once: what it says does not matter here.
+        json.loads(dump, object_pairs_hook=_nothing, parse_int=str, parse_float=str, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        return f"its dump is not JSON: {error}"
+    return ""
+
+
+def _nothing(_pairs: object) -> None:
+    """What becomes of an object."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a value")
+
+
 def _bounded(dumps: Iterable[admin_pb2.ResourceManagerDump]) -> Iterator[admin_pb2.ResourceManagerDump]:
     """The dumps, but for those for which there is no room."""
     left = DUMPS_BYTES_MAX
     for dump in dumps:
-        size = dump.ByteSize()
+        size = len(dump.state.encode())
         if size > left:
             problem = f"its dump has {size} bytes, and there was room for {left}; name its rmID to see it alone"
             yield admin_pb2.ResourceManagerDump(rmID=dump.rmID, problem=problem)

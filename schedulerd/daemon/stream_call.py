@@ -42,6 +42,8 @@ class StreamCall(ABC):
         self._method = method
         self._links = links
         self._context = context
+        self._rm_id = ""
+        """Whose call its client says it is, whether it may say so or not."""
         self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._owner = owner
         self._under_way: deque[asyncio.Future[list[Fact]]] = deque()
@@ -53,15 +55,14 @@ class StreamCall(ABC):
 
     async def run(self) -> None:
         """Serves the call until it is over; an end other than OK leaves as the error that `context.abort` raises."""
-        # gRPC sends headers with the first response unless they were sent before, and cannot send a status while a
-        # response with headers is under way: a client that is refused then would never hear of it.
-        await self._context.send_initial_metadata(self._headers())
+        await self._begin()
         self._links.open(self)
         reader, writer, *others = (
             asyncio.create_task(self._guard(part)) for part in (self._read_all, self._write_all, *self._other_parts())
         )
         try:
             ending = await self._ended
+            self._tell_operator(ending)
             reader.cancel()
             await asyncio.wait({writer}, timeout=self._flush_seconds(ending))
         finally:
@@ -75,6 +76,27 @@ class StreamCall(ABC):
                 self._leave()
                 self.over.set()
         await self._say_end(ending)
+
+    async def _begin(self) -> None:
+        """Sends the headers before anything is known of the client.
+
+        gRPC sends them with the first response unless they were sent before, and cannot send a status while a response
+        with headers is under way: a client that is refused then would never hear of it.
+        """
+        await self._context.send_initial_metadata(())
+
+    def _tell_operator(self, ending: Ending) -> None:
+        # A shutdown is known, and would be told for every stream there is.
+        if ending.code not in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE):
+            peer = self._context.peer()
+            self._links.refusals.tell(self._method, ending.code, ending.details, rm_id=self._rm_id, peer=peer)
+
+    @property
+    def _was_refused(self) -> bool:
+        """Whether the call was ended by us with an error; not if its client cancelled it, or is gone."""
+        return (
+            self._ended.done() and not self._ended.cancelled() and self._ended.result().code is not grpc.StatusCode.OK
+        )
 
     async def _say_end(self, ending: Ending) -> None:
         if ending.code is not grpc.StatusCode.OK:
@@ -91,10 +113,6 @@ class StreamCall(ABC):
     @abstractmethod
     def _leave(self) -> None:
         """Nothing of the call is running any more: takes it out of where it was entered."""
-
-    def _headers(self) -> Sequence[tuple[str, str]]:
-        """What is sent at once."""
-        return ()
 
     def _flush_seconds(self, _ending: Ending) -> float:
         """How long the writer may go on after the end of the call."""
@@ -117,6 +135,7 @@ class StreamCall(ABC):
 
     def _check_rm_id(self, rm_id: str, message: str = "") -> None:
         """Raises `Refused` if nobody can have this id, or this client may not use it; `message` is where it stands."""
+        self._rm_id = rm_id
         problem = rm_id_problem(rm_id)
         if problem is not None:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message + problem)

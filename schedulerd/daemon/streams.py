@@ -23,11 +23,11 @@ from typing import Generic, Protocol, TypeVar
 
 import grpc
 
-from schedulerd.core.commands import Command
+from schedulerd.core.commands import AbsenceCause, Command
 from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position
+from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position, takes_part
 from schedulerd.daemon.stream_call import ServicerContext, StreamCall
 from schedulerd.wire.dialect import Stream
 
@@ -83,6 +83,8 @@ class StreamSession(StreamCall, Generic[RequestT]):
         self._dialogue = dialogue
         self._position: Position | None = None
         """How far the client has come, if it says so."""
+        self._headers: asyncio.Future[None] | None = None
+        """That they are sent; None before."""
         self._link: Link | None = None
         self._overtaken = asyncio.Event()
         self._may_read = asyncio.Event()
@@ -114,8 +116,17 @@ class StreamSession(StreamCall, Generic[RequestT]):
     def _other_parts(self) -> Sequence[Callable[[], Coroutine[None, None, None]]]:
         return (self._make_way,)
 
-    def _headers(self) -> Sequence[tuple[str, str]]:
-        return RESUMES
+    async def _begin(self) -> None:
+        """A client that takes part in resumption gets its headers when it may go on, and knows by them that it may."""
+        if not takes_part(self._context.invocation_metadata() or ()):
+            await self._send_headers(RESUMES)
+
+    async def _send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Once, and to the end even if who wanted it is cancelled: gRPC takes nothing else of the call meanwhile."""
+        if self._headers is None:
+            self._headers = asyncio.ensure_future(self._context.send_initial_metadata(headers))
+            self._headers.add_done_callback(_look_at)
+        await asyncio.shield(self._headers)
 
     def _flush_seconds(self, ending: Ending) -> float:
         if not self._my_turn.is_set():
@@ -126,6 +137,8 @@ class StreamSession(StreamCall, Generic[RequestT]):
         return ending.resync and bool(self._dialogue.resync)
 
     async def _say_end(self, ending: Ending) -> None:
+        if ending.code is not grpc.StatusCode.OK:
+            await self._send_headers(())
         # A client that did not take even what was under way gets the status: nothing more can be written then.
         if not self._says_resync(ending) or self._is_writing or not await self._say_resync():
             await super()._say_end(ending)
@@ -139,7 +152,8 @@ class StreamSession(StreamCall, Generic[RequestT]):
         return True
 
     def _leave(self) -> None:
-        self._links.detach(self._link, self._dialogue.kind, self)
+        cause = AbsenceCause.REFUSED if self._was_refused else AbsenceCause.GONE
+        self._links.detach(self._link, self._dialogue.kind, self, cause)
 
     async def _read_all(self) -> None:
         message = await self._read()
@@ -156,6 +170,8 @@ class StreamSession(StreamCall, Generic[RequestT]):
         if older is not None:
             await older.over.wait()
         taken = self._resume(self._link)
+        if self._position is not None:
+            await self._send_headers(RESUMES)
         self._my_turn.set()
         await self._take(message, rm_id, Taken())
         while (message := await self._read()) is not None:
@@ -238,3 +254,9 @@ class StreamSession(StreamCall, Generic[RequestT]):
             await asyncio.wait_for(self._finished_sending.wait(), GIVE_WAY_IDLE_SECONDS)
             return True
         return self._waiting_for_client and requests == self._requests
+
+
+def _look_at(headers: asyncio.Future[None]) -> None:
+    """That they did not get through is no error nobody has looked at: the client is gone, which its reader hears of."""
+    if not headers.cancelled():
+        headers.exception()

@@ -136,6 +136,11 @@ OUTSTANDING = _gauge(
 )
 OUTSTANDING_RESOURCES = _gauge("outstanding_resources", (*_PARTITION, "resource"), "Resources of these allocations.")
 USED = _gauge("used_resources", (*_PARTITION, "resource"), "Sum of what nodes really use, of those that report it.")
+ALLOCATIONS_USED = _gauge(
+    "allocations_used_resources",
+    (*_PARTITION, "resource"),
+    "Sum of what allocations really use, of those for which it is reported.",
+)
 RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers known, by state.")
 LAST_RELOAD = _gauge(
     "config_last_reload_timestamp_seconds", ("rm",), "When its queue file was last read, in Unix time."
@@ -176,6 +181,11 @@ EVENTS_LOST = _counter(
     "events_lost", (), "Events that were no longer there when a follower came to them, counted for each."
 )
 EVENT_FOLLOWERS = _gauge("event_followers", (), "Streams on which events are followed as they happen.")
+CALLS_REFUSED = _counter(
+    "calls_refused",
+    ("method", "code"),
+    "Registrations, streams and unreadable requests that were refused, by the status.",
+)
 CALLBACK_STREAMS = _gauge("callback_streams", (), "Callback streams that are open.")
 CALLBACK_CALLS = _counter("callback_calls", ("call",), "Calls sent to resource managers on their callback streams.")
 CALLBACK_DROPPED = _counter(
@@ -201,10 +211,10 @@ FAMILIES = (
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
     *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
-    *(OUTSTANDING, OUTSTANDING_RESOURCES, USED),
+    *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
     *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENT_FOLLOWERS),
-    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO),
+    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED),
     *(CALLBACK_STREAMS, CALLBACK_CALLS, CALLBACK_DROPPED, CALLBACK_LATE, CALLBACK_ANSWER),
     *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, VERDICT_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

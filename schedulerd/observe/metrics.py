@@ -46,6 +46,7 @@ class Metrics:
         self._checksums: Callable[[], Iterable[tuple[str, str]]] = lambda: ()
         self._partitions: Callable[[], Iterable[Partition]] = lambda: ()
         self._event_counts: Callable[[], EventCounts] = EventCounts
+        self._refusals: Callable[[], Mapping[tuple[str, str], int]] = dict
         self.callbacks = CallbackTally()
         """Counts of the callback streams, for whoever has them to add to."""
         self.registry = CollectorRegistry()
@@ -99,6 +100,10 @@ class Metrics:
         """Lets every scrape ask for the counts of events; until that is done they are zero."""
         self._event_counts = counts
 
+    def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Lets every scrape ask how many calls were refused, by method and status; until that is done none were."""
+        self._refusals = counts
+
     def watch_partitions(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Lets every scrape look at the scheduler's partitions; until that is done there are none."""
         self._partitions = partitions
@@ -111,6 +116,7 @@ class Metrics:
         yield from tally_families(self._tally)
         yield from partition_families(self._partitions())
         yield from self.callbacks.families()
+        yield counters(families.CALLS_REFUSED, self._refusals().items())
         events = self._event_counts()
         yield counters(families.EVENTS_RECORDED, [((), events.recorded)])
         yield counters(families.EVENTS_SUPPRESSED, [((), events.suppressed)])

@@ -22,6 +22,7 @@ def partition_families(partitions: Iterable[Partition]) -> Iterator[Metric]:
     counts: list[tuple[tuple[str, ...], float]] = []
     amounts: list[tuple[tuple[str, ...], float]] = []
     used: list[tuple[tuple[str, ...], float]] = []
+    allocations_used: list[tuple[tuple[str, ...], float]] = []
     for partition in partitions:
         labels = partition.rm_id, partition.name
         requests = outstanding_requests(partition)
@@ -31,7 +32,9 @@ def partition_families(partitions: Iterable[Partition]) -> Iterator[Metric]:
             for name, amount in one.resources.items():
                 total[name] += amount * one.count
         amounts.extend(((*labels, name), amount) for name, amount in sorted(total.items()))
-        used.extend(((*labels, name), amount) for name, amount in sorted(partition.used.items()))
+        for gauge, total_used in ((used, partition.used), (allocations_used, partition.allocations_used)):
+            gauge.extend(((*labels, name), amount) for name, amount in sorted(total_used.items()))
     yield gauges(families.OUTSTANDING, counts)
     yield gauges(families.OUTSTANDING_RESOURCES, amounts)
     yield gauges(families.USED, used)
+    yield gauges(families.ALLOCATIONS_USED, allocations_used)

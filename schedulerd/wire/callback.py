@@ -24,6 +24,7 @@ from schedulerd.core.callback_facts import (
     VerdictWanted,
 )
 from schedulerd.core.commands import ConnectCallbacks, Verdict
+from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.names import partition_to_wire
 
 ITEMS_MAX = 500
@@ -47,7 +48,6 @@ class InterfaceVersion(StrEnum):
 
 
 _VERSIONS: Mapping[int, InterfaceVersion] = {
-    callback_pb2.INTERFACE_VERSION_NOT_SET: InterfaceVersion.V2023_06,
     callback_pb2.INTERFACE_VERSION_2021_02: InterfaceVersion.V2021_02,
     callback_pb2.INTERFACE_VERSION_2022_12: InterfaceVersion.V2022_12,
     callback_pb2.INTERFACE_VERSION_2023_06: InterfaceVersion.V2023_06,
@@ -84,12 +84,19 @@ class Hello:
         return self.connect.predicates or self.connect.preemption_predicates or self.state_dump
 
 
-def read_hello(message: callback_pb2.CallbackHello) -> Hello:
-    """Raises `HelloInvalid` for a version that nobody knows."""
-    version = _VERSIONS.get(message.version)
-    if version is None:
-        known = ", ".join(f"{number} ({name})" for number, name in _VERSIONS.items() if number)
-        raise HelloInvalid(f"hello.version: {message.version} is not known; known are {known}, and 0 for the newest")
+def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> Hello:
+    """`spoken` on its update streams, if that is known, is the version of an RM that does not say one.
+
+    Raises `HelloInvalid` for a version that nobody knows.
+    """
+    if message.version == callback_pb2.INTERFACE_VERSION_NOT_SET:
+        version = InterfaceVersion(spoken or Dialect.V2023_06)
+    elif message.version in _VERSIONS:
+        version = _VERSIONS[message.version]
+    else:
+        known = ", ".join(f"{number} ({name})" for number, name in _VERSIONS.items())
+        of_streams = "0 for that of its update streams"
+        raise HelloInvalid(f"hello.version: {message.version} is not known; known are {known}, and {of_streams}")
     connect = ConnectCallbacks(
         message.rmID,
         predicates=message.predicates,

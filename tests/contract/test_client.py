@@ -73,6 +73,7 @@ def test_a_connection_that_breaks_under_load_goes_on_with_nothing_lost_or_double
                 await diary.until(lambda: len(diary.allocated) >= pods and len(diary.released) >= len(ended))
                 assert next(left, None) is None, "not all cuts were made"
                 assert client.times_resumed > 0
+                assert diary.resumed == client.times_resumed
                 assert client.times_resynced == 0
                 assert diary.rejections == []
                 assert len({each.allocationKey for each in diary.allocated}) == len(diary.allocated) == pods
@@ -129,6 +130,7 @@ def test_a_daemon_that_was_killed_and_started_again_has_exactly_the_same_allocat
             with DaemonProcess() as second:
                 cable.port = port(second)
                 await diary.until(lambda: diary.resynced == 1)
+                assert (diary.resumed, client.times_resumed) == (0, 0), "nothing goes on where it was"
                 assert await placed_in(second, client, APPLICATIONS) == before == placed(client.allocations())
                 assert len(diary.allocated) == 2 * PODS_PER_NODE
                 client.undrain_node("node-002")

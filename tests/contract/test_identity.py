@@ -137,8 +137,9 @@ def test_a_refused_client_stands_in_the_log(daemon: DaemonProcess) -> None:
     with a_client(daemon, "client", "not-mine") as client:
         with pytest.raises(grpc.RpcError):
             client.register()
-        line = daemon.wait_for_event("client refused", lambda one: one["rm_id"] == "not-mine")
-        assert line["client"] == ["client", "localhost", "127.0.0.1"]
+        line = daemon.wait_for_event("call refused", lambda one: one["rm_id"] == "not-mine")
+        assert (line["method"], line["code"]) == ("RegisterResourceManager", "permission_denied")
+        assert line["reason"] == "rmID: the client 'client', 'localhost', '127.0.0.1' may not use 'not-mine'"
 
 
 def test_the_rest_of_a_stream_cannot_be_of_another_rm(daemon: DaemonProcess) -> None:

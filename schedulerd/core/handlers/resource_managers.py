@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
-from schedulerd.core.commands import RegisterResourceManager, StopCause
+from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
 from schedulerd.core.facts import ResourceManagerChanged
 from schedulerd.core.handlers import queue_changes, scheduling_states, trials
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -36,13 +36,13 @@ def connect(turn: Turn, rm: ResourceManager) -> None:
         turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
 
 
-def disconnect(turn: Turn, rm: ResourceManager) -> None:
+def disconnect(turn: Turn, rm: ResourceManager, cause: AbsenceCause) -> None:
     """It is away: nothing is placed for it until it is back, and it is stopped if that takes too long."""
     if rm.state is ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.PAUSED
         trials.void_all(turn, rm.callbacks.open_trials.values())
         _await_contact(turn, rm)
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "nobody reads its allocation stream"))
+        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
 def stop(turn: Turn, rm: ResourceManager, cause: StopCause) -> None:

@@ -46,7 +46,7 @@ def _is_kept(turn: Turn, partition: Partition, item: Utilization) -> bool:
         return True
     allocation = partition.allocations.get(item.object_id)
     if allocation is not None:
-        allocation.used = item.used
+        commit.report_use(partition, allocation, item.used)
     return allocation is not None
 
 

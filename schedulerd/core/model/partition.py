@@ -40,6 +40,7 @@ class Partition:
     __slots__ = (
         "_total",
         "allocations",
+        "allocations_used",
         "applications",
         "callbacks",
         "changes",
@@ -90,6 +91,8 @@ class Partition:
         self._total: Resources | None = None
         self.used = Resources()
         """Sum of what is really used on its nodes, of those where that was reported."""
+        self.allocations_used = Resources()
+        """Likewise of what its allocations really use."""
         self.node_order = NodeOrder()
         """Those of the nodes that may get new allocations."""
         self.applications: dict[str, Application] = {}

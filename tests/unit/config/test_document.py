@@ -88,9 +88,9 @@ def test_aliases_and_merges_are_followed() -> None:
         ),
         (
             "a: !!python/name:os.system x\n",
-            "line 1: a = 'x': the tag tag:yaml.org,2002:python/name:os.system is not known",
+            "line 1: a = 'x': the tag \"tag:yaml.org,2002:python/name:os.system\" is not known",
         ),
-        ("a: !mine [1]\n", "line 1: a: the tag !mine is not known here; remove it"),
+        ("a: !mine [1]\n", 'line 1: a: the tag "!mine" is not known here; remove it'),
         ("a: &a [*a]\n", "line 1: a[0]: the alias is part of what it stands for; write out what is meant"),
         ("a: &a\n  <<: *a\n", "line 1: a: the alias is part of what it stands for; write out what is meant"),
         ("a:\n  <<: 1\n", "line 1: a: << must be followed by an alias of a mapping, or a list of such aliases"),

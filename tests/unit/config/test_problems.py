@@ -37,6 +37,19 @@ def test_a_problem_is_one_line(problem: Problem, line: str) -> None:
     assert str(problem) == line
 
 
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("unknown key; known are checksum, partitions", "line 7: unknown key; known are checksum, partitions"),
+        ("'it''s \"x' is not a user name", "line 7: ... is not a user name"),
+        ('queue "a" cannot be below "b"; rename it', "line 7: queue ...; rename it"),
+        ("5 is more than the max, 3", "line 7: ... is more than the max, ..."),
+    ],
+)
+def test_without_the_text_there_is_no_key_no_value_and_nothing_quoted(message: str, line: str) -> None:
+    assert Problem("queues.hunter2", 7, "hunter2", message).without_text() == line
+
+
 def test_a_long_value_is_cut_in_the_middle() -> None:
     assert shorten("a" * 80) == "a" * 80
     cut = shorten("a" * 100 + "z" * 100)

@@ -23,12 +23,14 @@ class FakeContext:
         self.reading = asyncio.Event()
         self.reading.set()
         self.write_error: Exception | None = None
-        self.headers_sent = False
+        self.headers: tuple[tuple[str, str], ...] | None = None
+        """What was sent before the first response; None if nothing was."""
         self.request_headers: tuple[tuple[str, str], ...] = ()
         self.status = (grpc.StatusCode.OK, "")
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
-        self.headers_sent = True
+        assert self.headers is None, "gRPC refuses to send headers twice"
+        self.headers = metadata
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self.request_headers
@@ -43,7 +45,7 @@ class FakeContext:
         self.responses.append(message)
 
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        assert self.headers_sent, "gRPC cannot abort while it sends headers with a response"
+        assert self.headers is not None, "gRPC cannot abort while it sends headers with a response"
         self.status = (code, details)
         raise Aborted
 

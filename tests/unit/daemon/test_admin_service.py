@@ -24,7 +24,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import LISTED_MAX, AdminService
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
-from schedulerd.daemon.service import UnaryContext
+from schedulerd.daemon.service import DETAILS_CHARACTERS_MAX, UnaryContext
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
 
 FILE = """
@@ -151,7 +151,10 @@ def test_a_text_with_problems_is_refused_with_all_of_them() -> None:
     async def play(world: World) -> None:
         answer = await world.update("partitions: [nonsense]\nwrong: " + "x" * 1000)
         assert (answer.success, answer.oldConfig) == (False, "")
-        assert answer.reason == "config sent for 'rm': 2 problems"
+        headline, first, second = answer.reason.splitlines()
+        assert headline == "config sent for 'rm': 2 problems"
+        assert first.startswith("  line 1: partitions[0] = 'nonsense': must be a mapping")
+        assert second.startswith("  line 2: wrong = 'xxx")
         assert [(one.path, one.line) for one in answer.problems] == [("partitions[0]", 1), ("wrong", 2)]
         assert answer.problems[0].value == "nonsense"
         assert len(answer.problems[1].value) < 100
@@ -241,7 +244,8 @@ def test_validation_without_an_rm_looks_at_the_text_alone() -> None:
         answer = await world.validate(A_AS_PARENT, rm_id="")
         assert (answer.allowed, list(answer.impact), list(answer.resourceManagers)) == (True, [], ["rm"])
         wrong = await world.validate("partitions: [nonsense]", rm_id="")
-        assert (wrong.allowed, wrong.reason, wrong.checksum) == (False, "config: 1 problem", "")
+        assert (wrong.allowed, wrong.checksum) == (False, "")
+        assert wrong.reason.startswith("config: 1 problem\n  line 1: partitions[0] = 'nonsense': must be a mapping")
         assert wrong.problems[0].path == "partitions[0]"
 
     World().play(play)
@@ -250,7 +254,8 @@ def test_validation_without_an_rm_looks_at_the_text_alone() -> None:
 def test_an_answer_is_bounded() -> None:
     async def play(world: World) -> None:
         answer = await world.validate(f"partitions: [{', '.join(['x'] * (LISTED_MAX + 5))}]", rm_id="")
-        assert answer.reason == f"config: {LISTED_MAX + 5} problems"
+        assert answer.reason.startswith(f"config: {LISTED_MAX + 5} problems\n")
+        assert len(answer.reason) < DETAILS_CHARACTERS_MAX + 100
         assert len(answer.problems) == LISTED_MAX
 
     World().play(play)

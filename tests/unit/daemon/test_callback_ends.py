@@ -221,5 +221,6 @@ def test_a_bug_in_serving_a_callback_stream_ends_that_stream_and_is_logged() -> 
 
     with capture_logs() as lines:
         run(play)
-    (line,) = lines
+    line, told = lines
     assert (line["event"], line["log_level"], line["stream"]) == ("stream failed", "error", "Connect")
+    assert (told["event"], told["code"]) == ("call refused", "internal")

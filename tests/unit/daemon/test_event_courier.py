@@ -14,9 +14,11 @@ from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from schedulerd.wire.dialect import Stream
 from tests.unit.daemon import callback_world
 from tests.unit.daemon.callback_world import CallbackCall, World
 from tests.unit.daemon.fake_call import turns
+from tests.unit.daemon.recording import FakeStream
 
 
 class Delivery:
@@ -77,6 +79,20 @@ def test_2022_has_its_shape_too() -> None:
         context, _ = await delivery.connected(version=callback_pb2.INTERFACE_VERSION_2022_12)
         await delivery.submit("app-1")
         assert names(context, "eventsOf2022") == ["app-1", "root.a"]
+
+    run(story)
+
+
+def test_who_says_no_version_gets_that_of_its_update_stream() -> None:
+    async def story(delivery: Delivery) -> None:
+        for rm_id, kind in (("rm", Stream.UPDATE), ("other", Stream.NODE)):
+            delivery.world.links.attach(rm_id, kind, FakeStream())
+        old, _ = await delivery.connected("rm")
+        new, _ = await delivery.connected("other")
+        await delivery.submit("app-1")
+        await delivery.submit("app-2", rm_id="other")
+        assert (names(old), names(old, "eventsOf2021")) == ([], ["app-1", "root.a"])
+        assert (names(new), names(new, "eventsOf2021")) == (["app-2", "root.a"], [])
 
     run(story)
 

@@ -213,6 +213,28 @@ def test_a_stream_goes_on_after_one_that_broke() -> None:
     play(story)
 
 
+def test_who_has_seen_another_run_learns_what_is_gone_of_this_one() -> None:
+    async def story() -> None:
+        world = a_world(events_max=4)
+        world.happen(applications=5)  # ids 3 to 12
+        for position, lost in ((("another run", 700), 9), (("another run", -1), 9), (("this-run", 6), 2)):
+            after = admin_pb2.StreamPosition(instanceID=position[0], id=position[1])
+            async with streaming(world, after=after) as (call, _):
+                assert (call.ids, call.lost) == ([9, 10, 11, 12], lost)
+
+    play(story)
+
+
+@pytest.mark.parametrize(("seen", "ids"), [(-1, [0, 1, 2]), (1, [2]), (2, [])])
+def test_a_stream_goes_on_after_any_event_there_is(seen: int, ids: list[int]) -> None:
+    async def story() -> None:
+        after = admin_pb2.StreamPosition(instanceID="this-run", id=seen)
+        async with streaming(a_world(), after=after) as (call, _):
+            assert (call.ids, call.lost) == (ids, 0)
+
+    play(story)
+
+
 def test_a_client_that_does_not_read_loses_events_and_learns_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_service, "BATCH_MAX", 2)
 
@@ -254,6 +276,9 @@ def test_a_stream_without_tracking_has_what_is_to_come() -> None:
     [
         ({"count": -1}, "count: is -1"),
         ({"count": 1, "after": admin_pb2.StreamPosition()}, "count: is 1 with `after` set"),
+        ({"after": admin_pb2.StreamPosition(instanceID="this-run", id=-2)}, "after.id: is -2; it must be the id of"),
+        ({"after": admin_pb2.StreamPosition(instanceID="another run", id=-9)}, "after.id: is -9"),
+        ({"after": admin_pb2.StreamPosition(instanceID="this-run", id=3)}, "is 3, and the newest event"),
         ({"rmID": "x" * 10_000}, "rmID"),
     ],
 )

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.daemon.identity import CHECKED_METHODS, EVERYBODY, Identities, IdentityInterceptor
+from schedulerd.daemon.refusals import Refusals
 
 BOUND = {"shim": ("rm-a", "rm-b*"), "spiffe://cluster/ns/dev": ("dev",), "ops": ("*",), "": ("nobody",)}
 
@@ -28,6 +29,9 @@ class Client:
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         return self._context
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
 
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
         self.status = (code, details)
@@ -113,14 +117,17 @@ def test_a_call_that_is_refused_never_gets_to_its_method(request_: Message, refu
         async def found(_details: object) -> object:
             return handler
 
-        checked = await IdentityInterceptor(Identities(BOUND)).intercept_service(found, Details())
+        refusals = Refusals()
+        checked = await IdentityInterceptor(Identities(BOUND), refusals).intercept_service(found, Details())
         if refused:
             with pytest.raises(ConnectionAbortedError):
                 await checked.unary_unary(request_, client)
             assert client.status is not None
             assert client.status[0] is grpc.StatusCode.PERMISSION_DENIED
+            assert refusals.counts == {("RegisterResourceManager", "permission_denied"): 1}
         else:
             assert await checked.unary_unary(request_, client) is request_
+            assert not refusals.counts
         assert bool(served) is not refused
 
     asyncio.run(play())

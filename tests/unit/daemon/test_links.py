@@ -7,10 +7,11 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.core.commands import StopCause
+from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause
 from schedulerd.core.facts import Fact, NodeAccepted, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon import links as module
+from schedulerd.daemon import outbox
 from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused
 from schedulerd.wire.dialect import Stream
@@ -149,6 +150,7 @@ def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> Non
     others, _ = world.attach(Stream.NODE)
     while stream.may_read:
         world.say(accepted("n" * 90))
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
     assert BOUND // 2 < link.outboxes[Stream.NODE].size_bytes <= BOUND // 2 + 100
     assert others.may_read is False
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager"]
@@ -158,6 +160,42 @@ def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> Non
     link.regulate()
     assert (stream.may_read, others.may_read) == (True, True)
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager", "ConnectResourceManager"]
+
+
+def test_who_reads_slowly_is_away_until_little_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MESSAGE_BYTES_MAX", 1)
+    stream, link = world.attach()
+    waiting = link.outboxes[Stream.NODE]
+
+    def may_go_on_after_one_more() -> bool | None:
+        waiting.head()
+        waiting.sent()
+        link.regulate()
+        return stream.may_read
+
+    for _ in range(10):
+        while stream.may_read:
+            world.say(accepted("n" * 90))
+        for _ in range(2):
+            assert not may_go_on_after_one_more()
+            world.say(accepted("n" * 90))
+        while not may_go_on_after_one_more():
+            assert waiting.size_bytes > BOUND // 4
+        assert BOUND // 4 - 100 < waiting.size_bytes <= BOUND // 4
+    assert named(world.posted) == [
+        "ConnectResourceManager",
+        *["DisconnectResourceManager", "ConnectResourceManager"] * 10,
+    ]
+
+
+@pytest.mark.parametrize("kind", [Stream.ALLOCATION, Stream.UPDATE])
+def test_the_scheduler_hears_why_an_rm_is_away(world: World, kind: Stream) -> None:
+    stream, link = world.attach(kind)
+    world.links.detach(link, kind, stream)
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.GONE)
+    world.attach(kind)
+    world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining"))
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.SHUTDOWN)
 
 
 def test_nothing_of_an_earlier_registration_reaches_a_later_one(world: World) -> None:

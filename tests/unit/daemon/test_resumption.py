@@ -10,7 +10,7 @@ import pytest
 from schedulerd.core.commands import Command, DisconnectResourceManager
 from schedulerd.daemon import outbox as outbox_module
 from schedulerd.daemon.outbox import Outbox
-from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER, Position, Taken, position
+from schedulerd.daemon.resumption import RECEIVED_HEADER, RESUMES, SENT_HEADER, Position, Taken, position
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.stream_world import World, run
 
@@ -155,6 +155,34 @@ def test_a_client_that_has_finished_gets_its_answers_and_then_the_end() -> None:
         await served
         assert context.answered == ["node-0", "node-1"]
         assert context.status[0] is grpc.StatusCode.OK
+
+    run(play)
+
+
+def test_headers_tell_a_client_that_it_may_go_on_and_come_no_sooner() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open(headers(0, 0))
+        await turns()
+        assert context.headers != RESUMES
+        context.hello()
+        await turns()
+        assert context.headers == RESUMES
+        served.cancel()
+        of_other_clients, serving = world.open()
+        await turns()
+        assert of_other_clients.headers == RESUMES
+        serving.cancel()
+
+    run(play)
+
+
+@pytest.mark.parametrize("claim", [headers(0, 5), headers(3, 0), ((SENT_HEADER, "-1"),)])
+def test_who_cannot_go_on_is_not_told_that_it_may(claim: tuple[tuple[str, str], ...]) -> None:
+    async def play(world: World) -> None:
+        context, served = world.open(claim)
+        context.hello()
+        await served
+        assert context.headers == ()
 
     run(play)
 

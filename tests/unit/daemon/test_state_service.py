@@ -102,10 +102,60 @@ def test_dumps_that_do_not_fit_into_a_message_are_left_out(monkeypatch: pytest.M
     monkeypatch.setattr(state_service, "DUMPS_BYTES_MAX", 50)
 
     async def story(world: World) -> None:
-        world.dumps = {"another": "x" * 30, RM: "y" * 30}
+        long = f'"{"x" * 28}"'
+        world.dumps = {"another": long, RM: long}
         first, second = (await world.dump()).resourceManagers
-        assert (first.state, second.state) == ("x" * 30, "")
-        assert second.problem == "its dump has 38 bytes, and there was room for 9; name its rmID to see it alone"
+        assert (first.state, second.state) == (long, "")
+        assert second.problem == "its dump has 30 bytes, and there was room for 20; name its rmID to see it alone"
+        (alone,) = (await world.dump(RM)).resourceManagers
+        assert (alone.state, alone.problem) == (long, "")
+
+    play(World(), story)
+
+
+def test_a_dump_that_no_answer_takes_is_said_to_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_service, "DUMPS_BYTES_MAX", 50)
+
+    async def story(world: World) -> None:
+        for dump, problem in (
+            (f'"{"é" * 24}"', ""),
+            (f'"{"é" * 24}x"', "its dump has 51 bytes; 50 are the most that an answer takes"),
+        ):
+            world.dumps = {RM: dump}
+            for asked_for in ("", RM):
+                of_rm = (await world.dump(asked_for)).resourceManagers[-1]
+                assert (of_rm.state, of_rm.problem) == ("" if problem else dump, problem)
+
+    play(World(), story)
+
+
+@pytest.mark.parametrize(
+    ("dump", "problem"),
+    [
+        ("", "its dump is empty"),
+        (" \n", "its dump is empty"),
+        ("pods: 3", "its dump is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"pods": 3', "its dump is not JSON: Expecting ',' delimiter: line 1 column 11 (char 10)"),
+        ('{"load": NaN}', "its dump is not JSON: NaN is not a value"),
+        ("[" * 100_000, "its dump is not JSON: maximum recursion depth exceeded"),
+    ],
+)
+def test_a_dump_that_is_no_json_is_a_problem(dump: str, problem: str) -> None:
+    async def story(world: World) -> None:
+        world.dumps = {RM: dump}
+        (of_rm,) = (await world.dump(RM)).resourceManagers
+        assert of_rm.state == ""
+        assert of_rm.problem.startswith(problem)
+
+    play(World(), story)
+
+
+@pytest.mark.parametrize("dump", ["null", "[]", '{"a": {"b": [1, 2.5, {}]}, "a": 1}', "9" * 5_000])
+def test_any_json_is_passed_on_as_it_is(dump: str) -> None:
+    async def story(world: World) -> None:
+        world.dumps = {RM: dump}
+        (of_rm,) = (await world.dump(RM)).resourceManagers
+        assert (of_rm.state, of_rm.problem) == (dump, "")
 
     play(World(), story)
 

@@ -135,8 +135,9 @@ def test_a_bug_in_serving_a_stream_ends_that_stream_and_is_logged() -> None:
 
     with capture_logs() as lines:
         run(play)
-    (line,) = lines
+    line, told = lines
     assert (line["event"], line["log_level"]) == ("stream failed", "error")
+    assert (told["event"], told["code"]) == ("call refused", "internal")
 
 
 def test_only_a_few_commands_of_a_stream_wait_in_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:

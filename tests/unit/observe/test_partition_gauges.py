@@ -35,4 +35,21 @@ def test_what_nodes_really_use_is_added_up() -> None:
     reports = [Utilization("n1", Resources(memory=20)), Utilization("n2", Resources(memory=7))]
     metrics.observe(talk.step(ReportUtilization(RM, reports)), 0)
     assert samples(metrics, "schedulerd_used_resources") == {("default", "memory", RM): 27}
+    assert samples(metrics, "schedulerd_allocations_used_resources") == {}
     assert samples(metrics, "schedulerd_node_recommendations_total") == {("default", RM): 2}
+
+
+def test_what_allocations_really_use_is_added_up() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 50}))
+    talk.asks(an_ask("k", 10, count=3))
+    talk.schedule()
+    metrics = Metrics()
+    metrics.watch_partitions(talk.scheduler.cluster.partitions)
+    assert samples(metrics, "schedulerd_allocations_used_resources") == {}
+    first, second, _ = talk.model().allocations
+    reports = [Utilization(first, Resources(memory=4)), Utilization(second, Resources(memory=9))]
+    talk.step(ReportUtilization(RM, reports))
+    assert samples(metrics, "schedulerd_allocations_used_resources") == {("default", "memory", RM): 13}
+    assert samples(metrics, "schedulerd_used_resources") == {}
+    talk.release(uuid=second)
+    assert samples(metrics, "schedulerd_allocations_used_resources") == {("default", "memory", RM): 4}

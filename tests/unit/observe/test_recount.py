@@ -319,7 +319,7 @@ STATES = tuple(ResourceManagerState)
 READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS),
-    *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED),
+    *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
 GAUGES = {family.name for family in families.FAMILIES if family.kind is Kind.GAUGE and family not in READ_AT_SCRAPE}

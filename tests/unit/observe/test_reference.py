@@ -33,11 +33,13 @@ UNITS_THAT_ARE_NOT_BASE = re.compile(
 
 
 def a_used_partition() -> Partition:
-    """With a node whose use was reported, and an ask that it has no room for."""
+    """With a node and an allocation whose use was reported, and an ask that there is no room for."""
     talk = a_conversation(a_node("n1", {"memory": 5}))
-    talk.asks(an_ask("k", 10))
+    talk.asks(an_ask("k", 10), an_ask("small", 2))
     talk.schedule()
-    talk.step(ReportUtilization(talk.rm_id, [Utilization("n1", Resources(memory=1))]))
+    (uuid,) = talk.model().allocations
+    reports = [Utilization(name, Resources(memory=1)) for name in ("n1", uuid)]
+    talk.step(ReportUtilization(talk.rm_id, reports))
     return talk.model()
 
 
@@ -80,6 +82,7 @@ def busy() -> Metrics:
     metrics.loop_lag_seconds(0.1)
     metrics.watch_depth("inbox", lambda: 0)
     metrics.watch_depth("outbox", lambda: 0)
+    metrics.watch_refusals(lambda: {("UpdateNode", "aborted"): 1})
     metrics.watch_checksums(lambda: [(build.RM, "ABC")])
     return metrics
 

@@ -17,6 +17,7 @@ from schedulerd.core.callback_facts import (
 from schedulerd.core.commands import ConnectCallbacks, Verdict
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import CallDraft, HelloInvalid, InterfaceVersion, read_hello, verdicts_in
+from schedulerd.wire.dialect import Dialect
 
 StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
 StateOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
@@ -127,7 +128,7 @@ def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_hello_says_what_is_served() -> None:
-    hello = read_hello(callback_pb2.CallbackHello(rmID="rm", predicates=True, events=True))
+    hello = read_hello(callback_pb2.CallbackHello(rmID="rm", predicates=True, events=True), None)
     assert hello.connect == ConnectCallbacks("rm", predicates=True)
     assert (hello.events, hello.state_dump, hello.version) == (True, False, InterfaceVersion.V2023_06)
     everything = callback_pb2.CallbackHello(
@@ -137,7 +138,7 @@ def test_a_hello_says_what_is_served() -> None:
         stateDump=True,
         version=callback_pb2.INTERFACE_VERSION_2021_02,
     )
-    hello = read_hello(everything)
+    hello = read_hello(everything, None)
     assert hello.connect == ConnectCallbacks("rm", preemption_predicates=True, scheduling_states=True)
     assert (hello.events, hello.state_dump, hello.version) == (False, True, InterfaceVersion.V2021_02)
 
@@ -152,15 +153,30 @@ def test_only_what_is_answered_needs_an_rm_that_can_still_send() -> None:
     ):
         message = callback_pb2.CallbackHello(rmID="rm")
         setattr(message, name, True)
-        assert read_hello(message).answers is answers, name
+        assert read_hello(message, None).answers is answers, name
+
+
+@pytest.mark.parametrize(
+    ("spoken", "version"),
+    [
+        (None, InterfaceVersion.V2023_06),
+        (Dialect.V2023_06, InterfaceVersion.V2023_06),
+        (Dialect.V2021_02, InterfaceVersion.V2021_02),
+    ],
+)
+def test_without_a_version_it_is_that_of_the_update_streams(spoken: Dialect | None, version: InterfaceVersion) -> None:
+    assert read_hello(callback_pb2.CallbackHello(rmID="rm"), spoken).version is version
+    said = callback_pb2.CallbackHello(rmID="rm", version=callback_pb2.INTERFACE_VERSION_2022_12)
+    assert read_hello(said, spoken).version is InterfaceVersion.V2022_12, "what it says counts"
 
 
 def test_a_version_that_nobody_knows_is_refused_with_those_that_are() -> None:
     message = callback_pb2.CallbackHello.FromString(b"\x38\x09")  # field 7, which is the version, with 9
     with pytest.raises(HelloInvalid) as refused:
-        read_hello(message)
+        read_hello(message, None)
     assert str(refused.value) == (
-        "hello.version: 9 is not known; known are 1 (2021-02), 2 (2022-12), 3 (2023-06), and 0 for the newest"
+        "hello.version: 9 is not known; known are 1 (2021-02), 2 (2022-12), 3 (2023-06), "
+        "and 0 for that of its update streams"
     )
 
 

@@ -73,7 +73,7 @@ class UpdateConfigurationResponse(_message.Message):
     oldConfig: _builtins.str
     """The text that was replaced. Empty if nothing changed hands."""
     reason: _builtins.str
-    """Why it does not hold. Empty if it does."""
+    """Why it does not hold: all problems of the text, a line for each, as far as 4,000 characters go. Empty if it does."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]:
         """What is wrong with the text, in the order of its lines; at most 1,000 of it."""
@@ -142,7 +142,7 @@ class ValidateConfigurationResponse(_message.Message):
     allowed: _builtins.bool
     """Whether the text would be accepted: from the RM if one was named, else from one that registers."""
     reason: _builtins.str
-    """Why not. Empty if it would."""
+    """Why not, likewise. Empty if it would."""
     checksum: _builtins.str
     """SHA-256 of the text in upper-case hexadecimal, without its own `checksum: ...`. Empty if it is not valid."""
     @_builtins.property
@@ -368,7 +368,7 @@ class StreamEventsRequest(_message.Message):
     @_builtins.property
     def after(self) -> Global___StreamPosition:
         """Goes on after a stream that broke: all events with higher ids come first, and all there are if the daemon was
-        started anew since. `count` must not be set then.
+        started anew since; `lost` counts those of them that are no longer kept. `count` must not be set then.
         """
 
     def __init__(
@@ -396,6 +396,7 @@ class StreamPosition(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     instanceID: _builtins.str
     id: _builtins.int
+    """-1 if it has seen none. At most the newest id there is, if the daemon was not started anew since."""
     def __init__(
         self,
         *,
@@ -497,7 +498,9 @@ class ResourceManagerDump(_message.Message):
     state: _builtins.str
     """JSON, as the RM sent it. Empty if there is none."""
     problem: _builtins.str
-    """Why there is none. Empty if there is one."""
+    """Why there is none, as that the RM has none, or that it is empty, no JSON or too large: 2 MB are the most, for all
+    RMs of the answer together. Empty if there is one.
+    """
     def __init__(
         self,
         *,

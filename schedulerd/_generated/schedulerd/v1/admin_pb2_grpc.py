@@ -126,9 +126,9 @@ class AdminServicer:
         """The last `count` events, and then whatever happens, as it happens, until the client cancels.
 
         The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
-        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
-        for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
-        the daemon shuts down.
+        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, and for an `after` that
+        cannot be, FAILED_PRECONDITION for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open
+        already, UNAVAILABLE when the daemon shuts down.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -67,9 +67,9 @@ class AdminStub:
     """The last `count` events, and then whatever happens, as it happens, until the client cancels.
 
     The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
-    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
-    for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
-    the daemon shuts down.
+    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, and for an `after` that
+    cannot be, FAILED_PRECONDITION for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open
+    already, UNAVAILABLE when the daemon shuts down.
     """
     GetStateDump: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]
     """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
@@ -121,9 +121,9 @@ class AdminAsyncStub(AdminStub):
     """The last `count` events, and then whatever happens, as it happens, until the client cancels.
 
     The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
-    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
-    for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
-    the daemon shuts down.
+    kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, and for an `after` that
+    cannot be, FAILED_PRECONDITION for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open
+    already, UNAVAILABLE when the daemon shuts down.
     """
     GetStateDump: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]  # type: ignore[assignment]
     """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
@@ -202,9 +202,9 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         """The last `count` events, and then whatever happens, as it happens, until the client cancels.
 
         The first message comes at once and has no events. A client that reads too slowly does not get what is no longer
-        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, FAILED_PRECONDITION
-        for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open already, UNAVAILABLE when
-        the daemon shuts down.
+        kept when its turn comes: `lost` says how many. INVALID_ARGUMENT for both `count` and `after`, and for an `after` that
+        cannot be, FAILED_PRECONDITION for one of them when no events are kept, RESOURCE_EXHAUSTED when 100 streams are open
+        already, UNAVAILABLE when the daemon shuts down.
         """
 
     @_abc_1.abstractmethod

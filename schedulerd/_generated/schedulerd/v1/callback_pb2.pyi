@@ -31,7 +31,7 @@ class _InterfaceVersion:
 class _InterfaceVersionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InterfaceVersion.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     INTERFACE_VERSION_NOT_SET: _InterfaceVersion.ValueType  # 0
-    """The newest one."""
+    """That of the update streams which the RM has opened before its hello since it registered; 2023-06 if there was none."""
     INTERFACE_VERSION_2021_02: _InterfaceVersion.ValueType  # 1
     INTERFACE_VERSION_2022_12: _InterfaceVersion.ValueType  # 2
     INTERFACE_VERSION_2023_06: _InterfaceVersion.ValueType  # 3
@@ -40,7 +40,7 @@ class InterfaceVersion(_InterfaceVersion, metaclass=_InterfaceVersionEnumTypeWra
     """Which version of the scheduler interface messages are from, where the versions differ."""
 
 INTERFACE_VERSION_NOT_SET: InterfaceVersion.ValueType  # 0
-"""The newest one."""
+"""That of the update streams which the RM has opened before its hello since it registered; 2023-06 if there was none."""
 INTERFACE_VERSION_2021_02: InterfaceVersion.ValueType  # 1
 INTERFACE_VERSION_2022_12: InterfaceVersion.ValueType  # 2
 INTERFACE_VERSION_2023_06: InterfaceVersion.ValueType  # 3
@@ -159,11 +159,11 @@ class CallbackCall(_message.Message):
     def preemptionPredicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionPredicatesCall]: ...
     @_builtins.property
     def schedulingStates(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.UpdateContainerSchedulingStateRequest]:
-        """How far asks have come, in order; to RMs that said 2022-12, 2023-06 or nothing."""
+        """How far asks have come, in order; to RMs of 2022-12 and 2023-06."""
 
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.EventRecord]:
-        """What happened, in order; to RMs that said 2023-06 or nothing."""
+        """What happened, in order; to RMs of 2023-06."""
 
     @_builtins.property
     def stateDump(self) -> Global___StateDumpCall:
@@ -171,15 +171,15 @@ class CallbackCall(_message.Message):
 
     @_builtins.property
     def schedulingStatesOf2021(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2_1.UpdateContainerSchedulingStateRequest]:
-        """As `schedulingStates`, whose numbers were others then; to RMs that said 2021-02."""
+        """As `schedulingStates`, whose numbers were others then; to RMs of 2021-02."""
 
     @_builtins.property
     def eventsOf2021(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2_1.EventRecord]:
-        """As `events`; to RMs that said 2021-02."""
+        """As `events`; to RMs of 2021-02."""
 
     @_builtins.property
     def eventsOf2022(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventRecord]:
-        """As `events`; to RMs that said 2022-12."""
+        """As `events`; to RMs of 2022-12."""
 
     def __init__(
         self,

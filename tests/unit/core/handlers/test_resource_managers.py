@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, StopCause
+from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, NodeAction, StopCause
 from schedulerd.core.facts import ItemIgnored, RejectCode, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import Timeouts
@@ -42,6 +42,12 @@ def test_it_is_not_served_before_its_stream_is_open() -> None:
     assert talk.cycle() == []
     assert only(ResourceManagerChanged, talk.connect()).state is ResourceManagerState.RUNNING
     assert len(placed(talk.schedule())) == 1
+
+
+@pytest.mark.parametrize("cause", AbsenceCause)
+def test_why_it_is_away_is_said(cause: AbsenceCause) -> None:
+    paused = only(ResourceManagerChanged, a_conversation().step(DisconnectResourceManager(RM, cause)))
+    assert (paused.state, paused.cause) == (ResourceManagerState.PAUSED, cause.value)
 
 
 def test_connecting_twice_is_said_once() -> None:

@@ -7,6 +7,7 @@ import pytest
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.commands import NodeAction, ReportUtilization, Utilization
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
+from schedulerd.core.invariants import violations
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
 from tests.unit.core.builders import (
@@ -69,6 +70,22 @@ def test_it_goes_with_the_node(talk: Conversation) -> None:
     assert talk.model().used == {"memory": 3}
     talk.nodes(a_node("n1", {"memory": 100}))
     assert talk.node().used is None
+
+
+def test_it_goes_with_the_allocation(talk: Conversation) -> None:
+    report(talk, "uuid-1", memory=35)
+    report(talk, "uuid-1", memory=30, vcore=1)
+    assert talk.model().allocations_used.nonzero() == {"memory": 30, "vcore": 1}
+    talk.release(uuid="uuid-1")
+    assert talk.model().allocations_used.nonzero() == {}
+    assert violations(talk.scheduler) == []
+
+
+def test_a_wrong_sum_is_a_violation(talk: Conversation) -> None:
+    talk.model().allocations_used["memory"] = 3
+    assert violations(talk.scheduler) == [
+        f"[{RM}]default: what the allocations of the partition use is {{'memory': 3}}, counted {{}}"
+    ]
 
 
 def test_without_a_partition_it_is_found_in_any() -> None:
