@@ -35,8 +35,8 @@ def look(turn: Turn, partition: Partition) -> None:
     due = []
     while (at_ns := shapes.next_ns()) is not None and (shape := shapes.pop(until_ns)) is not None:
         if shape.parked:
-            places = ((*application.place(), ask.serial) for application, ask in _asks_of(partition.root, shape))
-            due.append((at_ns, next(places, ()), shape))
+            firsts = ((*one.place(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, shape))
+            due.append((at_ns, next(firsts, ()), shape))
     for _, _, shape in sorted(due, key=itemgetter(0, 1)):
         _line_up(turn, partition, shape)
 
