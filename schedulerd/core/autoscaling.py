@@ -22,7 +22,7 @@ def outstanding_requests(partition: Partition) -> list[OutstandingView]:
         kind = shape.items, shape.constraint
         queue, before = counts.get(kind, (leaf, 0))
         counts[kind] = _common(queue, leaf), before + count
-    return [
+    found = [
         OutstandingView(
             queue=queue.path,
             resources=dict(items),
@@ -32,6 +32,9 @@ def outstanding_requests(partition: Partition) -> list[OutstandingView]:
         )
         for (items, constraint), (queue, count) in counts.items()
     ]
+    return sorted(
+        found, key=lambda one: (one.queue, list(one.resources.items()), one.node_selector, one.affinity_scope)
+    )
 
 
 def asks(scheduler: Scheduler, rm_id: str, partition: str) -> list[tuple[str, str, int]]:
