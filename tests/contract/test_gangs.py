@@ -25,7 +25,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed_and_begin_anew(wri
     undisturbed = a_round(writes_max=writes_max)
     assert undisturbed.problems == []
     victims = [Victim.RESOURCE_MANAGER, Victim.DAEMON, Victim.RESOURCE_MANAGER]
-    kills = random_kills(victims, undisturbed.bytes_passed * 2 // 3, seed)
+    kills = random_kills(victims, undisturbed.bytes_passed // 3, seed)
     outcome = a_round(*kills, writes_max=writes_max)
     assert outcome.problems == []
     assert [kill for kill, _ in outcome.kills] == kills

@@ -29,7 +29,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 from schedulerd.core.turn import Turn
 
-VISITS_PER_SLICE = 1_000
+VISITS_PER_SLICE = 500
 """How many nodes and allocations are looked at before the loop gets a turn."""
 ASKS_MAX = 1_000
 """How many asks of one application and shape are looked at for one that may claim room."""
