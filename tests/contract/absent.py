@@ -204,10 +204,11 @@ def cable_pulled(cable: Cable, rm: Absent[Any], pause: Callable[[], None]) -> He
     return rm.heard(got)
 
 
-def until_all_is_sent(daemon: DaemonProcess) -> None:
+def until_nothing_is_sent(daemon: DaemonProcess) -> None:
     """What is being written when a stream is cancelled may have arrived and comes again on the next one."""
-    while daemon.metric("schedulerd_outbox_depth"):
-        pass
+    before, now = -1.0, daemon.metric("schedulerd_outbox_depth")
+    while now != before:
+        before, now = now, daemon.metric("schedulerd_outbox_depth")
 
 
 def away_while_all_ends(daemon: DaemonProcess, rm: Absent[Any], pause: Callable[[], None]) -> tuple[list[str], Heard]:
@@ -216,7 +217,7 @@ def away_while_all_ends(daemon: DaemonProcess, rm: Absent[Any], pause: Callable[
     stream = rm.open()
     flood(rm, stream, SHORT_PODS, SHORT_MS)
     got = stream.until(lambda got: len(rm.heard(got).placed) == SHORT_PODS)
-    until_all_is_sent(daemon)
+    until_nothing_is_sent(daemon)
     stream.cancel()
     daemon.wait_for_event("resource manager changed", lambda line: line["state"] == "paused")
     pause()
