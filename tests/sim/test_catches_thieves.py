@@ -23,7 +23,7 @@ from schedulerd.core.specs import PreemptionPolicy
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import simulate
 
-SEEDS = (8, 2, 5, 20, 11)
+SEEDS = (8, 2, 5, 20, 11, 29)
 STEPS = 500
 
 
