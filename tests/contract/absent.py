@@ -3,8 +3,9 @@
 `python -m tests.contract.absent SECONDS...` plays it with real pauses and prints what came of it.
 """
 
-from __future__ import contextlib
+from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from abc import ABC, abstractmethod
