@@ -190,13 +190,13 @@ class Search:
         return False
 
     def _gather(self, prospects: Prospects) -> Iterator[None]:
-        """All that may be ended for the ask as far as queues and priorities go."""
+        """In which leaves anything may be ended for the ask as far as queues and priorities go, and of what ranks."""
         for leaf in list(self._claim.victim_leaves()):
             side = self._claim.side(leaf)
             assert side is not None
             for application in list(leaf.applications.values()):
                 for portion in portions(application.allocations.values()):
-                    prospects.add(portion, side.admits)
+                    prospects.add(leaf, portion, side.admits)
                     yield
 
     def _beats(self, harm: Harm, size: int, node: Node) -> bool:

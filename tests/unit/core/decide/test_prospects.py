@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.prospects import PORTION, Prospect, Prospects
+from schedulerd.core.decide.prospects import PORTION, Admits, Prospect, Prospects
 from schedulerd.core.decide.victims import Effort, VictimSet, candidate, rank_of, smallest_set
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -37,6 +37,12 @@ def run(
     return allocation
 
 
+def add(prospects: Prospects, running: Sequence[Allocation], admits: Admits = lambda _: True) -> None:
+    for one in running:
+        assert one.application.queue is not None
+        prospects.add(one.application.queue, [one], admits)
+
+
 def an_application() -> Application:
     return a_conversation().model().applications["app"]
 
@@ -57,7 +63,7 @@ def test_each_node_comes_in_the_order_of_what_it_promises_and_keeps(
         needs[node] = resources(need)
         prospects.consider(node, needs[node])
         made = [run(application, node, f"{at}-{number}", *pod) for number, pod in enumerate(running)]
-        prospects.add(made, lambda _: True)
+        add(prospects, made)
     promised: dict[Node, tuple[Prospect, int]] = {}
     seen = []
     for prospect in prospects.in_order():
@@ -88,7 +94,7 @@ def test_only_those_count_who_may_be_ended() -> None:
     prospects.consider(node, resources((2, 0)))
     may, leaves, ranks_higher = (run(application, node, key, (1, 0), priority=at) for at, key in enumerate("abc"))
     leaves.releasing = TerminationType.TIMEOUT
-    prospects.add([may, leaves, ranks_higher], lambda priority: priority < 2)
+    add(prospects, [may, leaves, ranks_higher], lambda priority: priority < 2)
     came = [one for one in prospects.in_order() if one is not None]
     assert [one.harm[0][0] for one in came] == [rank_of(may)]
     assert prospects.fewest(came[0]) == 0
@@ -97,21 +103,43 @@ def test_only_those_count_who_may_be_ended() -> None:
 def test_a_node_that_is_out_of_the_question_does_not_come() -> None:
     application, node = an_application(), a_model_node("n1", {})
     prospects = Prospects(UNIT, Effort())
-    prospects.add([run(application, node, "a", (1, 0))], lambda _: True)
+    add(prospects, [run(application, node, "a", (1, 0))])
     assert [one for one in prospects.in_order() if one is not None] == []
 
 
 def test_it_may_be_interrupted_after_a_portion() -> None:
     application, effort = an_application(), Effort()
     prospects = Prospects(UNIT, effort)
-    nodes = [a_model_node(f"n{at}", {}) for at in range(3 * PORTION)]
-    for node in nodes:
+    for at in range(3 * PORTION):
+        node = a_model_node(f"n{at}", {})
         prospects.consider(node, resources((1, 0)))
-        prospects.add([run(application, node, node.node_id, (1, 0))], lambda _: True)
+        add(prospects, [run(application, node, node.node_id, (1, 0))])
     before = effort.visits
-    breaks = []
-    for prospect in prospects.in_order():
-        if prospect is not None:
-            break
-        breaks.append(effort.visits - before)
-    assert breaks == [PORTION * number for number in range(1, 7)]
+    order = prospects.in_order()
+    assert [(next(order), effort.visits - before) for _ in range(3)] == [(None, PORTION * at) for at in (1, 2, 3)]
+
+
+def test_who_runs_on_a_node_is_looked_at_once_and_only_when_it_is_its_turn() -> None:
+    application, effort = an_application(), Effort()
+    prospects = Prospects(UNIT, effort)
+    nodes = [a_model_node(f"n{at}", {}) for at in range(5)]
+    for node in nodes:
+        prospects.consider(node, resources((2, 0)))
+        add(prospects, [run(application, node, f"{node.node_id}-{at}", (1, 0), priority=at) for at in range(2)])
+    before = effort.visits
+    order = (one for one in prospects.in_order() if one is not None)
+    next(order)
+    assert effort.visits - before == len(nodes) + 2
+    assert len(list(order)) == 2 * len(nodes) - 1
+    assert effort.visits - before == 2 * len(nodes) + 2 * len(nodes), "the order twice, and who runs there once"
+
+
+def test_a_node_without_the_least_protected_waits_for_the_others() -> None:
+    application = an_application()
+    prospects = Prospects(UNIT, Effort())
+    for at, priority in enumerate((1, 0, 1)):
+        node = a_model_node(f"n{at}", {})
+        prospects.consider(node, resources((1, 0)))
+        add(prospects, [run(application, node, node.node_id, (1, 0), priority=priority)])
+    came = [one.node.node_id for one in prospects.in_order() if one is not None]
+    assert came == ["n1", "n0", "n2"]
