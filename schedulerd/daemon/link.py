@@ -5,14 +5,15 @@ open: none of its requests is read, so HTTP/2 flow control holds it back, and no
 an RM that is Paused (SEMANTICS C3: Running is who is there to receive). It counts as back when no outbox is over a
 quarter of its bound: with one mark for both, a slow reader would come and go with every message, and all verdicts it is
 asked for would be void each time. So an RM that sends without reading costs what was under way, and is served on when
-it has read; if it has not within the reconnect timeout, or if an outbox reaches its bound after all, it has to resync.
+it has read; if it has not within the reconnect timeout, or if even then an outbox grows beyond its bound, it has to
+resync.
 No response is ever dropped while its RM is expected to read it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -119,16 +120,18 @@ class Link:
         for companion in self.companions:
             companion.end(ending)
 
-    def put(self, kind: Stream, payload: bytes) -> None:
-        """Keeps a response for the stream of its kind.
+    def put(self, responses: Sequence[tuple[Stream, bytes]]) -> None:
+        """Keeps the responses of one turn, each for the stream of its kind.
 
-        One too many stops the RM. Nothing is kept for this registration from then on: with a gap it would mislead.
+        Too many stop the RM, but not those of the turn that makes it fall behind: who reads is not punished for one
+        request with a large answer. Nothing is kept for this registration from then on: with a gap it would mislead.
         """
         if self._overflowed:
             return
-        outbox = self.outboxes[kind]
-        outbox.put(payload)
-        self._overflowed = outbox.size_bytes > self._outbox_bytes_max
+        for kind, payload in responses:
+            self.outboxes[kind].put(payload)
+        largest = max(outbox.size_bytes for outbox in self.outboxes.values())
+        self._overflowed = largest > self._outbox_bytes_max and not self._keeps_up
         if self._overflowed:
             self._clear()
             self._post(StopResourceManager(self.rm_id, StopCause.OUTBOX_OVERFLOW))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 
 import grpc
@@ -182,11 +182,14 @@ class Links:
                 first = at + 1
                 self._changed(fact)
         self._encoder.add(facts[first:] if first else facts)
+        responses: defaultdict[str, list[tuple[Stream, bytes]]] = defaultdict(list)
         for response in self._encoder.drain():
-            link = self._links.get(response.rm_id)
+            responses[response.rm_id].append((response.stream, response.payload))
+        for rm_id, its_own in responses.items():
+            link = self._links.get(rm_id)
             # Without a link its RM is registering anew or was stopped, and what was said to it before is void.
             if link is not None:
-                link.put(response.stream, response.payload)
+                link.put(its_own)
 
     def _changed(self, fact: ResourceManagerChanged) -> None:
         if fact.state is ResourceManagerState.INIT:

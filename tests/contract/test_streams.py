@@ -293,15 +293,31 @@ def test_who_does_not_read_is_slowed_down_and_loses_nothing() -> None:
         assert daemon.state()["violations"] == []
 
 
+def short_lived(request: si_pb2.AllocationRequest) -> si_pb2.AllocationRequest:
+    """What is said of each pod is large, and there is more to say when its time is over."""
+    for ask in request.asks:
+        ask.tags["large"] = "x" * 1000
+        ask.executionTimeoutMilliSeconds = 1
+    return request
+
+
+def test_an_answer_larger_than_what_is_kept_reaches_who_reads() -> None:
+    with DaemonProcess("--outbox-max-bytes", "65536") as daemon, RawClient(daemon.target) as client:
+        client.set_up(memory=10_000_000, vcore=1_000_000)
+        stream = client.allocations()
+        request = client.asks("app-1", [f"pod-{number}" for number in range(1000)])
+        for ask in request.asks:
+            ask.tags["large"] = "x" * 1000
+        stream.send(request)
+        stream.until(lambda got: len(allocated(got)) == 1000)
+        assert daemon.state()["violations"] == []
+
+
 def test_more_than_is_kept_means_resync() -> None:
     with DaemonProcess("--outbox-max-bytes", "65536") as daemon, RawClient(daemon.target) as client:
-        client.set_up()
+        client.set_up(memory=10_000_000, vcore=1_000_000)
         stream = client.allocations(reading=False)
-        releases = si_pb2.AllocationRequest(rmID=client.rm_id)
-        for number in range(2000):
-            ask = releases.asks.add(allocationKey=f"pod-{number}", applicationID="nobody", maxAllocations=0)
-            ask.resourceAsk.CopyFrom(resource(memory=-1))
-        stream.send(releases)
+        stream.send(short_lived(client.asks("app-1", [f"pod-{number}" for number in range(2000)])))
         daemon.wait_for_event("resource manager changed", of_rm(client, "stopped"))
         stream.read()
         code, details = stream.status()

@@ -193,7 +193,11 @@ def test_more_than_is_kept_means_resync_for_who_reads_again() -> None:
     with DaemonProcess("--outbox-max-bytes", "65536") as daemon, RawClient2021(daemon.target) as rm:
         rm.register()
         stream = rm.updates(reading=False)
-        request = rm.work("nobody", [f"pod-{number}" for number in range(4000)], memory=-1)
+        request = rm.everything(["node-1"], "app-1", [f"pod-{number}" for number in range(2000)])
+        request.newSchedulableNodes[0].schedulableResource.CopyFrom(resource(memory=20_000, vcore=2_000))
+        for ask in request.asks:
+            ask.tags["large"] = "x" * 1000
+            ask.executionTimeoutMilliSeconds = 1
         stream.send(request)
         daemon.wait_for_event("resource manager changed", lambda line: line["state"] == "stopped")
         stream.read()

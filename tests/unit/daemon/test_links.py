@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause
+from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause, StopResourceManager
 from schedulerd.core.facts import Fact, NodeAccepted, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon import links as module
@@ -143,6 +143,15 @@ def test_responses_wait_for_a_stream_and_one_too_many_stops_the_rm(world: World)
     world.links.detach(link, Stream.ALLOCATION, stream)
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager", "StopResourceManager"]
     assert link.outboxes[Stream.NODE].head() is None
+
+
+def test_one_large_answer_does_not_stop_who_has_read_until_then(world: World) -> None:
+    _, link = world.attach()
+    world.say(*(accepted(f"{at}" + "n" * 90) for at in range(BOUND // 10)))
+    assert link.outboxes[Stream.NODE].size_bytes > 5 * BOUND
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
+    world.say(accepted())
+    assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
 
 def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> None:
