@@ -15,7 +15,7 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
-from tests.contract.raw_client import RawClient, UpdateStream, allocated, resource
+from tests.contract.raw_client import RawClient, UpdateStream, allocated
 
 
 def of_rm(client: RawClient, state: str) -> Callable[[dict[str, Any]], bool]:
