@@ -7,6 +7,7 @@ the sum of the allocations at each of them, and what is pending the sum of the o
 from __future__ import annotations
 
 from schedulerd.core import commit_room
+from schedulerd.core.model import placeholders
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -33,7 +34,7 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     ask.pending += count
     ask.group.demand(queue, count)
     if ask.placeholder:
-        application.expect_placeholders(ask, count)
+        placeholders.expect(application, ask, count)
     if queue not in partition.touched:
         partition.touch(queue)
 
@@ -54,7 +55,7 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     if not ask.pending:
         application.stop_waiting_for(ask)
     if ask.placeholder:
-        application.expect_placeholders(ask, -count)
+        placeholders.expect(application, ask, -count)
     if queue not in partition.touched:
         partition.touch(queue)
     return count
@@ -77,7 +78,7 @@ def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocati
     if not ask.pending:
         application.stop_waiting_for(ask)
     if allocation.placeholder:
-        application.has_placeholder(allocation, was_pending=True)
+        placeholders.has(application, allocation, was_pending=True)
     application.usage_changed()
     for one in lineage:
         one.rekey()
@@ -88,7 +89,7 @@ def take_over(application: Application, allocation: Allocation) -> Allocation:
     """An allocation that exists already is booked as it is, quota or no quota, room or no room (SEMANTICS D)."""
     _bind(allocation)
     if allocation.placeholder:
-        application.has_placeholder(allocation, was_pending=False)
+        placeholders.has(application, allocation, was_pending=False)
     _rekey(application)
     return allocation
 

@@ -35,7 +35,7 @@ from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
-from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.debug_state import DebugState, StateQuery, debug_state
 from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.event_service import EventService
@@ -150,25 +150,8 @@ class Daemon:
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_partitions(self._scheduler.cluster.partitions)
-        groups = GroupResolver(time.monotonic_ns)
-        limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
-        service = SchedulerService(
-            self._owner,
-            self._links,
-            queue_files,
-            self._reloads,
-            resource_managers,
-            groups,
-            settings.priority_classes,
-            limits,
-        )
-        admin = AdminService(self._owner, queue_files, resource_managers, self._reloads.refuse, identities)
         look_at = debug_state(self._scheduler, settings.recount_items_max)
-        state = StateService(resource_managers, admin.check_registered, look_at, callbacks.state_dump)
-        events = EventService(self._events)
-        calls = CallbackService(callbacks, metrics.callbacks, self._links, self._owner, limits)
-        services = (service, admin, state, events, calls)
-        handlers = [one for each in services for one in each.handlers()]
+        handlers = self._handlers(queue_files, callbacks, metrics, look_at)
         self._grpc = GrpcServer(settings, handlers, identities, refusals)
         self._http = _http_server(
             settings,
@@ -180,6 +163,30 @@ class Daemon:
                 debug_state=look_at,
             ),
         )
+
+    def _handlers(
+        self,
+        queue_files: QueueFiles,
+        callbacks: Callbacks,
+        metrics: Metrics,
+        look_at: Callable[[StateQuery], DebugState],
+    ) -> list[grpc.GenericRpcHandler]:
+        """The methods of all services."""
+        settings, links, owner, reloads = self._settings, self._links, self._owner, self._reloads
+        resource_managers = self._scheduler.cluster.resource_managers
+        groups = GroupResolver(time.monotonic_ns)
+        limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
+        classes = settings.priority_classes
+        scheduler = SchedulerService(owner, links, queue_files, reloads, resource_managers, groups, classes, limits)
+        admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, links.identities)
+        services = (
+            scheduler,
+            admin,
+            StateService(resource_managers, admin.check_registered, look_at, callbacks.state_dump),
+            EventService(self._events),
+            CallbackService(callbacks, metrics.callbacks, links, owner, limits),
+        )
+        return [one for each in services for one in each.handlers()]
 
     async def run(self) -> int:
         """Serves until a signal or a failure; returns the exit status when everything is closed."""

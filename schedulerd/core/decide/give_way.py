@@ -24,7 +24,7 @@ def who_gives_way(application: Application) -> list[Application] | None:
     None if it would not help, or if it is not for want of room on a node that the gang is incomplete.
     """
     groups = [group for group in application.groups.values() if group.placeholder]
-    if application.is_held_back or not groups or not application.passes_on:
+    if application.held_back_by is not None or not groups or not application.passes_on:
         return None
     if any(group.shape.turned_down for group in groups):
         return None

@@ -260,62 +260,12 @@ class Application(Host):
         self.wait_for(ask)
         self.review(ask)
 
-    def expect_placeholders(self, ask: Ask, change: int) -> None:
-        """`change` more placeholders are asked for and not placed; while there are any, real asks wait."""
-        gang = self.open_gang(ask.asked_at_ns)
-        gang.task_group(ask.task_group).wanted += change
-        gang.asked.add(ask.shape.items, change)
-        self._count_pending_placeholders(gang, change)
-
-    def has_placeholder(self, placeholder: Allocation, *, was_pending: bool) -> None:
-        """A placeholder was placed, or recovered."""
-        gang = self.open_gang(placeholder.ask.asked_at_ns)
-        if not was_pending:
-            gang.first_asked_ns, gang.awaits_full = None, False
-        task_group = gang.task_group(placeholder.spec.task_group)
-        task_group.placed += 1
-        gang.add_idle(placeholder)
-        if was_pending:
-            gang.asked.subtract(placeholder.shape.items)
-            self._count_pending_placeholders(gang, -1)
-        else:
-            task_group.wanted += 1
-            self.look_for_swaps()
-
-    def open_gang(self, now_ns: int) -> Gang:
-        """Its gang, from now on if it had none."""
-        if self.gang is None:
-            self.gang = Gang()
-            self.gang.first_asked_ns = now_ns
-            for group in self.groups.values():
-                if group.task_group and not group.placeholder:
-                    self.gang.wait(group)
-            for allocation in self.allocations.values():
-                if allocation.spec.task_group:
-                    self.gang.held.add(allocation.shape.items)
-        return self.gang
-
     def look_for_swaps(self) -> None:
         """Something may have come together: a real ask, a placeholder for it, and nothing they have to wait for."""
         if self in self.partition.swaps:
             return
         if self.gang is not None and self.passes_on and self.gang.next_swap() is not None:
             self.partition.swaps[self] = None
-
-    def _count_pending_placeholders(self, gang: Gang, change: int) -> None:
-        waited = gang.pending > 0
-        gang.pending += change
-        waits = gang.pending > 0
-        if waits == waited:
-            return
-        if waits:
-            self.partition.open_gangs[self] = None
-        else:
-            del self.partition.open_gangs[self]
-            if self.partition.favoured is self:
-                self.partition.favour(None)
-        self.restand(placeholders=False)
-        self.look_for_swaps()
 
     def may_stand(self, group: AskGroup) -> bool:
         """Whether the group is looked at: somebody of it is to be placed next, and is let."""
@@ -324,17 +274,12 @@ class Application(Host):
     def lets_stand(self, group: AskGroup) -> bool:
         """Real asks wait while placeholders are to be placed (SEMANTICS G3); those wait while they are held back."""
         if group.placeholder:
-            return not self.is_held_back
+            return self.held_back_by is None
         return self.gang is None or not self.gang.pending
 
     @property
-    def is_held_back(self) -> bool:
-        """Whether it has to wait with placeholders for an earlier gang, for which later ones gave way."""
-        return self.held_back_by is not None
-
-    @property
     def held_back_by(self) -> Application | None:
-        """The application of that earlier gang."""
+        """The application of an earlier gang for which it has to wait with placeholders: later ones gave way for it."""
         first = self.partition.favoured
         return first if first is not None and first.serial < self.serial else None
 
