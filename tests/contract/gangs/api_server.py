@@ -29,6 +29,7 @@ class ApiServer:
         self.failed = asyncio.Event()
         """Set when there are problems: going on makes no sense."""
         self._truth = truth
+        self._has_changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         """Of the resource manager that is served."""
@@ -37,6 +38,12 @@ class ApiServer:
     def port(self) -> int:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    async def reach(self, changes: int) -> None:
+        """Waits until so much has happened."""
+        while self._truth.progress().changes < changes:
+            self._has_changed.clear()
+            await self._has_changed.wait()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, HOST, 0, limit=LINE_BYTES_MAX)
@@ -79,6 +86,7 @@ class ApiServer:
             else:
                 self._truth.delete(name)
                 gone.append(name)
+        self._has_changed.set()
         if "problem" in request:
             self._truth.problems.append(request["problem"])
         if self._truth.problems:

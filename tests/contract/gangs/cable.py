@@ -1,7 +1,6 @@
 """The connection between a resource manager and the daemon, which ends at an exact byte.
 
-Time would do for killing at a random moment, but not for doing it again: so many bytes into the conversation, in the
-middle of a message if it happens to be there, is the same place in every run.
+Time would do for killing at a random moment, but would hardly ever hit the middle of a message.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Cable:
     def __init__(self) -> None:
         self.port: int | None = None
         """Of the daemon; while it is None, connections are closed at once."""
-        self.bytes_passed = 0
+        self._bytes_passed = 0
         """Both ways, since the last `cut_after`."""
         self._bytes_max: int | None = None
         self._cut: Callable[[], None] = lambda: None
@@ -33,7 +32,7 @@ class Cable:
 
     def cut_after(self, bytes_max: int | None, cut: Callable[[], None] = lambda: None) -> None:
         """From now on passes `bytes_max` bytes (None: all), then calls `cut` and closes all connections."""
-        self.bytes_passed = 0
+        self._bytes_passed = 0
         self._bytes_max = bytes_max
         self._cut = cut
 
@@ -65,10 +64,10 @@ class Cable:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while chunk := await reader.read(CHUNK_BYTES_MAX):
-                room = len(chunk) if self._bytes_max is None else self._bytes_max - self.bytes_passed
+                room = len(chunk) if self._bytes_max is None else self._bytes_max - self._bytes_passed
                 writer.write(chunk[:room])
-                self.bytes_passed += min(room, len(chunk))
-                if self.bytes_passed == self._bytes_max:
+                self._bytes_passed += min(room, len(chunk))
+                if self._bytes_passed == self._bytes_max:
                     self._bytes_max = None
                     self._cut()
                     self.disconnect()

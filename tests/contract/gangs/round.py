@@ -24,6 +24,10 @@ from tests.contract.gangs.verdict import verdict
 CHECKOUT = Path(__file__).parents[3]
 LOG_TAIL_LINES = 20
 
+LATEST = 0.85
+"""When the last kill comes: so much of all that is to happen has happened."""
+THEN_BYTES_MAX = 400
+
 
 class Victim(StrEnum):
     RESOURCE_MANAGER = "resource manager"
@@ -32,10 +36,11 @@ class Victim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """SIGKILL, when so many bytes have passed since the round began or the last kill was."""
+    """SIGKILL, when so much has happened, and so many more bytes have passed: it may be in the middle of a message."""
 
     victim: Victim
-    after_bytes: int
+    after_changes: int
+    then_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +64,17 @@ class Outcome:
 
     kills: list[tuple[Kill, Progress]] = field(default_factory=list)
     """With how far it was then."""
-    bytes_passed: int = 0
-    """Since the last kill."""
     problems: list[str] = field(default_factory=list)
 
 
-def random_kills(victims: Sequence[Victim], bytes_max: int, seed: int) -> list[Kill]:
-    """Each of them after up to so many bytes."""
+def random_kills(victims: Sequence[Victim], plan: Plan, seed: int) -> list[Kill]:
+    """At random moments, in their order. What is left to do then takes more than the bytes until they come."""
     choose = random.Random(seed)
-    return [Kill(victim, choose.randint(1, bytes_max)) for victim in victims]
+    moments = sorted(choose.randint(0, int(LATEST * plan.changes)) for _ in victims)
+    return [
+        Kill(victim, after_changes, choose.randint(1, THEN_BYTES_MAX))
+        for victim, after_changes in zip(victims, moments, strict=True)
+    ]
 
 
 async def play(script: Script) -> Outcome:
@@ -82,7 +89,6 @@ async def play(script: Script) -> Outcome:
                         if not await stage.act(kill) or kill is None:
                             break
                         outcome.kills.append((kill, truth.progress()))
-                    outcome.bytes_passed = cable.bytes_passed
                     outcome.problems += truth.problems or await verdict(stage.url, truth)
             except TimeoutError:
                 outcome.problems.append(f"not done after {script.limit_s:g} s: {truth.progress()}")
@@ -125,18 +131,17 @@ class _Stage:
             await asyncio.to_thread(self._processes.enter_context, self._daemon)
         if self._rm is None:
             self._rm = await self._start_resource_manager()
-        if kill is None:
-            self._cable.cut_after(None)
-        else:
-            self._cable.cut_after(kill.after_bytes, partial(self._kill, kill.victim))
+        self._cable.cut_after(None)
         self._cable.port = int(self._daemon.target.rpartition(":")[2])
         ends = [self._cut.wait(), self._api.settled.wait(), self._api.failed.wait(), self._rm.wait()]
         waits = [asyncio.ensure_future(end) for end in ends]
+        lurker = asyncio.create_task(self._lurk(kill)) if kill is not None else None
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            for task in (*waits, lurker):
+                if task is not None:
+                    task.cancel()
         if not self._cut.is_set():
             return False
         if kill is not None and kill.victim is Victim.DAEMON:
@@ -176,6 +181,10 @@ class _Stage:
             *(self._choose.choice(ORDERS), str(self._script.writes_max)),
             cwd=CHECKOUT,
         )
+
+    async def _lurk(self, kill: Kill) -> None:
+        await self._api.reach(kill.after_changes)
+        self._cable.cut_after(kill.then_bytes, partial(self._kill, kill.victim))
 
     def _kill(self, victim: Victim) -> None:
         assert self._rm is not None

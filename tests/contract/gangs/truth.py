@@ -25,6 +25,11 @@ class Plan:
         return self.gangs * self.members
 
     @property
+    def changes(self) -> int:
+        """Every placeholder is bound and goes, every real pod is bound."""
+        return 3 * self.pods
+
+    @property
     def gang_names(self) -> list[str]:
         return [f"gang-{number:03d}" for number in range(self.gangs)]
 
@@ -52,6 +57,11 @@ class Progress:
     placeholders_gone: int
     reals_created: int
     reals_bound: int
+
+    @property
+    def changes(self) -> int:
+        """How many of `Plan.changes` have happened."""
+        return self.placeholders_bound + self.placeholders_gone + self.reals_bound
 
     def __str__(self) -> str:
         return (
