@@ -63,31 +63,24 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
 
 def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """One pending allocation of the ask becomes real on the node."""
-    queue = application.queue
+    queue, group = application.queue, ask.group
     assert queue is not None
-    items = ask.shape.items
-    lineage = queue.lineage
-    application.pending.subtract(items)
-    for one in lineage:
-        one.pending.subtract(items)
-    assert ask.group is not None
+    assert group is not None
     ask.pending -= 1
-    ask.group.demand(queue, -1)
+    group.demand(queue, -1)
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
-    _bind(allocation)
+    _bind(allocation, was_pending=True)
     if not ask.pending:
         application.stop_waiting_for(ask)
     if allocation.placeholder:
         placeholders.has(application, allocation, was_pending=True)
-    application.usage_changed()
-    for one in lineage:
-        one.rekey()
+    _rekey(application)
     return allocation
 
 
 def take_over(application: Application, allocation: Allocation) -> Allocation:
     """An allocation that exists already is booked as it is, quota or no quota, room or no room (SEMANTICS D)."""
-    _bind(allocation)
+    _bind(allocation, was_pending=False)
     if allocation.placeholder:
         placeholders.has(application, allocation, was_pending=False)
     _rekey(application)
@@ -192,7 +185,7 @@ def end_promise(application: Application) -> None:
 def place_parked(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """An ask whose placeholder is gone becomes real on the node; within the room that was held for it."""
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
-    _bind(allocation)
+    _bind(allocation, was_pending=False)
     _rekey(application)
     return allocation
 
@@ -299,44 +292,42 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
     user.used = used
 
 
-def _bind(allocation: Allocation) -> None:
+def _bind(allocation: Allocation, *, was_pending: bool) -> None:
+    """Every placement comes through here, so the ledgers are written in place, not by calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
-    queue = application.queue
+    partition, queue = application.partition, application.queue
     assert queue is not None
     items = allocation.shape.items
     ask.placed += 1
     ask.allocations[uuid] = allocation
     application.allocations[uuid] = allocation
-    application.partition.allocations[uuid] = allocation
+    partition.allocations[uuid] = allocation
+    node.allocations[uuid] = allocation
     if allocation.placeholder:
         application.placeholders += 1
-        used = application.placeholder_allocated
-    else:
-        used = application.allocated
-    for name, amount in items:
-        used[name] += amount
     if application.gang is not None and allocation.spec.task_group:
         application.gang.held.add(items)
     if not application.usage_ledgers:
         _start_usage(application)
-    for ledger in application.usage_ledgers:
-        used = ledger.usage
-        for name, amount in items:
-            used[name] += amount
-    for one in queue.lineage:
-        used = one.allocated
-        for name, amount in items:
-            used[name] += amount
-    node.allocations[uuid] = allocation
-    used, available = node.allocated, node.available
+    grows = [ledger.usage for ledger in application.usage_ledgers]
+    grows += [one.allocated for one in queue.lineage]
+    grows += (application.placeholder_allocated if allocation.placeholder else application.allocated, node.allocated)
+    shrinks = [application.pending, *[one.pending for one in queue.lineage]] if was_pending else []
+    available = node.available
     for name, amount in items:
-        used[name] += amount
+        for used in grows:
+            used[name] += amount
+        for pending in shrinks:
+            if pending[name] == amount:
+                del pending[name]
+            else:
+                pending[name] -= amount
         available[name] -= amount
     node.rescore()
     if node.ordered:
-        application.partition.node_order.moved(node)
-    if application.partition.constraints.rules:
-        application.partition.constraints.placed(allocation)
+        partition.node_order.moved(node)
+    if partition.constraints.rules:
+        partition.constraints.placed(allocation)
 
 
 def _start_usage(application: Application) -> None:

@@ -6,7 +6,7 @@ cycle where the reason is, and then it is not found again until that changes.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -36,10 +36,12 @@ def next_ask(partition: Partition) -> Candidate | None:
             return None
         if queue.lines.closed:
             closed_above.append(queue)
-        if isinstance(contender, Application):
+        if not isinstance(contender, Queue):
             break
-        queue = cast(Queue, contender)
-    group = cast(AskGroup, contender.lines.first())
+        queue = contender
+    assert isinstance(contender, Application)
+    group = contender.lines.first()
+    assert isinstance(group, AskGroup)
     for host in reversed(closed_above):
         closing = host.lines.closed.get(group.kind)
         if closing is not None:

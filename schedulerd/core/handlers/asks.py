@@ -45,11 +45,9 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
-        shape = partition.shape_of(spec)
         if is_other:
             ask.task_group = spec.task_group
-        ask.spec = spec
-        ask.shape = shape
+        ask.renew(spec, partition.shape_of(spec))
     _demand(turn, application, ask)
 
 

@@ -30,6 +30,7 @@ class Ask:
         "key",
         "pending",
         "placed",
+        "placeholder",
         "reservations",
         "rests_until_ns",
         "serial",
@@ -43,6 +44,8 @@ class Ask:
         self.key = spec.allocation_key
         self.spec = spec
         self.shape = shape
+        self.placeholder = spec.placeholder and bool(spec.task_group)
+        """Whether it only holds room for its task group; SI ignores the flag without a task group."""
         self.serial = serial
         """Order of arrival in the partition; an update keeps it, so nobody loses their place by correcting a size."""
         self.asked_at_ns = asked_at_ns
@@ -87,10 +90,11 @@ class Ask:
         """With which others of its application it is interchangeable."""
         return self.shape, self.task_group, self.placeholder
 
-    @property
-    def placeholder(self) -> bool:
-        """Whether it only holds room for its task group; SI ignores the flag without a task group."""
-        return self.spec.placeholder and bool(self.spec.task_group)
+    def renew(self, spec: NewAsk, shape: Shape) -> None:
+        """It is asked for otherwise from now on; nothing of it is pending."""
+        self.spec = spec
+        self.shape = shape
+        self.placeholder = spec.placeholder and bool(spec.task_group)
 
 
 class Allocation:

@@ -67,7 +67,7 @@ class Application(Host):
     def __init__(
         self, spec: NewApplication, partition: Partition, queue: Queue | None, serial: int, now_ns: int
     ) -> None:
-        super().__init__()
+        super().__init__(host=queue)
         self.application_id = spec.application_id
         self.spec = spec
         self.partition = partition
@@ -125,10 +125,6 @@ class Application(Host):
     # waiting --------------------------------------------------------------------------------------------------------
 
     @property
-    def host(self) -> Queue | None:
-        return self.queue
-
-    @property
     def passes_on(self) -> bool:
         return self.state in SCHEDULABLE_STATES and not self.waits_its_turn
 
@@ -165,10 +161,11 @@ class Application(Host):
         group = self.groups.get(band)
         if group is not None:
             group.add(ask)
-            self.lines.rekey(group, group.key())
-            self._show_priority(group)
-            if not group.needs and self.may_stand(group):
-                self._offer(group)
+            if not group.is_behind(ask):
+                self.lines.rekey(group, group.key())
+                self._show_priority(group)
+                if not group.needs and self.may_stand(group):
+                    self._offer(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
         else:
@@ -206,24 +203,28 @@ class Application(Host):
 
     def stop_waiting_for(self, ask: Ask) -> None:
         """The ask has nothing pending any more, or waits with others from now on."""
-        band = ask.band
-        group = self.groups[band]
+        group = ask.group
+        assert group is not None
         if ask.pending:
             assert self.queue is not None
             group.demand(self.queue, -ask.pending)
         if group.shape.turned_down:
             self.partition.turned_down.discard(ask)
         group.discard(ask)
-        self._show_priority(group)
+        if group.stands and group.needs:
+            key = group.key()
+            if -key[0] != group.priority:
+                self._show_priority(group)
+            self.lines.rekey(group, key)
+        else:
+            self._show_priority(group)
         if group:
-            if group.stands and group.needs:
-                self.lines.rekey(group, group.key())
-            else:
+            if not group.stands or not group.needs:
                 self._restand(group)
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
             return
-        del self.groups[band]
+        del self.groups[group.shape, group.task_group, group.placeholder]
         if not self.groups:
             self.partition.patience.forget_application(self)
         if group.needs:

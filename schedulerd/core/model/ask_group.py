@@ -102,6 +102,11 @@ class AskGroup(Contender):
         self.claims += ask.spec.allow_preempt_other
         heappush(self._heap, entry)
 
+    def is_behind(self, ask: Ask) -> bool:
+        """Whether the group stands in line for another ask, which is before this one."""
+        entry = self.entry
+        return entry is not None and entry[0] < (-ask.spec.priority, ask.serial)
+
     def discard(self, ask: Ask) -> None:
         if self._aside:
             self._aside.pop(ask.key, None)

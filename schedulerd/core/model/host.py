@@ -8,7 +8,7 @@ remembered, so that all of it opens again together. Closing and opening cost the
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from enum import Enum, auto
 
 from schedulerd.core.model.line import Contender, Key, Lines
@@ -36,21 +36,18 @@ class Closing:
         """Where further down; a place that loses sight of the shape takes itself out."""
 
 
-class Host(Contender, ABC):
+class Host(Contender):  # no ABC: that would make each isinstance of a queue or application ten times as dear
     """Something contenders wait at, and that is a contender at the host above."""
 
-    __slots__ = ("lines", "priorities")
+    __slots__ = ("host", "lines", "priorities")
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host | None) -> None:
         super().__init__()
+        self.host = host
+        """The host above; None at the top."""
         self.lines = Lines()
         self.priorities: dict[int, int] = {}
         """Of the contenders with anything pending: how many show which priority."""
-
-    @property
-    @abstractmethod
-    def host(self) -> Host | None:
-        """The host above; None at the top."""
 
     @property
     def passes_on(self) -> bool:

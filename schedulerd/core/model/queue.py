@@ -60,7 +60,7 @@ class Queue(Host):
     )
 
     def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
-        super().__init__()
+        super().__init__(host=parent)
         self.usages: Usages = parent.usages if parent is not None else Usages()
         """What users and groups use in the partition; one for the whole tree."""
         self.name = name
@@ -223,10 +223,6 @@ class Queue(Host):
         )
 
     # waiting --------------------------------------------------------------------------------------------------------
-
-    @property
-    def host(self) -> Queue | None:
-        return self.parent
 
     def key(self) -> Key:
         """Its place among its siblings; before the applications, where its parent has become a leaf around it."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from schedulerd.core.model.constraints import Rule
     from schedulerd.core.model.queue import Queue
 
+_SIZES_MAX = 1_000
+
 _Identity: TypeAlias = tuple[Items, Party | None, bool, Items, bool, str, Constraint | None]
 
 
@@ -85,11 +87,13 @@ class Shape:
 class Shapes:
     """The shapes of a partition that have pending asks, and those of them that wait for room on a node."""
 
-    __slots__ = ("_known", "_parked", "due")
+    __slots__ = ("_by_size", "_known", "_parked", "due")
 
     def __init__(self) -> None:
         self.due: Due[Shape] = Due()
         """Parked ones, by when the first ask of them was made for which no room is kept yet."""
+        self._by_size: dict[int, tuple[Resources, Shape]] = {}
+        """What was found last for the very same object (by its `id`): asks of a size share one."""
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
 
@@ -99,10 +103,23 @@ class Shapes:
         required_node: str = "",
         constraint: Constraint | None = None,
     ) -> Shape:
-        """The one object for these resources if anybody asks for them, else a new one."""
+        """The one object for these resources if anybody asks for them, else a new one (see `current`)."""
+        if not required_node and constraint is None:
+            return self._of_size(resources)
         items = resources.canonical()
         known = self._known.get((items, None, False, (), False, required_node, constraint))
         return known or Shape(items, required_node=required_node, constraint=constraint)
+
+    def _of_size(self, resources: Resources) -> Shape:
+        found = self._by_size.get(id(resources))
+        if found is not None and found[0] is resources:
+            return found[1]
+        items = resources.canonical()
+        shape = self._known.get((items, None, False, (), False, "", None)) or Shape(items)
+        if len(self._by_size) >= _SIZES_MAX:
+            self._by_size.clear()
+        self._by_size[id(resources)] = resources, shape
+        return shape
 
     def turned(self, shape: Shape, *, down: bool) -> Shape:
         """The same request, of asks that no node with room may have, or of others; on nobody's account."""

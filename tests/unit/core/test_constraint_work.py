@@ -64,11 +64,6 @@ def calls_of(talk: Conversation, command: Command, placements: int) -> int:
     return calls
 
 
-def is_same(*calls: int) -> bool:
-    """But for the few calls of a garbage collection that others listen to."""
-    return max(calls) - min(calls) < PLACEMENTS // 2
-
-
 def is_flat(work: Callable[[int], int]) -> bool:
     """Whether the work does not grow with the nodes, but for a step over each block of them."""
     least, *others = work(LARGE), work(LARGER), work(LARGEST)
@@ -83,7 +78,7 @@ def test_nodes_with_other_attributes_cost_nothing(node_order: NodeOrder) -> None
         talk.cycle(PLACEMENTS)
         return calls_of(talk, RunCycle(PLACEMENTS), PLACEMENTS)
 
-    assert is_same(work(LARGE), work(LARGER), work(LARGEST))
+    assert work(LARGE) == work(LARGER) == work(LARGEST)
 
 
 @pytest.mark.parametrize("node_order", list(NodeOrder))
@@ -96,7 +91,7 @@ def test_nodes_where_the_others_are_not_cost_nothing(node_order: NodeOrder) -> N
         talk.cycle(PLACEMENTS)
         return calls_of(talk, RunCycle(PLACEMENTS), PLACEMENTS)
 
-    assert is_same(work(LARGE), work(LARGER), work(LARGEST))
+    assert work(LARGE) == work(LARGER) == work(LARGEST)
 
 
 @pytest.mark.parametrize("node_order", list(NodeOrder))
@@ -122,7 +117,7 @@ def test_few_large_groups_cost_by_how_many_groups_are_open(node_order: NodeOrder
         talk.cycle(5 * PLACEMENTS - 10)
         return calls_of(talk, RunCycle(10), 10)
 
-    assert is_same(work(LARGER), work(LARGEST))
+    assert work(LARGER) == work(LARGEST)
 
 
 def test_a_host_that_is_free_again_is_found_among_those_that_are_taken() -> None:
@@ -154,7 +149,7 @@ def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
         return calls_of(talk, RunCycle(PLACEMENTS), PLACEMENTS)
 
     many, few, nobody = work(80), work(10), work(0)
-    assert is_same(many, few)
+    assert many == few
     assert few < 1.3 * nobody
 
 
