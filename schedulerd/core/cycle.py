@@ -77,6 +77,7 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
                 return placements, parked, progress is Progress.UNFINISHED
             placements += 1
             continue
+        partition.asks_tried += 1
         application, group, closing = found
         queue = application.queue
         assert queue is not None

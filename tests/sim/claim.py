@@ -82,8 +82,10 @@ class Claim:
 
     @property
     def is_entitled(self) -> bool:
-        """Whether others end for it at all, as far as its own queues go."""
-        return bool(self.ask.required_node) or (any(self.rights) and self.roof != 0)
+        """Whether others end for it at all, as far as its own queues go; for a daemon never for the sake of a quota."""
+        if self.ask.required_node:
+            return not self.lacking
+        return any(self.rights) and self.roof != 0
 
     # one victim -----------------------------------------------------------------------------------------------------
 

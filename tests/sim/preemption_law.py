@@ -80,6 +80,8 @@ def _preempted(moment: Moment, fact: Preempted) -> Iterator[str]:
     if ask.required_node:
         if ask.required_node != fact.node_id or not victims:
             yield f"it may run on {ask.required_node} only, or nobody has to end for it"
+        elif not claim.is_entitled:
+            yield f"a quota does not let it in: {claim.lacking}"
     else:
         yield from _without_right(moment, fact, ask, kept, claim)
     yield from claim.objections(fact.node_id, victims)

@@ -130,7 +130,8 @@ def _make_room(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
         limit = _lasting_refusal(application, reservation)
         if limit is None:
             return preemption.for_required_node(turn, reservation, kept)
-        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, f"{limit}, whoever ends")
+        reason = f"{limit}; others end for room on its node, not for a quota"
+        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, reason)
         return False
     if reservation.is_firm and not reservation.victims and shortage(reservation.items, node, kept):
         reservations.end(turn, reservation, ReservationEnd.NODE)

@@ -110,6 +110,11 @@ class Lines:
         self.closed: dict[Shape, Closing] = {}
         """Shapes that may not be placed here at present, and why; only such as somebody needs."""
 
+    @property
+    def places_given(self) -> int:
+        """How many places were given here so far, in lines and in the front; tests count with it, too."""
+        return self._serial
+
     def __contains__(self, shape: Shape) -> bool:
         """Whether anybody here needs the shape."""
         return shape in self._by_shape
@@ -146,7 +151,10 @@ class Lines:
         """The contender needs one shape more."""
         contender.needs[shape] = None
         line = contender.line
-        if line is not None and not line.is_shared:
+        if line is None and (known := self._shared.get(shape)) is not None:
+            self._join(known, contender, key)
+            self._show(known)
+        elif line is not None and not line.is_shared:
             self._add_shape(line, shape)
             self._show(line)
         else:
@@ -158,7 +166,10 @@ class Lines:
         line, entry = contender.line, contender.entry
         assert line is not None
         assert entry is not None
-        if not line.is_shared and len(contender.needs) > _SHARED_NEEDS_MAX // 2:
+        if not contender.needs:
+            contender.line = contender.entry = None
+            self._leave(line)
+        elif not line.is_shared and len(contender.needs) > _SHARED_NEEDS_MAX // 2:
             self._drop_shape(line, shape)
         else:
             self._stand(contender, entry[0])
@@ -196,22 +207,24 @@ class Lines:
             yield from ((entry[0], entry[2]) for entry in line.heap if entry[2].entry is entry)
 
     def _stand(self, contender: Contender, key: Key) -> None:
-        """Moves the contender to the line of what it needs, or to none.
+        """Moves the contender to the line of what it needs.
 
         It joins the new line before it leaves the old one, so that a shape which is in both stays known here, and
         closed if it is.
         """
         old = contender.line
-        contender.line = contender.entry = None
-        if contender.needs:
-            line = contender.line = self._line_for(contender)
-            line.members += 1
-            self._serial += 1
-            line.put((key, self._serial, contender))
+        contender.entry = None
+        line = self._line_for(contender)
+        self._join(line, contender, key)
         if old is not None:
             self._leave(old)
-        if contender.line is not None:
-            self._show(contender.line)
+        self._show(line)
+
+    def _join(self, line: _Line, contender: Contender, key: Key) -> None:
+        contender.line = line
+        line.members += 1
+        self._serial += 1
+        line.put((key, self._serial, contender))
 
     def _line_for(self, contender: Contender) -> _Line:
         if len(contender.needs) > _SHARED_NEEDS_MAX:

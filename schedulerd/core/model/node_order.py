@@ -63,7 +63,7 @@ class _Block:
 class NodeOrder:
     """Nodes by (score, id), lowest first."""
 
-    __slots__ = ("_blocks", "_lasts", "visits")
+    __slots__ = ("_blocks", "_lasts", "places_given", "visits")
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
@@ -71,11 +71,14 @@ class NodeOrder:
         """The last entry of each block: where a binary search finds the block."""
         self.visits = 0
         """Nodes and blocks looked at so far; tests count with it what they must not time."""
+        self.places_given = 0
+        """How often a node was put in so far; likewise."""
 
     def add(self, node: Node) -> None:
         """Puts a node in by its present score and free resources."""
         entry = (node.score, node.node_id, node)
         node.ordered_by = node.score
+        self.places_given += 1
         if not self._blocks:
             block = _Block([entry], Resources())
             block.raise_bound(node.free)

@@ -42,6 +42,7 @@ class Partition:
         "allocations",
         "allocations_used",
         "applications",
+        "asks_tried",
         "callbacks",
         "changes",
         "cleanup_alarm",
@@ -118,6 +119,8 @@ class Partition:
         self.shapes = Shapes()
         self.constraints = Constraints(self)
         self.patience = Patience(self.shapes.due)
+        self.asks_tried = 0
+        """How often a cycle looked for a place for the next ask; tests count with it what they must not time."""
         self.moves = 0
         """How often something was placed, asked to go or freed, or a node changed: what was found out then may be
         otherwise now."""
