@@ -112,3 +112,5 @@ def test_a_registration_is_logged_without_its_configuration(daemon: DaemonProces
         "extraConfig": "(secret)",
     }
     assert not [one for one in daemon.lines if "hunter" in one]
+    (manager,) = daemon.state(rm="rm")["resource_managers"]
+    assert manager["version"] == "1.5"

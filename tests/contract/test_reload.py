@@ -142,7 +142,7 @@ def test_a_configuration_sent_with_the_registration_is_not_replaced_by_a_file(tm
     queue_file = tmp_path / "queues.yaml"
     queue_file.write_text(QUEUES)
     with on_signal_alone(queue_file) as daemon, RawClient(daemon.target, "own") as own:
-        own.register(config=QUEUES)
+        own.register(config=QUEUES, policy_group="queues")
         with RawClient(daemon.target, "file") as file:
             file.register(config="")
             queue_file.write_text(WITH_C)

@@ -158,6 +158,13 @@ def test_every_command_survives_the_wire_of_2021(command: WireCommand) -> None:
     assert items_of(Speaker2021().through_the_wire(command)) == items_of([command])
 
 
+@given(CONSTRAINTS)
+def test_every_constraint_survives_the_wire_of_2021(constraint: said.PlacementConstraint | None) -> None:
+    """Few of the commands above have one, and fewer an affinity."""
+    command = UpdateAllocations(RM, asks=[said.NewAsk("app", "k", Resources(), constraint=constraint)])
+    assert items_of(Speaker2021().through_the_wire(command)) == items_of([command])
+
+
 @given(st.lists(any_fact(*get_args(Fact)).filter(_says_why), max_size=12))
 def test_what_is_heard_is_the_same_in_both(told: list[Fact]) -> None:
     assert Speaker2021().told(told, RM) == Speaker2023().told(told, RM)

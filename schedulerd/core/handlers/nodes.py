@@ -71,7 +71,7 @@ def update(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool 
     waits_for = _early_application(rm, partition, item) if may_wait else None
     if waits_for is not None and early.hold(turn, rm, item, partition, waits_for):
         return
-    mistake = _mistake(partition, item)
+    mistake = _mistake(rm, partition, item)
     if mistake is not None:
         _reject(turn, rm, item, mistake)
         return
@@ -94,7 +94,7 @@ def _early_application(rm: ResourceManager, partition: Partition, item: NodeUpda
     return None
 
 
-def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
+def _mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mistake | None:
     if item.action is NodeAction.UNKNOWN:
         return Mistake(
             RejectCode.UNKNOWN_ACTION,
@@ -109,9 +109,12 @@ def _mistake(partition: Partition, item: NodeUpdate) -> Mistake | None:
                 f"nodeID {shown(item.node_id)} is registered already; use UPDATE to change it, or DECOMISSION it first",
             )
     elif known is None:
+        others = [one.name for one in rm.partitions.values() if item.node_id in one.nodes]
+        where = f" in partition {partition.name!r}, but in {others[0]!r}" if others else ""
         return Mistake(
             RejectCode.UNKNOWN_NODE,
-            f"nodeID {shown(item.node_id)} is not registered; {item.action.name} needs a node that was created before",
+            f"nodeID {shown(item.node_id)} is not registered{where}; {item.action.name} needs a node that was created "
+            f"before{', and its si/node-partition' if others else ''}",
         )
     return (
         checks.tags("attributes", item.attributes)

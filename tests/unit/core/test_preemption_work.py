@@ -16,7 +16,8 @@ from benchmarks.decisions_check import check
 from benchmarks.full_clusters import LARGE_AND_ODD, ODD, FullCluster
 from benchmarks.in_process import new_asks
 from benchmarks.measurement import WrongResult
-from benchmarks.workloads import POD, RM_ID, Ask
+from benchmarks.workload import RM_ID, Ask
+from benchmarks.workloads import POD
 from schedulerd.core.commands import Command, RingAlarms, RunCycle, UpdateAllocations
 from schedulerd.core.decide.prospects import PORTION
 from schedulerd.core.handlers import preemption

@@ -15,8 +15,10 @@ from types import FrameType
 import pytest
 
 from benchmarks import workloads
-from benchmarks.in_process import PARTITION, new_asks, node_visits, placed, prepare, releases
-from benchmarks.workloads import POD, RM_ID, Ask, Size, Workload
+from benchmarks.in_process import PARTITION, new_asks, placed, prepare, releases
+from benchmarks.work import node_visits
+from benchmarks.workload import RM_ID, Ask, Size, Workload
+from benchmarks.workloads import POD
 from schedulerd.core.commands import (
     AllocationRelease,
     Command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import NoReturn, cast
@@ -120,11 +121,12 @@ def test_an_update_answers_with_the_text_before_and_what_changed() -> None:
     async def play(world: World) -> None:
         first = await world.update(WITHOUT_A)
         assert (first.success, first.reason, first.oldConfig) == (True, "", FILE)
-        assert [(one.kind, one.queue, one.harms) for one in first.impact] == [
-            ("queue_drains", "root.a", True),
-            ("queue_added", "root.b", False),
+        assert [(one.kind, one.partition, one.queue, one.harms) for one in first.impact] == [
+            ("queue_drains", "default", "root.a", True),
+            ("queue_added", "default", "root.b", False),
         ]
-        second = await world.update(WITH_B)
+        assert first.impact[1].message == "queue root.b is new"
+        second = await world.update(WITH_B, policy_group="queues")
         assert (second.success, second.oldConfig) == (True, WITHOUT_A)
         assert world.queues() == {"root", "root.a", "root.b"}
         assert world.policy_group() is None, "files do not matter to it any longer"
@@ -138,11 +140,13 @@ def test_an_update_answers_with_the_text_before_and_what_changed() -> None:
 
 def test_warnings_come_with_the_answer() -> None:
     async def play(world: World) -> None:
-        answer = await world.update(WITH_B + "            properties: {priority.ofset: '1'}\n")
+        text = WITH_B + "            properties: {priority.ofset: '1'}\n"
+        answer = await world.update(text)
         assert answer.success
         (warning,) = answer.warnings
         assert (warning.line, warning.value) == (9, "1")
         assert "priority.offset" in warning.message
+        assert (await world.validate(text)).warnings == answer.warnings
 
     World().play(play)
 
@@ -229,7 +233,7 @@ def test_validation_tells_the_impact_and_changes_nothing() -> None:
         answer = await world.validate(WITHOUT_A)
         assert (answer.allowed, answer.reason, list(answer.resourceManagers)) == (True, "", ["rm"])
         assert [one.kind for one in answer.impact] == ["queue_drains", "queue_added"]
-        assert len(answer.checksum) == 64
+        assert answer.checksum == hashlib.sha256(WITHOUT_A.encode()).hexdigest().upper()
         assert world.queues() == {"root", "root.a"}
         assert "UpdateConfiguration" not in world.scheduler.commands
         refused = await world.validate(A_AS_PARENT)

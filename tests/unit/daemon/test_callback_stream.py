@@ -182,6 +182,12 @@ def test_an_rm_gives_its_state_dump_or_there_is_a_reason_why_not() -> None:
         call_id = context.received.stateDump.callID
         context.answer(callback_pb2.CallbackAnswer(stateDump=callback_pb2.StateDumpAnswer(callID=call_id, dump="{}")))
         assert await wanted == "{}"
+        wanted = asyncio.create_task(world.callbacks.state_dump("rm", 5))
+        await turns()
+        why_not = callback_pb2.StateDumpAnswer(callID=context.received.stateDump.callID, error="out of paper")
+        context.answer(callback_pb2.CallbackAnswer(stateDump=why_not))
+        with pytest.raises(NoStateDump, match="out of paper"):
+            await wanted
         with pytest.raises(NoStateDump, match=r"no answer of the resource manager within 0.01 s"):
             await world.callbacks.state_dump("rm", 0.01)
         served.cancel()

@@ -182,8 +182,9 @@ def test_past_events_come_first() -> None:
         world.register("other")
         async with streaming(world, count=4) as (call, _), streaming(world, count=2, rmID="rm") as (of_one, _):
             world.happen()
+            world.happen(rm_id="other")
             await turns()
-            assert call.ids == [2, 3, 4, 5, 6, 7]
+            assert call.ids == [2, 3, 4, 5, 6, 7, 8, 9]
             assert of_one.ids == [1, 2, 6, 7]
 
     play(story)

@@ -42,7 +42,14 @@ def test_2023_has_type_detail_reference_and_resource() -> None:
     message.resource.resources["memory"].value = 10
     message.resource.resources["vcore"].value = 1
     assert message_of_2023(an_event(ALLOCATION)) == message
-    assert not message_of_2023(an_event(STATE)).HasField("resource")
+    assert message_of_2023(an_event(STATE)) == si_pb2.EventRecord(
+        type=SI.APP,
+        objectID="app",
+        message="runApplication",
+        timestampNano=123,
+        eventChangeType=SI.SET,
+        eventChangeDetail=SI.APP_RUNNING,
+    )
 
 
 def test_2022_has_group_and_reason() -> None:
@@ -69,13 +76,22 @@ def test_before_2023_a_message_says_what_the_missing_fields_would() -> None:
 
 
 def test_2021_has_other_numbers_and_none_for_what_is_no_object_of_the_interface() -> None:
-    kinds = si_2021_pb2.EventRecord
-    for kind, number in ((SI.REQUEST, kinds.REQUEST), (SI.APP, kinds.APP), (SI.NODE, 2), (SI.QUEUE, 3)):
-        message = message_of_2021(an_event(STATE._replace(kind=kind)))
-        assert message is not None
-        assert (message.type, message.groupID, message.reason) == (number, "root.a", "AppRunning")
+    for number, kind in enumerate((SI.REQUEST, SI.APP, SI.NODE, SI.QUEUE)):
+        assert message_of_2021(an_event(STATE._replace(kind=kind))) == si_2021_pb2.EventRecord(
+            type=si_2021_pb2.EventRecord.Type.ValueType(number),
+            objectID="app",
+            groupID="root.a",
+            reason="AppRunning",
+            message="runApplication",
+            timestampNano=123,
+        )
     assert message_of_2021(an_event(RESOURCE_MANAGER)) is None
-    assert message_of_2022(an_event(RESOURCE_MANAGER)).type == event_pb2.EventRecord.UNKNOWN_EVENTRECORD_TYPE
+
+
+@pytest.mark.parametrize("kind", SI.Type.keys())
+def test_2022_has_the_kinds_of_objects_of_2023(kind: str) -> None:
+    message = message_of_2022(an_event(STATE._replace(kind=SI.Type.Value(kind))))
+    assert event_pb2.EventRecord.Type.Name(message.type) == kind
 
 
 def test_the_record_of_2022_is_one_of_2023_on_the_wire_as_far_as_both_have_the_field() -> None:
@@ -112,7 +128,7 @@ def test_every_event_has_a_reason_and_a_message_for_the_versions_before_2023(
     listener = Listener()
     monkeypatch.setattr(builders, "Conversation", listener.overhear())
     talk = a_conversation(a_node("n1", {"memory": 100}))
-    talk.asks(an_ask())
+    talk.asks(an_ask(), an_ask("bad", -1))
     talk.schedule()
     talk.remove("app")
     talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
@@ -120,5 +136,5 @@ def test_every_event_has_a_reason_and_a_message_for_the_versions_before_2023(
     assert len(messages) > 10
     assert all(message.reason and message.message for message in messages)
     assert not any(message.reason == "DetailsNone" for message in messages)
-    applications = [message for message in messages if message.type == event_pb2.EventRecord.APP]
-    assert {message.groupID for message in applications} == {"root.a"}
+    groups = {(message.type, message.groupID) for message in messages if message.groupID}
+    assert groups == {(event_pb2.EventRecord.APP, "root.a"), (event_pb2.EventRecord.REQUEST, "app")}

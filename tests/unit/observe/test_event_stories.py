@@ -66,6 +66,26 @@ def ask_taken_back() -> None:
     talk.release_asks(allocation_key="k")
 
 
+def ask_replaced() -> None:
+    talk = a_conversation()
+    talk.asks(an_ask())
+    talk.asks(an_ask(memory=20))
+
+
+def ask_taken_over() -> None:
+    """What is asked for comes with a node."""
+    talk = a_conversation()
+    talk.asks(an_ask())
+    talk.nodes(a_node("n1", NODE, an_existing()))
+
+
+def app_removed() -> None:
+    """With an ask that waits."""
+    talk = a_conversation()
+    talk.asks(an_ask())
+    talk.remove("app")
+
+
 def gang_timed_out() -> None:
     talk = a_full_gang(1, memory=10, execution_timeout_ms=1_000)
     talk.asks(builders.a_placeholder("late", app="gang"))
@@ -77,6 +97,16 @@ def confirm_all(talk: Conversation) -> None:
     for allocation in list(talk.model().allocations.values()):
         if allocation.releasing is not None:
             talk.release(application_id="gang", uuid=allocation.uuid, termination=allocation.releasing)
+
+
+def gang_failed() -> None:
+    """With a real request that waits for the rest of the gang."""
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.apps(a_gang(gang_style="Hard", execution_timeout_ms=1_000))
+    talk.asks(builders.a_placeholder(count=2, app="gang"), real("r"))
+    talk.schedule()
+    talk.sleep(SECOND_NS)
+    confirm_all(talk)
 
 
 def swapped() -> None:
@@ -103,7 +133,7 @@ def app_lived() -> None:
 def app_failed() -> None:
     talk = a_conversation(a_node("n1", NODE))
     talk.apps(an_app("job", execution_timeout_ms=1_000))
-    talk.asks(an_ask(app="job"))
+    talk.asks(an_ask(app="job"), an_ask("waits", 500, app="job"))
     talk.schedule()
     talk.sleep(SECOND_NS)
     talk.release(application_id="job", uuid="uuid-1", termination=TerminationType.TIMEOUT)
@@ -152,11 +182,24 @@ STORIES: dict[str, list[tuple[Story, Said]]] = {
         (preempted, ("REQUEST", "n1_1", "NONE", "DETAILS_NONE", "victims")),
         (registered, ("UNKNOWN_EVENTRECORD_TYPE", RM, "NONE", "DETAILS_NONE", "")),
     ],
-    "REQUEST_CANCEL": [(ask_taken_back, ("APP", "app", "REMOVE", "REQUEST_CANCEL", "k"))],
-    "REQUEST_ALLOC": [(placed_one, ("APP", "app", "REMOVE", "REQUEST_ALLOC", "k"))],
-    "REQUEST_TIMEOUT": [(gang_timed_out, ("APP", "gang", "REMOVE", "REQUEST_TIMEOUT", "late"))],
+    "REQUEST_CANCEL": [
+        (ask_taken_back, ("APP", "app", "REMOVE", "REQUEST_CANCEL", "k")),
+        (app_removed, ("APP", "app", "REMOVE", "REQUEST_CANCEL", "k")),
+        (gang_failed, ("APP", "gang", "REMOVE", "REQUEST_CANCEL", "r")),
+    ],
+    "REQUEST_ALLOC": [
+        (placed_one, ("APP", "app", "REMOVE", "REQUEST_ALLOC", "k")),
+        (ask_taken_over, ("APP", "app", "REMOVE", "REQUEST_ALLOC", "k")),
+    ],
+    "REQUEST_TIMEOUT": [
+        (gang_timed_out, ("APP", "gang", "REMOVE", "REQUEST_TIMEOUT", "late")),
+        (app_failed, ("APP", "job", "REMOVE", "REQUEST_TIMEOUT", "waits")),
+    ],
     "APP_ALLOC": [(placed_one, ("APP", "app", "ADD", "APP_ALLOC", "uuid-1"))],
-    "APP_REQUEST": [(placed_one, ("APP", "app", "ADD", "APP_REQUEST", "k"))],
+    "APP_REQUEST": [
+        (placed_one, ("APP", "app", "ADD", "APP_REQUEST", "k")),
+        (ask_replaced, ("APP", "app", "REMOVE", "APP_REQUEST", "k")),
+    ],
     "APP_REJECT": [(app_rejected, ("APP", "lost", "REMOVE", "APP_REJECT", ""))],
     "APP_NEW": [(app_lived, ("APP", "app", "ADD", "APP_NEW", ""))],
     "APP_ACCEPTED": [(app_lived, ("APP", "app", "SET", "APP_ACCEPTED", ""))],

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
 
+from schedulerd.core import facts
 from schedulerd.core.resources import Resources
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -36,3 +39,25 @@ def any_fact(*types: type) -> st.SearchStrategy[Any]:
             for fact_type in types
         )
     )
+
+
+TOLD = (
+    facts.Allocated,
+    facts.ApplicationAccepted,
+    facts.ApplicationChanged,
+    facts.ApplicationRejected,
+    facts.AskRejected,
+    facts.AskWithdrawn,
+    facts.NodeAccepted,
+    facts.NodeRejected,
+    facts.Released,
+    facts.ReleaseRequested,
+)
+"""What both dialects have a message for."""
+
+
+def any_facts(*types: type, told: Sequence[type] = TOLD) -> st.SearchStrategy[list[Any]]:
+    """Some of each that is told, and some of any, in any order: drawn from among all types each would be rare."""
+    of_each = (st.lists(any_fact(one), max_size=2) for one in told)
+    drawn = st.tuples(*of_each, st.lists(any_fact(*types), max_size=4))
+    return drawn.map(lambda lists: list(chain(*lists))).flatmap(st.permutations)

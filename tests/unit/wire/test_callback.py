@@ -76,6 +76,7 @@ def test_a_scheduling_state_has_the_number_of_its_name(one: SchedulingState, ver
     (told,) = read(filled).schedulingStates
     assert (told.applicartionID, told.allocationKey, told.reason) == ("app-1", "ask-1", "because")
     assert StateOf2023.SchedulingState.Name(told.state) == one.name
+    assert told.state != StateOf2023.UNKNOWN_SCHEDULING_STATE
 
 
 @pytest.mark.parametrize("one", SchedulingState)

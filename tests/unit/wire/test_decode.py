@@ -111,6 +111,14 @@ def test_every_allocation_request_arrives_as_it_is(request: si_pb2.AllocationReq
     ]
 
 
+@pytest.mark.parametrize("action", NodeAction)
+def test_every_action_has_its_number(action: NodeAction) -> None:
+    """Also the one that the specification lacks, which hardly any example above would have."""
+    info = si_pb2.NodeInfo(action=si_pb2.NodeInfo.ActionFromRM.ValueType(action))
+    (command,) = RequestDecoder().nodes(si_pb2.NodeRequest(rmID=RM, nodes=[info]))
+    assert command.nodes[0].action is action
+
+
 @given(messages(si_pb2.NodeRequest, TEXTS, rmID=RM))
 def test_every_node_request_arrives_as_it_is(request: si_pb2.NodeRequest) -> None:
     pieces = list(RequestDecoder().nodes(request))

@@ -6,7 +6,9 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 from hypothesis import given
+from hypothesis import strategies as st
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import commands
@@ -148,7 +150,26 @@ def expected_existing(message: si_pb2.Allocation, unreadable: str) -> commands.E
     )
 
 
-@given(messages(si_pb2.UpdateRequest, TEXTS, items_max=2, rmID=RM))
+def some(message_type: type[Message]) -> st.SearchStrategy[list[Message]]:
+    return st.lists(messages(message_type, TEXTS, items_max=2), max_size=2)
+
+
+# Put together here, as few of any requests have the small things inside their items.
+ALL_THE_REST = st.builds(
+    si_pb2.UpdateRequest,
+    rmID=st.just(RM),
+    newApplications=some(si_pb2.AddApplicationRequest),
+    removeApplications=some(si_pb2.RemoveApplicationRequest),
+    releases=st.builds(
+        si_pb2.AllocationReleasesRequest,
+        allocationsToRelease=some(si_pb2.AllocationRelease),
+        allocationAsksToRelease=some(si_pb2.AllocationAskRelease),
+    ),
+    utilizationReports=some(si_pb2.UtilizationReport),
+)
+
+
+@given(ALL_THE_REST)
 def test_all_the_rest_arrives_as_it_is(request: si_pb2.UpdateRequest) -> None:
     told = decoded(request)
     assert {command.rm_id for command in told} <= {RM}  # type: ignore[union-attr]  # these all have one

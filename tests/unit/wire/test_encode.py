@@ -20,7 +20,7 @@ from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.draft import Response
 from schedulerd.wire.encode import ResponseEncoder
-from tests.unit.wire.facts import any_fact
+from tests.unit.wire.facts import any_fact, any_facts
 
 MESSAGES: dict[Stream, Any] = {
     Stream.ALLOCATION: si_pb2.AllocationResponse,
@@ -28,7 +28,7 @@ MESSAGES: dict[Stream, Any] = {
     Stream.NODE: si_pb2.NodeResponse,
 }
 
-ANY_FACT = any_fact(*get_args(facts.Fact))
+ANY_FACTS = any_facts(*get_args(facts.Fact))
 
 
 def drained(said: Sequence[facts.Fact]) -> list[Response]:
@@ -47,7 +47,7 @@ def amounts(resources: Resources) -> si_pb2.Resource:
     return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in resources.items()})
 
 
-@given(st.lists(ANY_FACT, max_size=12))
+@given(ANY_FACTS)
 def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None:
     responses = drained(said)
     for rm_id in ("rm-1", "rm-2"):
@@ -136,7 +136,7 @@ def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None
         )
 
 
-@given(st.lists(ANY_FACT, max_size=12))
+@given(ANY_FACTS)
 def test_there_is_one_response_per_rm_and_stream_and_none_is_empty(said: list[facts.Fact]) -> None:
     responses = drained(said)
     addressees = [(response.rm_id, response.stream) for response in responses]

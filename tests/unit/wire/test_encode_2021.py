@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import facts
@@ -21,11 +20,11 @@ from schedulerd.wire.dialect import Dialect, Stream
 from schedulerd.wire.draft import Response
 from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 from schedulerd.wire.encode import ResponseEncoder
-from tests.unit.wire.facts import any_fact
+from tests.unit.wire.facts import TOLD, any_facts
 
 RM = "rm-1"
 TERMINATIONS = {"STOPPED_BY_RM": 0, "TIMEOUT": 1, "PREEMPTED_BY_SCHEDULER": 2, "PLACEHOLDER_REPLACED": 3}
-ANY_FACT = any_fact(*get_args(facts.Fact), NodeRecommended)
+ANY_FACTS = any_facts(*get_args(facts.Fact), told=(*TOLD, NodeRecommended))
 
 
 def encoder() -> ResponseEncoder:
@@ -52,7 +51,7 @@ def amounts(resources: Resources) -> si_pb2.Resource:
     return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in resources.items()})
 
 
-@given(st.lists(ANY_FACT, max_size=12))
+@given(ANY_FACTS)
 def test_each_fact_about_allocations_is_told_as_the_interface_says(said: list[Any]) -> None:
     update = told(said)
     mine = [fact for fact in said if getattr(fact, "rm_id", None) == RM]
@@ -103,7 +102,7 @@ def test_each_fact_about_allocations_is_told_as_the_interface_says(said: list[An
     ]
 
 
-@given(st.lists(ANY_FACT, max_size=12))
+@given(ANY_FACTS)
 def test_all_other_facts_are_told_as_the_interface_says(said: list[Any]) -> None:
     update = told(said)
     mine = [fact for fact in said if getattr(fact, "rm_id", None) == RM]
@@ -140,7 +139,7 @@ def test_all_other_facts_are_told_as_the_interface_says(said: list[Any]) -> None
     assert update.action == si_pb2.UpdateResponse.NOACTION
 
 
-@given(st.lists(ANY_FACT, max_size=12))
+@given(ANY_FACTS)
 def test_an_rm_hears_one_dialect_whatever_others_speak(said: list[facts.Fact]) -> None:
     responses = drained(said)
     addressees = [(response.rm_id, response.stream) for response in responses]

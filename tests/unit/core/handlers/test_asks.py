@@ -19,6 +19,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.handlers.asks import MAX_ALLOCATIONS_MAX
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import Timeouts
 from tests.unit.core.builders import (
@@ -68,6 +69,13 @@ def test_an_allocation_says_what_the_ask_said_and_when_it_came(talk: Conversatio
     allocated = only(Allocated, talk.schedule())
     assert (allocated.priority, allocated.tags, allocated.task_group) == (7, {"t": "v"}, "g")
     assert (allocated.asked_at_ns, allocated.recovered, allocated.placeholder) == (5_000, False, False)
+
+
+def test_the_tags_of_its_application_are_not_those_of_an_ask(talk: Conversation) -> None:
+    talk.apps(an_app("tagged", tags={"t": "v", REQUIRED_NODE_TAG: "n2"}))
+    talk.asks(an_ask("k", app="tagged"))
+    allocated = only(Allocated, talk.schedule())
+    assert (allocated.node_id, allocated.tags) == ("n1", {})
 
 
 def test_higher_priority_goes_first_then_age(talk: Conversation) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.facts import Fact
 from schedulerd.core.model import constraints
@@ -55,6 +57,14 @@ def test_attributes_that_change_let_an_ask_go_there_or_keep_it_away() -> None:
     assert placed(talk.cycle(1)) == [("app", "k", "n1")]
     talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"zone": "c"}))
     assert placed(talk.schedule()) == []
+
+
+def test_attributes_that_are_reported_replace_all_there_were() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}, attributes={"zone": "a", "rack": "r"}))
+    talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"zone": "b"}))
+    assert talk.node().attributes == {"zone": "b"}
+    talk.asks(an_ask("old", constraint=on(one_of("rack", "r"))), an_ask("new", constraint=on(one_of("zone", "b"))))
+    assert where(talk.schedule()) == {"new": "n1"}
 
 
 def test_a_new_node_that_will_not_do_wakes_nobody() -> None:
@@ -143,6 +153,27 @@ def test_the_first_of_two_that_want_to_be_together_finds_nobody() -> None:
     assert placed(talk.schedule()) == []
     talk.asks(an_ask("seed", tags=WEB))
     assert [key for _, key, _ in placed(talk.schedule())] == ["seed", "w", "w"]
+
+
+def test_those_are_counted_that_meet_all_expressions_and_nobody_is_bound_by_the_constraints_of_others() -> None:
+    gold = {**WEB, "tier": "gold"}
+    constraint = together("zone", IS_WEB, one_of("tier", "gold"), most=1)
+    talk = a_cluster("a")
+    talk.asks(an_ask("web", count=2, tags=WEB), an_ask("gold", tags=gold))
+    talk.schedule()
+    talk.asks(an_ask("k", constraint=constraint))
+    assert where(talk.schedule()) == {"k": "n1"}
+    talk.asks(an_ask("second", tags=gold))
+    assert where(talk.schedule()) == {"second": "n1"}, "it has no constraint of its own"
+    talk.asks(an_ask("late", constraint=constraint))
+    assert where(talk.schedule()) == {}
+
+
+def test_what_is_demanded_of_nodes_and_of_company_has_to_hold_both() -> None:
+    talk = a_cluster("a", "b", "b")
+    both = replace(together("zone", IS_WEB, most=1), node=(one_of("zone", "b"),))
+    talk.asks(an_ask("w", count=3, tags=WEB, constraint=both))
+    assert placed(talk.schedule()) == [("app", "w", "n2")]
 
 
 def test_a_node_without_the_scope_is_in_no_group() -> None:

@@ -110,6 +110,17 @@ def test_a_namespace_sets_the_quota_of_its_created_queue_only_and_nonsense_chang
     assert talk.queue("root.a").max == {}
 
 
+def test_a_namespace_sets_the_guarantee_of_its_created_queue_only_and_nonsense_changes_nothing() -> None:
+    talk = talk_to(a_partition(QueueSpec("a")))
+    talk.apps(an_app("one", "root.ns", tags={"namespace.resourceguaranteed": quota(memory=10)}))
+    assert (talk.queue("root.ns").guaranteed, talk.queue("root.ns").max) == ({"memory": 10}, {})
+    for at, text in enumerate(("no json", "{}", quota(memory=0), quota(memory=-1))):
+        talk.apps(an_app(f"other-{at}", "root.ns", tags={"namespace.resourceguaranteed": text}))
+        assert talk.queue("root.ns").guaranteed == {"memory": 10}
+    talk.apps(an_app("managed", "root.a", tags={"namespace.resourceguaranteed": quota(memory=1)}))
+    assert talk.queue("root.a").guaranteed == {}
+
+
 def test_one_application_starts_at_a_time_where_the_leaf_is_state_aware() -> None:
     talk = talk_to(a_partition(QueueSpec("a", properties=STATE_AWARE)))
     talk.apps(an_app("late"), an_app("first"))

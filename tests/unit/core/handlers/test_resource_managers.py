@@ -154,3 +154,27 @@ def test_the_ways_to_name_a_partition(name: str) -> None:
     talk = a_conversation()
     talk.nodes(a_node("n1", ROOM, partition=name, action=NodeAction.CREATE))
     assert [node.node_id for node in talk.view().nodes] == ["n1"]
+
+
+@pytest.mark.parametrize("name", ["gpu", f"[{RM}]gpu"])
+def test_every_item_is_for_the_partition_it_names_and_for_no_other(name: str) -> None:
+    talk = Conversation(a_scheduler())
+    talk.register(a_partition_spec(), a_partition_spec(name="gpu"))
+    talk.connect()
+    for partition in ("", name):
+        talk.nodes(a_node("n1", ROOM, partition=partition))
+        talk.apps(an_app(partition=partition))
+        talk.asks(an_ask("runs", partition=partition), an_ask("waits", memory=500, partition=partition))
+    talk.schedule()
+
+    def running_and_waiting(partition: str) -> list[tuple[int, int]]:
+        return [(len(app.allocations), len(app.asks)) for app in talk.view(partition).applications]
+
+    assert running_and_waiting("default") == running_and_waiting("gpu") == [(1, 1)]
+    talk.release_asks(allocation_key="waits", partition=name)
+    assert running_and_waiting("gpu") == [(1, 0)]
+    talk.release(allocation_key="runs", partition=name)
+    assert running_and_waiting("gpu") == [(0, 0)]
+    talk.remove("app", partition=name)
+    assert running_and_waiting("gpu") == []
+    assert running_and_waiting("default") == [(1, 1)]

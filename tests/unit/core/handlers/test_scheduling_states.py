@@ -11,8 +11,8 @@ from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, Node
 from schedulerd.core.facts import Fact
 from schedulerd.core.handlers import scheduling_states
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -75,6 +75,17 @@ def test_who_lacks_room_on_nodes_fails_and_who_lacks_quota_is_skipped(talk: Conv
         "huge": "quota of queue root.a: memory 0 used + 300 asked is more than max 250",
     }
     assert told(play(talk, MINUTE_NS)) == []
+
+
+def test_who_is_above_a_limit_is_skipped() -> None:
+    limited = a_queue_spec("a", limits=(LimitSpec(("ann",), max=Limits(memory=5)),))
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(limited))
+    talk.apps(an_app("ann's", user="ann"))
+    listen(talk)
+    talk.asks(an_ask("k", 10, app="ann's"))
+    facts = play(talk)
+    assert told(facts) == [("ann's", "k", S.SKIPPED)]
+    assert "limit" in reasons(facts)[0]
 
 
 def test_no_more_of_equal_asks_fail_than_the_quota_would_let_in(talk: Conversation) -> None:

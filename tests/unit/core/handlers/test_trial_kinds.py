@@ -167,6 +167,22 @@ def test_what_was_decided_is_asked_about_with_the_victims_in_order() -> None:
     assert (wanted.allocation_key, wanted.node_id, wanted.victim_keys, wanted.start_index) == ("c", "n1", ("on_n1",), 0)
 
 
+def test_several_victims_are_asked_about_the_least_protected_first_and_up_to_the_last() -> None:
+    talk = Judge()
+    talk.begin(claim_root())
+    talk.nodes(a_node("n1", {"memory": 30}))
+    talk.apps(an_app("victims", "root.v"), an_app("claimer", "root.c"))
+    for key, priority in (("middle", -1), ("first", -2), ("last", 0)):
+        talk.asks(an_ask(key, app="victims", priority=priority))
+        talk.schedule()
+    talk.asks(a_claim(memory=30))
+    talk.is_silent = True
+    wanted = only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
+    assert (wanted.victim_keys, wanted.start_index) == (("first", "middle", "last"), 2)
+    facts = talk.give(Verdict(wanted.call_id, index=1)) + talk.schedule()
+    assert preempted(facts) == ["first", "middle", "last"], "two of them would not make room"
+
+
 def test_the_next_best_node_is_asked_about_when_one_is_refused() -> None:
     talk = a_claim_talk("n1", "n2", "n3")
     first: list[str] = []
@@ -266,6 +282,7 @@ def test_real_asks_are_tried_for_a_placeholder_each() -> None:
     facts = talk.schedule()
     assert of(ReleaseRequested, facts) == [], "no placeholder goes before there is a verdict"
     assert sorted(node for _, node in talk.asked_pairs) == ["n1", "n2", "n3"]
+    assert all(one.allocate for one in of(VerdictWanted, facts)), "they are to run there, and no room is to be kept"
     talk.is_silent = False
     requests = of(ReleaseRequested, talk.answer(*talk.asked))
     assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED] * 3
