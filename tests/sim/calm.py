@@ -123,7 +123,9 @@ def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: 
     asks, ask_releases = [], []
     for name, partition in scheduler.cluster.resource_managers[memory.rm_id].partitions.items():
         for application in partition.applications.values():
-            if takes_back and application.asks:
+            # what is not asked for is left alone, as every answer is news that rings before longer waits are over
+            is_asking = any(ask.pending or ask.parked for ask in application.asks.values())
+            if takes_back and is_asking:
                 ask_releases.append(AskRelease(application.application_id, name))
             elif application.state is ApplicationState.NEW:
                 asks.append(NewAsk(application.application_id, "at last", Resources(memory=1), name))

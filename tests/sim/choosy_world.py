@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from schedulerd.core.commands import (
     AllocationAffinity,
-    ExistingAllocation,
     Expression,
     NewAsk,
     NodeUpdate,
     Operator,
     PlacementConstraint,
+    UpdateAllocations,
+    UpdateNodes,
 )
 from schedulerd.core.node_selector import NODE_SELECTOR_TAG
-from tests.sim.rm_memory import ResourceManagerMemory
-from tests.sim.world import World
+from tests.sim.world import Move, World
 
 APPS = ("web", "db")
 ZONES = ("east", "west")
@@ -30,25 +30,31 @@ GARBAGE = PlacementConstraint(allocations=AllocationAffinity("", (), 2, 1))
 class ChoosyWorld(World):
     """Only what is asked for, and what nodes are like, differs from the other."""
 
-    def _node(self, rm: ResourceManagerMemory) -> NodeUpdate:
-        node = super()._node(rm)
+    def next_move(self) -> Move:
+        move = super().next_move()
+        match move:
+            case UpdateAllocations():
+                move.asks = [self._choosy(ask) for ask in move.asks]
+            case UpdateNodes():
+                for node in move.nodes:
+                    self._furnish(node)
+        return move
+
+    def _furnish(self, node: NodeUpdate) -> None:
+        node.existing = [replace(one, tags={"app": self._random.choice(APPS)}) for one in node.existing]
         if self._random.random() < 0.7:
             attributes = {**node.attributes, "zone": self._random.choice(ZONES), "fast": "yes"}
             for name in ("zone", "fast"):
                 if self._random.random() < 0.2:
                     del attributes[name]
             node.attributes = attributes
-        return node
 
-    def _existing(self, rm: ResourceManagerMemory, partition: str, node_id: str) -> ExistingAllocation:
-        return replace(super()._existing(rm, partition, node_id), tags={"app": self._random.choice(APPS)})
-
-    def _new_ask(self, rm: ResourceManagerMemory) -> NewAsk:
-        ask = super()._new_ask(rm)
+    def _choosy(self, ask: NewAsk) -> NewAsk:
         tags = {**ask.tags, "app": self._random.choice(APPS)}
         if self._random.random() < 0.15:
             tags[NODE_SELECTOR_TAG] = self._or_garbage(self._random.choice(tuple(SELECTORS)), "zone in east")
-        return replace(ask, tags=tags, constraint=self._constraint() if self._random.random() < 0.6 else None)
+        share = 0.15 if ask.placeholder else 0.6  # or hardly any gang would be complete
+        return replace(ask, tags=tags, constraint=self._constraint() if self._random.random() < share else None)
 
     def _constraint(self) -> PlacementConstraint:
         node: tuple[Expression, ...] = ()

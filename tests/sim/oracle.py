@@ -6,7 +6,8 @@ answer a matter of taste (a negative amount that the ask does not mention), it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
@@ -24,16 +25,18 @@ from schedulerd.core.views import (
     ResourceManagerView,
 )
 
+May: TypeAlias = Callable[[PartitionView, AskView, NodeView], bool]
+"""Whether anything that is not about room and order lets the ask have the node."""
 PLACEABLE_STATES = {ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING}
 
 
-def overlooked(state: Iterable[ResourceManagerView]) -> list[str]:
+def overlooked(state: Iterable[ResourceManagerView], may: May = lambda *_: True) -> list[str]:
     """Asks that could be placed now: there must be none while the scheduler wants no cycle."""
     found = []
     for rm in state:
         if rm.state == ResourceManagerState.RUNNING:
             for partition in rm.partitions:
-                found += _overlooked(partition)
+                found += _overlooked(partition, may)
     return found
 
 
@@ -47,7 +50,7 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
     return found
 
 
-def _overlooked(partition: PartitionView) -> list[str]:
+def _overlooked(partition: PartitionView, may: May) -> list[str]:
     queues = {queue.path: queue for queue in partition.queues}
     accounts = Accounts(partition)
     found = _held_back_for_nothing(partition)
@@ -66,7 +69,8 @@ def _overlooked(partition: PartitionView) -> list[str]:
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
             for node in partition.nodes:
-                if _takes(node, ask.required_node) and _fits(ask.resources, _room(node, item, ask)):
+                has_room = _takes(node, ask.required_node) and _fits(ask.resources, _room(node, item, ask))
+                if has_room and may(partition, ask, node):
                     where = f"[{partition.rm_id}]{partition.name}"
                     found.append(f"{where}: {item.application_id}|{ask.allocation_key} fits {node.node_id} and sleeps")
                     break

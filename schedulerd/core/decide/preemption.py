@@ -47,9 +47,13 @@ class Decision:
     victims: tuple[Allocation, ...]
     """None at all if enough of the node is about to be free anyway, or is only kept for asks without a right."""
     why: str
+    is_for_quota: bool = False
+    """Whether a max on the way of the ask lacks room too, for which all of them have to go."""
 
     def up_to(self, index: int) -> tuple[Allocation, ...]:
-        """The victims up to this one, if the node has room when these have gone; else all of them."""
+        """The victims up to this one, if there is room for the ask when these have gone; else all of them."""
+        if self.is_for_quota:
+            return self.victims
         fewer = self.victims[: index + 1]
         short = shortage(self.ask.shape.items, self.node, self.node.firmly_kept)
         for one in fewer:
@@ -137,7 +141,7 @@ class Search:
         if found is None:
             return None
         why = self._claim.why(self._with_quota(self._short(node)))
-        return Decision(self.application, self.ask, node, found.victims, why)
+        return Decision(self.application, self.ask, node, found.victims, why, bool(self._claim.lacking))
 
     def _compare(self) -> Iterator[None]:
         """Interrupted now and then; what is found last is the best."""

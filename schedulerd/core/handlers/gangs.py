@@ -116,7 +116,9 @@ def swap_agreed(turn: Turn, trial: Trial) -> bool:
     is_idle = placeholder.uuid in application.allocations and placeholder.releasing is None
     if not is_wanted or not is_idle or placeholder.shape.resources.lacks(ask.shape.items) is not None:
         return False
-    if node is not placeholder.node and partition.refusal(ask.shape, node) is not None:
+    is_here = node is placeholder.node
+    against = partition.objection(ask.shape, node, (placeholder,)) if is_here else partition.refusal(ask.shape, node)
+    if against is not None:
         return False
     placeholder.swap_node = node
     _swap(turn, application, ask, placeholder)

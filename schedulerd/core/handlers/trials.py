@@ -226,6 +226,10 @@ def forget_all(turn: Turn, rm: ResourceManager) -> None:
     """Whoever gave the verdicts is gone: nothing is waited for, and nobody was refused anything."""
     void_all(turn, rm.callbacks.open_trials.values())
     for partition in rm.partitions.values():
+        partition.patience.search = None
+        for reservation in partition.reservations:
+            reservation.agreed_at, reservation.answer = NEVER, None
+            partition.ready[reservation.node] = None
         for application, ask in list(partition.turned_down):
             application.turn(ask, down=False)
         for application in partition.applications.values():
@@ -256,6 +260,8 @@ def _awaited(partition: Partition, ask: Ask) -> Trial | None:
     for trial in islice(partition.callbacks.open_trials.values(), AWAITED_MAX):
         node = trial.node
         if not trial.items or trial.application.partition is not partition or hearing.bars_with_room(node):
+            continue
+        if partition.objection(ask.shape, node) is not None:
             continue
         with_it = node.free.plus(dict(trial.items))
         if node.free.lacks(ask.shape.items) is not None and with_it.lacks(ask.shape.items) is None:

@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import facts

@@ -1,0 +1,49 @@
+"""Verdicts on what constraints forbid are shown to be seen: code is broken so that only choosy asks with a resource
+manager that has a say are any worse off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedulerd.core.handlers import verdicts
+from schedulerd.core.model.constraints import Constraints, May
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.trial import Trial
+from tests.sim.choosy_judging_world import WORLDS
+from tests.sim.verdict_play import Play
+
+SEEDS = (6, 11, 10)
+FIRST_FIT = Constraints.first_fit
+
+
+def by_room_alone(trial: Trial) -> bool:
+    """What the node is like, and who is there, was looked at when it was asked."""
+    application, node, group = trial.application, trial.node, trial.ask.group
+    if group is None or application.queue is None or not application.passes_on or not application.lets_stand(group):
+        return False
+    has_room = node.ordered and node.free.lacks(trial.ask.shape.items) is None
+    return has_room and application.queue.short_for(group.kind) is None
+
+
+def second_choice_anywhere(constraints: Constraints, shape: Shape, may: May | None = None) -> Node | None:
+    """Who was refused where it wants to be is tried wherever there is room."""
+    if may is None:
+        return FIRST_FIT(constraints, shape)
+    return constraints._partition.node_order.first_fit_where(shape, may)
+
+
+BREAKS: dict[str, tuple[object, str, Any, str]] = {
+    "what changed meanwhile is not looked at": (verdicts, "_may_be_placed", by_room_alone, "forbid"),
+    "constraints end with the first refusal": (Constraints, "first_fit", second_choice_anywhere, "it is asked whether"),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "broken", "sentence"), BREAKS.values(), ids=BREAKS.keys())
+def test_a_simulation_finds_it(
+    owner: object, name: str, broken: Any, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, broken)
+    assert any(sentence in problem for seed in SEEDS for problem in Play(WORLDS, seed).problems())
