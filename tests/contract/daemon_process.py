@@ -51,7 +51,11 @@ class DaemonProcess:
         self._reader.start()
 
     def __enter__(self) -> DaemonProcess:
-        started = self.wait_for_event("serving")
+        try:
+            started = self.wait_for_event("serving")
+        except BaseException as error:  # a context that was not entered is not left either
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         self.target = f"127.0.0.1:{started['grpc_port']}"
         self.url = f"http://127.0.0.1:{started['http_port']}"
         return self
