@@ -4,11 +4,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PYTEST := $(BIN)/python -m pytest -q -W error
+# As many tests at a time as there are processors; one after the other: make test WORKERS=0.
+PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist worksteal
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo test check conformance sim gangs bench protos lock format clean
+.PHONY: demo test check conformance sim gangs bench profile protos lock format clean
 
 # The cluster fills, queues and drains before your eyes. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -39,8 +40,14 @@ sim: $(READY)
 gangs: $(READY)
 	$(BIN)/python -m tests.contract.gangs $(ARGS)
 
+# All workloads in every way takes hours; some of them: make bench ARGS="u e --grpc"
 bench: $(READY)
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks $(or $(ARGS),--everything)
+
+# Where the time of a placement goes: make profile ARGS="a2000 --repeat 3". The sampler is not among our dependencies.
+profile: $(READY)
+	$(BIN)/python -m pip install --quiet "py-spy>=0.4"
+	$(BIN)/python -m benchmarks.profile $(or $(ARGS),u2000)
 
 # Regenerates schedulerd/_generated after a change of a .proto file.
 protos: $(READY)

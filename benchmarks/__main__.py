@@ -3,73 +3,97 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 
 from benchmarks.full_clusters import FULL_CLUSTERS
+from benchmarks.growth import GROWTH
 from benchmarks.measurement import WrongResult
 from benchmarks.report import DecisionSummary, Summary, as_data, machine, table
-from benchmarks.runs import decisions, in_process, repeat
-from benchmarks.runs import over_grpc as through_grpc
-from benchmarks.workloads import GROUPS, GROWTH, THROUGH_GRPC_ONLY, WORKLOADS
+from benchmarks.runs import decisions, in_process, over_grpc, repeat
+from benchmarks.workloads import GROUPS, THROUGH_GRPC_ONLY, WORKLOADS
 from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import DemoFailed
+
+IN_PROCESS, GRPC, GROWING = "in-process", "grpc", "growth"
 
 
 @click.command()
 @click.argument("names", metavar="[WORKLOAD]...", nargs=-1)
-@click.option("--grpc", "over_grpc", is_flag=True, help="Through gRPC to a daemon in another process.")
-@click.option("--growth", is_flag=True, help="How the cost grows with asks and with nodes, instead of workloads.")
+@click.option("--grpc", "through_grpc", is_flag=True, help="Through gRPC to a daemon in another process.")
+@click.option("--growth", is_flag=True, help="How the cost grows with one thing at a time, instead of workloads.")
+@click.option("--everything", is_flag=True, help="All workloads in-process, through gRPC, and growth.")
 @click.option("--repeat", "times", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write the numbers here as well.")
-def main(names: tuple[str, ...], over_grpc: bool, growth: bool, times: int, file: Path | None) -> None:
+def main(
+    names: tuple[str, ...], through_grpc: bool, growth: bool, everything: bool, times: int, file: Path | None
+) -> None:
     """Measure WORKLOADs, or all that there are; each checks its own result, and exit code 1 says one was wrong.
 
-    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, idle,
-    a2000-unasked and a2000-asked (the last three with --grpc only), and p-even p-dense p-mixed p-dense-mixed p-none
+    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h,
+    a2000-unasked and a2000-asked (g, h and these two with --grpc only), and p-even p-dense p-mixed p-dense-mixed p-none
     p-many p-daemons (without); u, a, m and p stand for all of their kind. benchmarks/README.md says what they are.
     """
-    if growth and (names or over_grpc):
-        raise click.UsageError("--growth is measured in-process on workloads of its own: give neither names nor --grpc")
-    wanted = [] if growth else _expand(names, over_grpc)
-    chosen = GROWTH if growth else {name: WORKLOADS[name] for name in wanted if name in WORKLOADS}
-    measure = through_grpc if over_grpc else in_process
+    if (growth or everything) and (names or through_grpc or (growth and everything)):
+        raise click.UsageError("--growth and --everything say all by themselves: give neither names nor another mode")
+    modes = [IN_PROCESS, GRPC, GROWING] if everything else [GROWING if growth else GRPC if through_grpc else IN_PROCESS]
     click.echo(", ".join(f"{key} {value}" for key, value in machine().items()), err=True)
-    summaries: list[Summary] = []
-    about_decisions: list[DecisionSummary] = []
+    results: dict[str, list[Summary | DecisionSummary]] = {}
     try:
-        for name, build in chosen.items():
-            summaries.append(Summary.of(name, list(repeat(partial(measure, build), times))))
-            click.echo(f"{name}: done", err=True)
-        for name in (name for name in wanted if name in FULL_CLUSTERS):
-            runs = list(repeat(partial(decisions, FULL_CLUSTERS[name]), times))
-            about_decisions.append(DecisionSummary.of(name, runs))
-            click.echo(f"{name}: done", err=True)
+        for mode in modes:
+            summaries, about_decisions = _measure(mode, _expand(names, mode), times)
+            click.echo("\n\n".join([f"{mode}:", *_tables(summaries, about_decisions)]) + "\n")
+            results[mode] = [*summaries, *about_decisions]
     except (WrongResult, SchedulerError, DemoFailed) as error:
         raise click.ClickException(str(error)) from error
-    click.echo("\n\n".join(table(some) for some in (summaries, about_decisions) if some))
     if file is not None:
-        mode = "grpc" if over_grpc else "in-process"
-        file.write_text(json.dumps(as_data(mode, [*summaries, *about_decisions]), indent=2) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(as_data(results), indent=2) + "\n", encoding="utf-8")
 
 
-def _expand(names: Iterable[str], over_grpc: bool) -> list[str]:
-    """The workloads to run, in the order of the tables."""
+def _measure(mode: str, names: Iterable[str], times: int) -> tuple[list[Summary], list[DecisionSummary]]:
+    """Raises what a run raises."""
+    measure = over_grpc if mode == GRPC else in_process
+    workloads = GROWTH if mode == GROWING else WORKLOADS
+    summaries: list[Summary] = []
+    about_decisions: list[DecisionSummary] = []
+    for name in names:
+        if name in FULL_CLUSTERS:
+            about_decisions.append(
+                DecisionSummary.of(name, list(repeat(partial(decisions, FULL_CLUSTERS[name]), times)))
+            )
+        else:
+            summaries.append(Summary.of(name, list(repeat(partial(measure, workloads[name]), times))))
+        click.echo(f"{name}: done", err=True)
+    return summaries, about_decisions
+
+
+def _tables(summaries: Sequence[Summary], about_decisions: Sequence[DecisionSummary]) -> list[str]:
+    rows = (
+        [one.row() for one in summaries],
+        [row for one in summaries if (row := one.work_row())],
+        [one.row() for one in about_decisions],
+    )
+    return [table(some) for some in rows if some]
+
+
+def _expand(names: Iterable[str], mode: str) -> list[str]:
+    """What to run, in the order of the tables."""
+    if mode == GROWING:
+        return list(GROWTH)
     groups = {**GROUPS, "p": tuple(FULL_CLUSTERS)}
     known = [*WORKLOADS, *FULL_CLUSTERS]
-    wanted = {name for given in names for name in groups.get(given, (given,))} or set(known)
+    wanted = {name for given in names for name in groups.get(given, (given,))}
     if unknown := wanted - set(known):
         there_are = ", ".join([*groups, *known])
         raise click.UsageError(f"unknown workload {', '.join(sorted(unknown))}; there are {there_are}")
-    unfit = wanted & (FULL_CLUSTERS.keys() if over_grpc else THROUGH_GRPC_ONLY)
-    if unfit and names:
-        only = "are measured in-process: give no --grpc" if over_grpc else "is about the daemon: it needs --grpc"
-        raise click.UsageError(f"{', '.join(sorted(unfit))} {only}")
-    wanted -= unfit
-    return [name for name in known if name in wanted]
+    unfit = FULL_CLUSTERS.keys() if mode == GRPC else THROUGH_GRPC_ONLY
+    if misplaced := wanted & unfit:
+        only = "are measured in-process: give no --grpc" if mode == GRPC else "is about the daemon: it needs --grpc"
+        raise click.UsageError(f"{', '.join(sorted(misplaced))} {only}")
+    return [name for name in known if name in (wanted or set(known) - unfit)]
 
 
 if __name__ == "__main__":

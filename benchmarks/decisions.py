@@ -13,7 +13,7 @@ from benchmarks.decisions_check import check
 from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.in_process import PARTITION, PLACEMENTS_MAX, settle_collector
 from benchmarks.measurement import Decisions, Took, WrongResult, peak_rss_bytes
-from benchmarks.workloads import GROUP, RM_ID, USER, Size
+from benchmarks.workload import GROUP, RM_ID, USER, Size
 from schedulerd.config import load_queue_file
 from schedulerd.core.commands import (
     AllocationRelease,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.measurement import WrongResult
-from benchmarks.workloads import Size
+from benchmarks.workload import Size
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from benchmarks.workloads import POD, SLOTS_10, Size
+from benchmarks.workload import Size
+from benchmarks.workloads import POD, SLOTS_10
 
 PODS_PER_NODE = 10
 ENTITLED = "root.entitled"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
-from benchmarks.workloads import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
+from benchmarks.measurement import Intake, Measurement, Placed, WrongResult, check, peak_rss_bytes
+from benchmarks.work import Work, work_so_far
+from benchmarks.workload import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
 from schedulerd.config import load_queue_file
 from schedulerd.core import view
 from schedulerd.core.commands import (
@@ -37,25 +40,120 @@ PLACEMENTS_MAX = 400
 """Per cycle; the daemon's default."""
 
 
+class Drive:
+    """Steps of a scheduler, each of them timed, and what it says counted."""
+
+    def __init__(
+        self, scheduler: Scheduler, placed_max: int | None = None, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        """Stops where `placed_max` allocations are there. `clock_ns` is what the scheduler takes for the time."""
+        self.scheduler = scheduler
+        self.steps_s: list[float] = []
+        self.facts = 0
+        self.replaced = 0
+        """Placeholders of which it was confirmed that they are gone."""
+        self._placed_max = placed_max
+        self._clock_ns = clock_ns
+
+    def step(self, command: Command) -> list[Fact]:
+        started_s = time.perf_counter()
+        facts = self.scheduler.step(self._clock_ns(), command)
+        self.steps_s.append(time.perf_counter() - started_s)
+        self.facts += len(facts)
+        return facts
+
+    def handle(self, command: Command) -> list[Fact]:
+        """One command, and the cycles after it."""
+        facts = self.step(command)
+        for said in self._cycles():
+            facts += said
+        return facts
+
+    def run_cycles(self) -> None:
+        """For as long as anything might be placed; what they say is dropped at once."""
+        for _ in self._cycles():
+            pass
+
+    def confirm(self, facts: Iterable[Fact]) -> None:
+        """Says that the placeholders which are to be replaced are gone, in one command."""
+        confirmed = releases(facts)
+        self.handle(UpdateAllocations(RM_ID, releases=confirmed))
+        self.replaced += len(confirmed)
+
+    def work(self) -> Work:
+        """All since the scheduler began."""
+        return work_so_far(self.scheduler, self.facts)
+
+    def _cycles(self) -> Iterator[list[Fact]]:
+        while (placements := self._placements_left()) and self.scheduler.wants_cycle():
+            yield self.step(RunCycle(placements))
+
+    def _placements_left(self) -> int:
+        """Of the next cycle."""
+        if self._placed_max is None:
+            return PLACEMENTS_MAX
+        allocations = sum(len(partition.allocations) for partition in self.scheduler.cluster.partitions())
+        return min(PLACEMENTS_MAX, self._placed_max - allocations)
+
+
 def run(workload: Workload) -> Measurement:
     """Raises `WrongResult`."""
-    scheduler = prepare(workload, uuid_source())
-    commands = [UpdateAllocations(RM_ID, new_asks(asks)) for asks in workload.requests(workload.asks)]
-    replacing = [UpdateAllocations(RM_ID, new_asks(asks)) for asks in workload.requests(workload.replacements)]
-    singles = [UpdateAllocations(RM_ID, new_asks([ask])) for ask in workload.single_asks]
+    drive = Drive(prepare(workload, uuid_source()), workload.placed_max)
+    script = Script.of(workload)
     settle_collector()
-    visits_before = node_visits(scheduler)
+    measurement = carry_out(script, drive)
+    check(workload, placed(drive.scheduler), violations(drive.scheduler), drive.replaced)
+    return measurement
+
+
+@dataclass(slots=True)
+class Script:
+    """What the resource manager of a workload sends, built before any clock runs."""
+
+    workload: Workload
+    asks: list[UpdateAllocations]
+    replacements: list[UpdateAllocations]
+    single_asks: list[UpdateAllocations]
+
+    @classmethod
+    def of(cls, workload: Workload) -> Self:
+        def commands(requests: Iterable[Sequence[Ask]]) -> list[UpdateAllocations]:
+            return [UpdateAllocations(RM_ID, new_asks(asks)) for asks in requests]
+
+        return cls(
+            workload,
+            commands(workload.requests(workload.asks)),
+            commands(workload.requests(workload.replacements)),
+            commands([ask] for ask in workload.single_asks),
+        )
+
+
+def carry_out(script: Script, drive: Drive) -> Measurement:
+    """Sends all of it to a scheduler that is prepared for it. Raises `WrongResult` if a single ask is not placed."""
+    workload = script.workload
+    intake = _take_in(script.asks, drive) if workload.pending_first else None
+    before = drive.work()
     cpu_before_s, started_s = time.process_time(), time.perf_counter()
-    for command in commands:
-        handle(scheduler, command)
-    replaced = sum(confirm(scheduler, handle(scheduler, command)) for command in replacing)
+    if intake is None:
+        for command in script.asks:
+            drive.handle(command)
+    else:
+        drive.run_cycles()
+    for command in script.replacements:
+        drive.confirm(drive.handle(command))
     seconds, cpu_seconds = time.perf_counter() - started_s, time.process_time() - cpu_before_s
-    visits = node_visits(scheduler) - visits_before
-    latencies_s = tuple(_latency_s(scheduler, single) for single in singles)
-    peak = peak_rss_bytes()
-    check(workload, placed(scheduler), violations(scheduler), replaced)
-    placements = workload.placements((*workload.asks, *workload.replacements))
-    return Measurement(placements, seconds, cpu_seconds, latencies_s, visits, peak_rss_bytes=peak)
+    work, steps_s = drive.work().since(before), tuple(drive.steps_s)
+    latencies_s = tuple(_latency_s(drive, single) for single in script.single_asks)
+    return Measurement(
+        workload.placements((*workload.asks, *workload.replacements)),
+        seconds,
+        cpu_seconds,
+        intake,
+        latencies_s,
+        steps_s,
+        work,
+        peak_rss_bytes=peak_rss_bytes(),
+    )
 
 
 def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
@@ -63,7 +161,10 @@ def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
     scheduler = Scheduler(Timeouts(), new_uuid)
     node_size = _resources(workload.node_size)
     gang_size = _resources(workload.gang_size) if workload.gang_size is not None else Resources()
-    nodes = [NodeUpdate(node_id, NodeAction.CREATE, capacity=Resources(node_size)) for node_id in workload.node_ids]
+    nodes = [
+        NodeUpdate(node_id, NodeAction.CREATE, capacity=Resources(node_size), attributes=workload.attributes(index))
+        for index, node_id in enumerate(workload.node_ids)
+    ]
     applications = [
         NewApplication(
             application_id, queue, user=USER, groups=(GROUP,), placeholder_ask=gang_size, gang_style=GANG_STYLE
@@ -96,21 +197,6 @@ def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:
     ]
 
 
-def handle(scheduler: Scheduler, command: Command) -> list[Fact]:
-    """One command, and cycles for as long as anything might be placed."""
-    facts = scheduler.step(time.time_ns(), command)
-    while scheduler.wants_cycle():
-        facts += scheduler.step(time.time_ns(), RunCycle(PLACEMENTS_MAX))
-    return facts
-
-
-def confirm(scheduler: Scheduler, facts: Iterable[Fact]) -> int:
-    """Says that the placeholders which are to be replaced are gone, in one command. Returns how many."""
-    confirmed = releases(facts)
-    handle(scheduler, UpdateAllocations(RM_ID, releases=confirmed))
-    return len(confirmed)
-
-
 def releases(facts: Iterable[Fact]) -> list[AllocationRelease]:
     """The RM's answers to the releases of placeholders that are to be replaced."""
     return [
@@ -120,11 +206,6 @@ def releases(facts: Iterable[Fact]) -> list[AllocationRelease]:
     ]
 
 
-def node_visits(scheduler: Scheduler) -> int:
-    """Nodes and blocks of nodes looked at since the scheduler began."""
-    return sum(partition.node_order.visits for partition in scheduler.cluster.partitions())
-
-
 def placed(scheduler: Scheduler) -> Iterator[Placed]:
     for node in view.partition(scheduler, RM_ID, PARTITION).nodes:
         for one in node.allocations:
@@ -132,9 +213,16 @@ def placed(scheduler: Scheduler) -> Iterator[Placed]:
             yield Placed(one.uuid, one.application_id, one.allocation_key, one.node_id, size)
 
 
-def _latency_s(scheduler: Scheduler, single: UpdateAllocations) -> float:
+def _take_in(commands: Sequence[UpdateAllocations], drive: Drive) -> Intake:
     started_s = time.perf_counter()
-    facts = handle(scheduler, single)
+    for command in commands:
+        drive.step(command)
+    return Intake(sum(len(command.asks) for command in commands), time.perf_counter() - started_s)
+
+
+def _latency_s(drive: Drive, single: UpdateAllocations) -> float:
+    started_s = time.perf_counter()
+    facts = drive.handle(single)
     seconds = time.perf_counter() - started_s
     key = single.asks[0].allocation_key
     if not any(isinstance(fact, Allocated) and fact.allocation_key == key for fact in facts):

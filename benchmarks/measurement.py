@@ -7,7 +7,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.workloads import Size, Workload
+from benchmarks.work import Work
+from benchmarks.workload import Size, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Asks that were taken in while nothing was placed."""
+
+    asks: int
+    seconds: float
+    """From just before the first request to when all were taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What somebody did who looked at the daemon while single asks were sent."""
+
+    scrapes: int
+    """Of its metrics."""
+    dumps: int
+    """Of its state."""
+    longest_scrape_s: float
+    """By the clock of who asked; so is the next."""
+    longest_dump_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +38,20 @@ class Measurement:
     placements: int
     """Allocations that the asks sent back to back became, placeholders and what replaced them alike."""
     seconds: float
-    """From just before the first request with asks to the last of these allocations."""
+    """From just before the first request with asks to the last of these allocations; if all asks were to be pending
+    first, from when they were."""
     cpu_seconds: float
     """What the process with the scheduler computed in that time: on a busy machine more telling than the clock."""
+    intake: Intake | None = None
+    """None if asks were placed while others were taken in."""
     latencies_s: tuple[float, ...] = ()
     """Of each ask sent by itself, from just before it was sent to its allocation."""
-    node_visits: int | None = None
-    """Nodes and blocks of nodes looked at for these allocations; None where that cannot be seen."""
+    steps_s: tuple[float, ...] = ()
+    """Of each step of the scheduler, those of the intake among them, but none for single asks; () where that cannot be
+    seen."""
+    work: Work | None = None
+    """For these allocations; None where that cannot be seen."""
+    looks: Looks | None = None
     idle_cpu_share: float | None = None
     """Of one core, that the daemon used while nothing was to do."""
     peak_rss_bytes: int | None = None
@@ -79,24 +109,31 @@ class WrongResult(Exception):
 
 
 def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str], replaced: int) -> None:
-    """Every ask that fits a node was placed as often as asked, once each, at its size; no node holds more than it has.
+    """Every ask that fits a node was placed as often as asked, once each, at its size; no node holds more than it has,
+    and no queue more than its quota. Where not all were to be placed, those that were are enough.
 
     Placeholders are not there any longer, as they were `replaced`. Raises `WrongResult` with everything that is not so.
     """
     placed = list(placed)
     problems = list(violations)
     lasting = [ask for ask in (*workload.asks, *workload.replacements, *workload.single_asks) if not ask.placeholder]
-    asks = [ask for ask in lasting if ask.size.fits(workload.node_size)]
-    wanted = Counter({(ask.application_id, ask.key, ask.size): ask.count for ask in asks})
+    wanted = {
+        (ask.application_id, ask.key, ask.size): ask.count for ask in lasting if ask.size.fits(workload.node_size)
+    }
     found = Counter((one.application_id, one.key, one.size) for one in placed)
-    for what, differing in (("missing", wanted - found), ("too many", found - wanted)):
-        if differing:
-            problems.append(f"{differing.total()} allocations {what}, such as {next(iter(differing))}")
+    if surplus := {one: count for one, count in found.items() if count > wanted.get(one, 0)}:
+        problems.append(f"{len(surplus)} asks were placed too often, such as {next(iter(surplus))}")
+    if workload.placed_max is not None:
+        if len(placed) < workload.placed_max:
+            problems.append(f"{len(placed)} allocations were made, and {workload.placed_max} were to be")
+    elif lacking := [one for one, count in wanted.items() if count > found[one]]:
+        problems.append(f"{len(lacking)} asks were placed too seldom, such as {lacking[0]}")
     if len({one.uuid for one in placed}) != len(placed):
         problems.append("a UUID was given to more than one allocation")
     if replaced != len(workload.replacements):
         problems.append(f"{replaced} placeholders were replaced by {len(workload.replacements)} asks")
     problems += _over_capacity(workload, placed)
+    problems += _over_quota(workload, placed)
     if problems:
         raise WrongResult("\n  ".join([f"{workload.name}: the result is wrong", *problems]))
 
@@ -115,6 +152,21 @@ def _over_capacity(workload: Workload, placed: Iterable[Placed]) -> list[str]:
     if unknown := memory.keys() - set(workload.node_ids):
         problems.append(f"allocations on {len(unknown)} nodes that do not exist, such as {min(unknown)}")
     return problems
+
+
+def _over_quota(workload: Workload, placed: list[Placed]) -> list[str]:
+    used = dict.fromkeys(workload.quotas, Size(0, 0))
+    for one in placed:
+        path = workload.applications[one.application_id]
+        while path:
+            if path in used:
+                used[path] = used[path].plus(one.size)
+            path = path.rpartition(".")[0]
+    return [
+        f"{path} holds {size}, and its quota is {workload.quotas[path]}"
+        for path, size in used.items()
+        if not size.fits(workload.quotas[path])
+    ]
 
 
 def peak_rss_bytes(pid: int | str = "self") -> int | None:

@@ -8,17 +8,13 @@ or has none.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import click
 import uvloop
 
-from benchmarks.measurement import WrongResult
-from benchmarks.workloads import GROUP, QUEUES_AB, USER, Neighbour
+from benchmarks.workload import GROUP, USER, Neighbour
+from benchmarks.workloads import QUEUES_AB
 from schedulerd.client import Allocation, Client, PredicatesCall, ResourceManager
 
 PODS_AT_A_TIME = 20
@@ -29,7 +25,6 @@ THOUGHT_S = 0.020
 NODES = 10
 PATIENCE_S = 30.0
 """For the last pods to be placed."""
-STOP_TIMEOUT_S = 60.0
 
 
 class Unasked(ResourceManager):
@@ -50,33 +45,6 @@ class Asked(Unasked):
 
     async def predicates(self, call: PredicatesCall) -> None:
         await asyncio.sleep(THOUGHT_S)
-
-
-class NeighbourProcess:
-    """As a context it is at work from the beginning to the end. Raises `WrongResult` if it did not get all its pods."""
-
-    def __init__(self, target: str, kind: Neighbour) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, target, kind.value],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[1],
-        )
-
-    def __enter__(self) -> Self:
-        assert self._process.stdout is not None
-        if not self._process.stdout.readline():
-            raise WrongResult("the neighbour did not get its first pods")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self._process.communicate(timeout=STOP_TIMEOUT_S)
-        finally:
-            self._process.kill()
-            self._process.wait()
-        if kind is None and self._process.returncode:
-            raise WrongResult(f"the neighbour ended with exit code {self._process.returncode}")
 
 
 @click.command()

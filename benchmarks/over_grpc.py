@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,16 +19,20 @@ import httpx
 import psutil
 import uvloop
 
-from benchmarks.measurement import Measurement, Placed, WrongResult, check, peak_rss_bytes
-from benchmarks.neighbour import NeighbourProcess
-from benchmarks.workloads import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
+from benchmarks.companion import Companion
+from benchmarks.measurement import Intake, Looks, Measurement, Placed, WrongResult, check, peak_rss_bytes
+from benchmarks.messages import allocation_request, application_request, node_request
+from benchmarks.workload import RM_ID, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import Client, ResourceManager
 from schedulerd.simulate.demo import Daemon, free_port
 
-PARTITION = "default"
-RUN_TIMEOUT_S = 300.0
-STATE_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = 900.0
+STATE_TIMEOUT_S = 600.0
+"""It recounts up to a million asks before it answers."""
+
+NO_ASK = Ask(application_id="", key="", size=Size(0, 0))
+"""Rejected whatever there is."""
 
 
 def run(workload: Workload) -> Measurement:
@@ -35,11 +40,12 @@ def run(workload: Workload) -> Measurement:
     with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory:
         queue_file = Path(directory, "queues.yaml")
         queue_file.write_text(workload.queue_file, encoding="utf-8")
-        # It is to recount all that it has at the end of a run, whatever that costs.
-        recount = ("--recount-items-max", "10000000")
+        # It is to recount all that it has at the end of a run, whatever that costs; but not at each look meanwhile.
+        recount = () if workload.is_watched else ("--recount-items-max", "10000000")
         with Daemon(queue_file, grpc_port=free_port(), http_port=free_port(), flags=recount) as daemon:
             daemon.wait_until_ready()
-            with NeighbourProcess(daemon.target, workload.neighbour) if workload.neighbour else nullcontext():
+            kind = workload.neighbour
+            with Companion("benchmarks.neighbour", daemon.target, kind) if kind is not None else nullcontext():
                 return uvloop.run(_run(workload, daemon))
 
 
@@ -50,36 +56,57 @@ async def _run(workload: Workload, daemon: Daemon) -> Measurement:
             asyncio.timeout(RUN_TIMEOUT_S),
             Client(daemon.target, rm, rm_id=RM_ID, reconnect_timeout_s=0, resync=False),
         ):
-            await rm.prepare(workload)
+            if not workload.pending_first:
+                await rm.register_nodes(workload)
+            await rm.submit_applications(workload)
             measurement = await _measure(workload, daemon, rm)
-            check(workload, rm.placed(), await _violations(daemon), rm.replaced)
+            violations = [] if workload.is_watched else await _violations(daemon)
+            check(workload, rm.placed(), violations, rm.replaced)
         return measurement
     except TimeoutError:
         raise WrongResult(f"{workload.name}: {rm.received} allocations came in {RUN_TIMEOUT_S:g} s") from None
 
 
 async def _measure(workload: Workload, daemon: Daemon, rm: _ResourceManager) -> Measurement:
-    requests = [_allocation_request(asks) for asks in workload.requests(workload.asks)]
-    replacing = [_allocation_request(asks) for asks in workload.requests(workload.replacements)]
-    singles = [_allocation_request([ask]) for ask in workload.single_asks]
+    requests = [allocation_request(asks) for asks in workload.requests(workload.asks)]
+    replacing = [allocation_request(asks) for asks in workload.requests(workload.replacements)]
+    singles = [allocation_request([ask]) for ask in workload.single_asks]
     gc.collect()
     gc.freeze()
     gc.disable()
+    goal, early, intake = workload.placements(workload.asks), 0, None
+    if workload.pending_first:
+        intake = Intake(len(workload.asks), await rm.hand_in(requests))
+        await rm.register_nodes(workload)
+        requests, early = [], rm.received
     cpu_before_s = _cpu_seconds(daemon)
-    seconds = await rm.place(requests, workload.placements(workload.asks))
+    seconds = await rm.place(requests, goal - early)
     if replacing:
         seconds += await rm.place(replacing, workload.placements(workload.replacements))
     cpu_seconds = _cpu_seconds(daemon) - cpu_before_s
-    latencies_s = [await rm.place([single], 1) for single in singles]
+    latencies_s, looks = await _latencies_s(rm, singles, daemon if workload.is_watched else None)
     gc.enable()
     return Measurement(
-        workload.placements((*workload.asks, *workload.replacements)),
+        goal - early + len(workload.replacements),
         seconds,
         cpu_seconds,
-        tuple(latencies_s),
+        intake,
+        latencies_s,
+        looks=looks,
         idle_cpu_share=await _idle_cpu_share(daemon, workload.idle_s) if workload.idle_s else None,
         peak_rss_bytes=peak_rss_bytes(daemon.pid),
     )
+
+
+async def _latencies_s(
+    rm: _ResourceManager, singles: Sequence[si_pb2.AllocationRequest], watched: Daemon | None
+) -> tuple[tuple[float, ...], Looks | None]:
+    """Of each request, sent when the one before has its allocation; and what the onlooker did, if there is one."""
+    if watched is None:
+        return tuple([await rm.place([single], 1) for single in singles]), None
+    with Companion("benchmarks.onlooker", watched.target, watched.metrics_url) as onlooker:
+        latencies_s = tuple([await rm.place([single], 1) for single in singles])
+    return latencies_s, Looks(**json.loads(onlooker.said))
 
 
 class _ResourceManager(ResourceManager):
@@ -89,6 +116,7 @@ class _ResourceManager(ResourceManager):
         self.received = 0
         """Allocations that have come so far."""
         self._nodes_accepted = self._applications_accepted = 0
+        self._handed_in = False
         self._changed = asyncio.Event()
         self._responses: list[si_pb2.AllocationResponse] = []
         self._to_confirm: list[si_pb2.AllocationRelease] = []
@@ -99,12 +127,27 @@ class _ResourceManager(ResourceManager):
         """Placeholders that have gone to make room for real asks."""
         return len(self._replaced)
 
-    async def prepare(self, workload: Workload) -> None:
-        """Returns when all nodes and applications of the workload are accepted."""
-        self.client.send(_node_request(workload))
+    async def register_nodes(self, workload: Workload) -> None:
+        """Returns when all are accepted."""
+        self.client.send(node_request(workload))
         await self._until(lambda: self._nodes_accepted == workload.nodes)
-        self.client.send(_application_request(workload))
+
+    async def submit_applications(self, workload: Workload) -> None:
+        """Returns when all are accepted."""
+        self.client.send(application_request(workload))
         await self._until(lambda: self._applications_accepted == len(workload.applications))
+
+    async def hand_in(self, requests: Iterable[si_pb2.AllocationRequest]) -> float:
+        """Seconds until all are taken; nothing may be placed meanwhile.
+
+        Asks are not confirmed, so one more is sent behind them that cannot be taken: its rejection is the confirmation.
+        """
+        started_s = time.perf_counter()
+        for request in (*requests, allocation_request([NO_ASK])):
+            self.client.send(request)
+            await self.client.drain()
+        await self._until(lambda: self._handed_in)
+        return time.perf_counter() - started_s
 
     async def place(self, requests: Iterable[si_pb2.AllocationRequest], placements: int) -> float:
         """Seconds from just before the first request until this many allocations more have come.
@@ -154,7 +197,9 @@ class _ResourceManager(ResourceManager):
         self._changed.set()
 
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
-        if response.rejected:
+        if [one.allocationKey for one in response.rejected] == [NO_ASK.key]:
+            self._handed_in = True
+        elif response.rejected:
             raise WrongResult(f"{len(response.rejected)} asks were rejected, first {response.rejected[0]}")
         for release in response.released:
             if release.terminationType != si_pb2.PLACEHOLDER_REPLACED:
@@ -164,49 +209,6 @@ class _ResourceManager(ResourceManager):
         self.received += len(response.new)
         self._responses.append(response)
         self._changed.set()
-
-
-def _node_request(workload: Workload) -> si_pb2.NodeRequest:
-    request = si_pb2.NodeRequest()
-    for node_id in workload.node_ids:
-        node = request.nodes.add(nodeID=node_id, action=si_pb2.NodeInfo.CREATE)
-        node.schedulableResource.CopyFrom(_resource(workload.node_size))
-    return request
-
-
-def _application_request(workload: Workload) -> si_pb2.ApplicationRequest:
-    request = si_pb2.ApplicationRequest()
-    for application_id, queue in workload.applications.items():
-        application = request.new.add(applicationID=application_id, queueName=queue, partitionName=PARTITION)
-        application.ugi.user = USER
-        application.ugi.groups.append(GROUP)
-        if workload.gang_size is not None:
-            application.placeholderAsk.CopyFrom(_resource(workload.gang_size))
-            application.gangSchedulingStyle = GANG_STYLE
-    return request
-
-
-def _allocation_request(asks: Iterable[Ask]) -> si_pb2.AllocationRequest:
-    request = si_pb2.AllocationRequest()
-    resources: dict[Size, si_pb2.Resource] = {}
-    for ask in asks:
-        item = request.asks.add(
-            applicationID=ask.application_id,
-            allocationKey=ask.key,
-            partitionName=PARTITION,
-            maxAllocations=ask.count,
-            taskGroupName=ask.task_group,
-            placeholder=ask.placeholder,
-        )
-        item.resourceAsk.CopyFrom(resources.get(ask.size) or resources.setdefault(ask.size, _resource(ask.size)))
-    return request
-
-
-def _resource(size: Size) -> si_pb2.Resource:
-    resource = si_pb2.Resource()
-    resource.resources["memory"].value = size.memory
-    resource.resources["vcore"].value = size.vcore
-    return resource
 
 
 def _cpu_seconds(daemon: Daemon) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks.measurement import Decisions, Measurement
+from benchmarks.measurement import Decisions, Looks, Measurement
+from benchmarks.work import Work
 from schedulerd import __version__
 
 MIB = 1024 * 1024
@@ -29,10 +30,18 @@ class Summary:
     wall_us: float
     """Per allocation, median; so are the next two."""
     cpu_us: float
-    node_visits: float | None
+    work: Work | None
+    intake_per_second: float | None
+    """Asks taken in while nothing was placed, median."""
     p50_ms: float | None
     """Of the latency of single asks, median over the runs; so is p99."""
     p99_ms: float | None
+    step_p99_ms: float | None
+    """Of the time a step of the scheduler took, median over the runs."""
+    longest_step_ms: float | None
+    """Of all runs."""
+    looks: Looks | None
+    """Of the last run."""
     peak_rss_mib: float | None
     """The largest of all runs."""
     idle_cpu_percent: float | None
@@ -42,7 +51,8 @@ class Summary:
     def of(cls, workload: str, runs: Sequence[Measurement]) -> Summary:
         rates = [run.placements / run.seconds for run in runs]
         percentiles = [quantiles(run.latencies_s, n=100, method="inclusive") for run in runs if run.latencies_s]
-        visits = [run.node_visits / run.placements for run in runs if run.node_visits is not None]
+        intakes = [run.intake.asks / run.intake.seconds for run in runs if run.intake is not None]
+        works = [run.work.per(run.placements) for run in runs if run.work is not None]
         peaks = [run.peak_rss_bytes / MIB for run in runs if run.peak_rss_bytes is not None]
         idle = [100 * run.idle_cpu_share for run in runs if run.idle_cpu_share is not None]
         return cls(
@@ -54,9 +64,13 @@ class Summary:
             per_second_max=max(rates),
             wall_us=median(1e6 * run.seconds / run.placements for run in runs),
             cpu_us=median(1e6 * run.cpu_seconds / run.placements for run in runs),
-            node_visits=median(visits) if visits else None,
+            work=Work.median(works) if works else None,
+            intake_per_second=median(intakes) if intakes else None,
             p50_ms=median(1e3 * cuts[49] for cuts in percentiles) if percentiles else None,
             p99_ms=median(1e3 * cuts[98] for cuts in percentiles) if percentiles else None,
+            step_p99_ms=median(1e3 * _p99(run.steps_s) for run in runs) if runs[0].steps_s else None,
+            longest_step_ms=max((1e3 * step_s for run in runs for step_s in run.steps_s), default=None),
+            looks=runs[-1].looks,
             peak_rss_mib=max(peaks, default=None),
             idle_cpu_percent=median(idle) if idle else None,
         )
@@ -70,12 +84,23 @@ class Summary:
             "allocations/s (min, max)": rates if self.idle_cpu_percent is None else UNKNOWN,
             "wall us each": _cell(self.wall_us, 1) if self.idle_cpu_percent is None else UNKNOWN,
             "CPU us each": _cell(self.cpu_us, 1) if self.idle_cpu_percent is None else UNKNOWN,
-            "visits each": _cell(self.node_visits, 3),
+            "intake/s": _cell(self.intake_per_second, 0),
             "p50 ms": _cell(self.p50_ms, 3),
             "p99 ms": _cell(self.p99_ms, 3),
+            "p99, longest step ms": UNKNOWN
+            if self.step_p99_ms is None
+            else f"{self.step_p99_ms:,.1f}, {self.longest_step_ms:,.1f}",
+            "scrapes, dumps (longest ms)": UNKNOWN if self.looks is None else _looks(self.looks),
             "peak RSS MiB": _cell(self.peak_rss_mib, 0),
             "idle CPU %": _cell(self.idle_cpu_percent, 2),
         }
+
+    def work_row(self) -> dict[str, str]:
+        """The cells of its line in the table of what was done per allocation, by heading; {} if that was not seen."""
+        if self.work is None:
+            return {}
+        counts = ((field.name, getattr(self.work, field.name)) for field in fields(self.work))
+        return {"workload": self.workload, **{name.replace("_", " "): f"{count:,.3f}" for name, count in counts}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +160,8 @@ class DecisionSummary:
         }
 
 
-def table(summaries: Sequence[Summary] | Sequence[DecisionSummary]) -> str:
+def table(rows: Sequence[Mapping[str, str]]) -> str:
     """A Markdown table without the columns in which there is nothing."""
-    rows = [summary.row() for summary in summaries]
     headings = [name for name in rows[0] if any(row[name] != UNKNOWN for row in rows)]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in headings}
     lines = [
@@ -148,13 +172,12 @@ def table(summaries: Sequence[Summary] | Sequence[DecisionSummary]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def as_data(mode: str, summaries: Iterable[Summary | DecisionSummary]) -> Mapping[str, object]:
-    """Everything for a file: the numbers, and on what they were measured."""
+def as_data(results: Mapping[str, Iterable[Summary | DecisionSummary]]) -> Mapping[str, object]:
+    """Everything for a file: the numbers by the mode in which they were measured, and on what."""
     return {
         "schedulerd": __version__,
-        "mode": mode,
         "machine": machine(),
-        "results": [asdict(summary) for summary in summaries],
+        "results": [asdict(one) | {"mode": mode} for mode, summaries in results.items() for one in summaries],
     }
 
 
@@ -175,6 +198,15 @@ def _cpu_model() -> str:
     except FileNotFoundError:
         return platform.processor() or "unknown"
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _looks(looks: Looks) -> str:
+    scrapes = f"{looks.scrapes:,} ({1e3 * looks.longest_scrape_s:,.0f})"
+    return f"{scrapes}, {looks.dumps:,} ({1e3 * looks.longest_dump_s:,.0f})"
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return quantiles(seconds, n=100, method="inclusive")[98] if len(seconds) > 1 else seconds[0]
 
 
 def _cell(value: float | None, digits: int) -> str:

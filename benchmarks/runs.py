@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from benchmarks.full_clusters import FullCluster
 from benchmarks.measurement import Decisions, Measurement
-from benchmarks.workloads import Workload
+from benchmarks.workload import Workload
 
 ResultT = TypeVar("ResultT")
 

@@ -1,20 +1,17 @@
-"""The workloads: clusters, applications and asks as plain data, the same for every way of running them.
+"""The workloads by name; the numbers are those in which schedulerd's goals are stated.
 
-Each is a function of its size, because what matters as much as the speed is how the cost grows with nodes and asks.
-The numbers are those in which schedulerd's goals are stated, so results can be compared over time and with its peer.
+Each is a function of its size, because what matters as much as the speed is how the cost grows with nodes and asks. So
+results can be compared over time and with its peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
-RM_ID = "benchmark"
-USER, GROUP = "testuser", "testgroup"
-GANG_STYLE = "Soft"
-ASKS_PER_REQUEST = 1_000
+from benchmarks.large_cluster import f
+from benchmarks.workload import Ask, Neighbour, Size, Workload
 
 QUEUES_AB = """\
 partitions:
@@ -39,80 +36,6 @@ partitions:
           - name: gang
             properties: {application.sort.policy: fifo}
 """
-
-
-class Neighbour(StrEnum):
-    """Another resource manager that is at work meanwhile (see `neighbour.py`)."""
-
-    UNASKED = "unasked"
-    """Without callbacks."""
-    ASKED = "asked"
-    """It has a say in where its pods run, and takes 20 ms for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Raw integers as in messages: no unit is implied."""
-
-    memory: int
-    vcore: int
-
-    def fits(self, room: Size) -> bool:
-        return self.memory <= room.memory and self.vcore <= room.vcore
-
-    def plus(self, other: Size, times: int = 1) -> Size:
-        return Size(self.memory + times * other.memory, self.vcore + times * other.vcore)
-
-    def less(self, other: Size) -> Size:
-        return self.plus(other, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    application_id: str
-    key: str
-    size: Size
-    count: int = 1
-    """maxAllocations."""
-    task_group: str = ""
-    placeholder: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    name: str
-    queue_file: str
-    """YAML text."""
-    nodes: int
-    node_size: Size
-    applications: Mapping[str, str]
-    """Queue by application id, in the order of submission."""
-    asks: tuple[Ask, ...]
-    """Sent in this order, back to back, `asks_per_request` at a time. Those larger than a node stay pending."""
-    asks_per_request: int = ASKS_PER_REQUEST
-    gang_size: Size | None = None
-    """Of the placeholders of each application together; None if the applications are no gangs."""
-    replacements: tuple[Ask, ...] = ()
-    """Sent when all `asks` are placed, in the same way: each of them takes the place of a placeholder among these."""
-    single_asks: tuple[Ask, ...] = ()
-    """Sent afterwards one by one, each when the one before has its allocation: their latency is the result."""
-    idle_s: float = 0.0
-    """Afterwards nothing is sent for so long: what the daemon burns meanwhile is the result."""
-    neighbour: Neighbour | None = None
-
-    @property
-    def node_ids(self) -> Iterable[str]:
-        return (f"node-{index:05d}" for index in range(self.nodes))
-
-    def requests(self, asks: Sequence[Ask]) -> list[Sequence[Ask]]:
-        """These asks in portions of a request each."""
-        step = self.asks_per_request
-        return [asks[first : first + step] for first in range(0, len(asks), step)]
-
-    def placements(self, asks: Iterable[Ask]) -> int:
-        """How many allocations these asks become: all but those that are larger than any node."""
-        return sum(ask.count for ask in asks if ask.size.fits(self.node_size))
-
 
 POD = Size(memory=10, vcore=1)
 SLOTS_10 = Size(memory=100, vcore=10)
@@ -157,21 +80,21 @@ def m(nodes: int, asks: int = 50_000, applications_count: int = 500) -> Workload
     return Workload(f"m{nodes}", QUEUES_AB, nodes, _node_for(asks, nodes), applications, _numbered(owners))
 
 
-def b() -> Workload:
-    """A hundred fair queues of ten applications, every application in turn."""
+def b(queues: int = 100, applications_count: int = 1_000, asks: int = 10_000, nodes: int = 1_000) -> Workload:
+    """Many fair queues of as many applications each, every application in turn."""
     lines = ["partitions:", "  - name: default", "    queues:", "      - name: root", '        submitacl: "*"']
     lines.append("        queues:")
     applications = {}
-    for index in range(100):
+    for index in range(queues):
         lines += [
             f"          - name: q{index:03d}",
             "            properties: {application.sort.policy: fair}",
             f"            resources: {{guaranteed: {{memory: {500 + 10 * index}, vcore: {50 + index}}}}}",
         ]
-        applications.update({f"app-{index:03d}-{one}": f"root.q{index:03d}" for one in range(10)})
-    requested = _numbered([*applications] * 10)
-    node_size = _node_for(len(requested), 1_000)
-    return Workload("b", "\n".join(lines) + "\n", 1_000, node_size, applications, requested)
+        here = range(applications_count // queues)
+        applications.update({f"app-{index:03d}-{one}": f"root.q{index:03d}" for one in here})
+    requested = _numbered([*applications] * (asks // len(applications)))
+    return Workload("b", "\n".join(lines) + "\n", nodes, _node_for(asks, nodes), applications, requested)
 
 
 def c(nodes: int = 5_000, asks: int = 4_000) -> Workload:
@@ -209,7 +132,12 @@ def e(applications: int = 2, nodes: int = 5_000, singles: int = 500) -> Workload
     return Workload(name, QUEUES_AB, nodes, SLOTS_10, names, fill, single_asks=single_asks)
 
 
-def idle(asks: int = 10_000, seconds: float = 10.0) -> Workload:
+def g() -> Workload:
+    """As e, with single asks for as long as it takes to look at the daemon several times, and somebody who does."""
+    return replace(e(singles=5_000), name="g", is_watched=True)
+
+
+def h(asks: int = 100_000, seconds: float = 10.0) -> Workload:
     """Nothing to do, with asks of a hundred sizes parked because no node is large enough.
 
     The one small ask behind them is there to tell that the daemon has taken them all.
@@ -219,7 +147,7 @@ def idle(asks: int = 10_000, seconds: float = 10.0) -> Workload:
         for index in range(asks)
     )
     requested = parked + _numbered(["app-1"])
-    return Workload("idle", QUEUES_AB, 1_000, SLOTS_10, TWO_APPLICATIONS, requested, idle_s=seconds)
+    return Workload("h", QUEUES_AB, 1_000, SLOTS_10, TWO_APPLICATIONS, requested, idle_s=seconds)
 
 
 def beside(neighbour: Neighbour) -> Workload:
@@ -238,30 +166,17 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "d": d,
     "e": partial(e, 2),
     "e2": partial(e, 400),
-    "idle": idle,
+    "f": f,
+    "g": g,
+    "h": h,
     **{f"a2000-{one}": partial(beside, one) for one in Neighbour},
 }
 """By name, in the order of the table of results."""
 
-THROUGH_GRPC_ONLY = {"idle", *(f"a2000-{one}" for one in Neighbour)}
+THROUGH_GRPC_ONLY = {"g", "h", *(f"a2000-{one}" for one in Neighbour)}
 """Those that are about more than the scheduler."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     letter: tuple(name for name in WORKLOADS if name.rstrip("-bulk0123456789") == letter) for letter in ("u", "a", "m")
 }
 """One word for all the sizes of a workload."""
-
-
-def _all_pending(build: Callable[[int, int], Workload], nodes: int, asks: int) -> Workload:
-    workload = build(nodes, asks)
-    return replace(workload, asks_per_request=len(workload.asks))
-
-
-GROWTH: Mapping[str, Callable[[], Workload]] = {
-    f"{build.__name__}: {nodes * times[0]:,} nodes, {asks * times[1]:,} asks": partial(
-        _all_pending, build, nodes * times[0], asks * times[1]
-    )
-    for build, nodes, asks in ((u, 1_000, 10_000), (a, 2_000, 50_000), (c, 5_000, 4_000), (d, 1_000, 10_000))
-    for times in ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1))
-}
-"""Workloads at several sizes, every ask of them pending before the first one is placed."""
