@@ -104,11 +104,9 @@ def message(said: str) -> str:
 
 def request(field: str, resources: Mapping[str, int]) -> Mistake | None:
     """What is asked for or allocated: sane names, nothing negative, and something above zero."""
-    mistake = names(field, resources)
-    if mistake is not None:
+    mistake = not_negative(field, resources)
+    if mistake is not None or any(resources.values()):
         return mistake
-    if any(resources.values()):
-        return not_negative(field, resources)
     amounts = f"is {dict(resources)}" if resources else "is empty"
     return Mistake(RejectCode.INVALID_RESOURCES, f"{field} {amounts}; at least one resource must be above 0")
 

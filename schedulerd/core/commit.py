@@ -350,4 +350,5 @@ def _rekey(application: Application) -> None:
     assert application.queue is not None
     application.usage_changed()
     for one in application.queue.lineage:
-        one.rekey()
+        if one.entry is not None:
+            one.rekey()

@@ -10,6 +10,7 @@ from schedulerd.core.handlers import application_states, departures, early, gang
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
 MAX_ALLOCATIONS_MAX = 1_000_000
@@ -18,13 +19,10 @@ MAX_ALLOCATIONS_MAX = 1_000_000
 
 def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> None:
     """Takes an ask, updates a known one, holds one whose application may still come, or rejects it with the reason."""
-    mistake = _mistake(spec)
-    if mistake is not None:
-        reject(turn, rm, spec, mistake)
-        return
     partition = rm.partition(spec.partition)
-    if partition is None:
-        reject(turn, rm, spec, checks.unknown_partition(spec.partition, rm.partitions))
+    mistake = _mistake(spec, partition)
+    if mistake is not None or partition is None:
+        reject(turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
         return
     application = partition.applications.get(spec.application_id)
     if application is None:
@@ -146,16 +144,17 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     )
 
 
-def _mistake(spec: NewAsk) -> Mistake | None:
+def _mistake(spec: NewAsk, partition: Partition | None) -> Mistake | None:
     count = spec.max_allocations
     if not 1 <= count <= MAX_ALLOCATIONS_MAX:
         return Mistake(
             RejectCode.INVALID_COUNT, f"maxAllocations is {count}; it must be between 1 and {MAX_ALLOCATIONS_MAX}"
         )
+    is_known_size = partition is not None and partition.shapes.knows_size(spec.resources)
     return (
         checks.identifier("allocationKey", spec.allocation_key)
         or checks.identifier("applicationID", spec.application_id)
-        or checks.request("resourceAsk", spec.resources)
+        or (None if is_known_size else checks.request("resourceAsk", spec.resources))
         or (checks.tags("tags", spec.tags) if spec.tags else None)
         or (checks.text("taskGroupName", spec.task_group) if spec.task_group else None)
         or (constraint_checks.constraint(spec) if spec.tags or spec.constraint is not None else None)

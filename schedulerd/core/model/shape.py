@@ -110,6 +110,11 @@ class Shapes:
         known = self._known.get((items, None, False, (), False, required_node, constraint))
         return known or Shape(items, required_node=required_node, constraint=constraint)
 
+    def knows_size(self, resources: Resources) -> bool:
+        """Whether a shape was found for the very same object before: what was checked then needs no other look."""
+        found = self._by_size.get(id(resources))
+        return found is not None and found[0] is resources
+
     def _of_size(self, resources: Resources) -> Shape:
         found = self._by_size.get(id(resources))
         if found is not None and found[0] is resources:

@@ -257,11 +257,12 @@ def test_settings_files_that_are_not_good(file: Path, text: str, start: str) -> 
     assert problem.startswith(start)
 
 
-def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
-    (problem,) = problems(file=tmp_path / "none.yaml")
-    assert problem.startswith(f"--settings = '{tmp_path / 'none.yaml'}': cannot be read: ")
-    (tmp_path / "latin.yaml").write_bytes(b"config: \xff\n")
-    (problem,) = problems(file=tmp_path / "latin.yaml")
+def test_a_settings_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (problem,) = problems(file=Path("none.yaml"))
+    assert problem.startswith("--settings = 'none.yaml': cannot be read: ")
+    Path("latin.yaml").write_bytes(b"config: \xff\n")
+    (problem,) = problems(file=Path("latin.yaml"))
     assert "cannot be read" in problem
 
 
