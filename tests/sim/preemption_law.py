@@ -121,7 +121,7 @@ def _fits_now(moment: Moment, fact: Preempted, ask: AskView) -> bool:
 
 
 def _has_just_been_left(moment: Moment, node_id: str) -> bool:
-    """Whether room was kept there until a moment ago, or counted in a quota, so that asks could not be tried again yet."""
+    """Whether room was kept there, or counted in a quota, until a moment ago, so that asks were not tried again yet."""
     ended = (one for one in moment.earlier if isinstance(one, ReservationEnded))
     return any(one.node_id == node_id or one.firm for one in ended)
 
