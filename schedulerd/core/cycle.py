@@ -65,11 +65,13 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
             or (partition.swaps and gangs.swap_next(turn, partition))
             or (
                 (patience.reserving or patience.requiring or patience.unserved)
-                and reserving.reserve_next(turn, partition)
+                and reserving.reserve_next(turn, partition, visits_end)
             )
         ):
             placements += 1
             continue
+        if effort.visits >= visits_end:
+            break
         found = next_ask(partition)
         if found is None:
             progress = preemption.advance(turn, partition, visits_end)

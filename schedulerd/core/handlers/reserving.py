@@ -34,9 +34,13 @@ def look(turn: Turn, partition: Partition) -> None:
     shapes, until_ns = patience.reservations_due, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns
     due = []
     while (at_ns := shapes.next_ns()) is not None and (shape := shapes.pop(until_ns)) is not None:
-        if shape.parked:
-            firsts = ((*one.place(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, shape))
-            due.append((at_ns, next(firsts, ()), shape))
+        if not shape.parked:
+            continue
+        if partition.largest().lacks(shape.items) is not None:
+            patience.nodeless[shape] = None
+            continue
+        firsts = ((*one.place(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, shape))
+        due.append((at_ns, next(firsts, ()), shape))
     for _, _, shape in sorted(due, key=itemgetter(0, 1)):
         _line_up(turn, partition, shape)
 
@@ -75,8 +79,9 @@ def _asks_of(host: Host, shape: Shape) -> Iterator[tuple[Application, Ask]]:
             yield from _asks_of(contender, shape)
 
 
-def reserve_next(turn: Turn, partition: Partition) -> bool:
-    """Keeps room for the next ask for which that can be done; False if there is none."""
+def reserve_next(turn: Turn, partition: Partition, visits_end: int) -> bool:
+    """Keeps room for the next ask for which that can be done; False if there is none, or none was found up to
+    `visits_end`."""
     patience = partition.patience
     while patience.requiring:
         application, ask = patience.requiring.popleft()
@@ -87,6 +92,8 @@ def reserve_next(turn: Turn, partition: Partition) -> bool:
                 return True
             patience.nodeless[application.groups[ask.band].kind] = None
     while partition.reservable > 0 and (patience.reserving or patience.unserved):
+        if patience.effort.visits >= visits_end:
+            return False
         if not patience.reserving:
             shape = next(iter(patience.unserved))
             del patience.unserved[shape]

@@ -38,6 +38,7 @@ submits rubbish in a loop cannot fill the memory."""
 
 class Partition:
     __slots__ = (
+        "_largest",
         "_total",
         "allocations",
         "allocations_used",
@@ -90,6 +91,7 @@ class Partition:
         self.scoring = Scoring(spec.node_order, spec.node_weights)
         self.nodes: dict[str, Node] = {}
         self._total: Resources | None = None
+        self._largest: Resources | None = None
         self.used = Resources()
         """Sum of what is really used on its nodes, of those where that was reported."""
         self.allocations_used = Resources()
@@ -158,9 +160,18 @@ class Partition:
                 self._total.add(node.capacity.items())
         return self._total
 
+    def largest(self) -> Resources:
+        """Of each resource the most that any node has room for while nothing runs there; found as the total is."""
+        if self._largest is None:
+            self._largest = Resources()
+            for node in self.nodes.values():
+                for name, amount in node.capacity.items():
+                    self._largest[name] = max(self._largest[name], amount - node.occupied[name])
+        return self._largest
+
     def capacity_changed(self) -> None:
         """A node offers something else than before, or is new, or gone."""
-        self._total = None
+        self._total = self._largest = None
 
     @property
     def reservable(self) -> int:

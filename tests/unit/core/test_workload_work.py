@@ -148,3 +148,17 @@ def test_parked_asks_are_looked_at_when_they_have_waited_for_long_and_then_never
     more_rings, more_calls = cost(4_000)
     assert more_rings == rings
     assert more_calls <= 1.1 * calls
+
+
+def test_asks_that_are_larger_than_any_node_are_not_looked_for_on_each() -> None:
+    def calls(nodes: int) -> int:
+        workload = replace(workloads.h(100), nodes=nodes)
+        scheduler = start(workload)
+        ask(scheduler, workload.asks)
+        assert place(scheduler) == 1
+        deadline_ns = scheduler.next_deadline_ns()
+        assert deadline_ns is not None
+        scheduler.step(deadline_ns, RingAlarms())
+        return calls_during(lambda: scheduler.step(deadline_ns, RunCycle(PLACEMENTS_MAX)))
+
+    assert calls(800) - calls(400) <= 5 * 400, "each node is looked at once, for what is the largest"

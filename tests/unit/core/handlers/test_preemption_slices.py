@@ -10,6 +10,7 @@ import pytest
 
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.handlers import preemption
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import (
     SECOND_NS,
     QueueSpec,
@@ -18,7 +19,9 @@ from schedulerd.core.specs import (
 from tests.unit.core.builders import (
     Conversation,
     a_node,
+    a_partition_spec,
     a_placeholder,
+    a_scheduler,
     an_app,
     an_ask,
     an_existing,
@@ -172,3 +175,30 @@ def test_who_waits_behind_a_search_has_its_turn() -> None:
         talk.apps(an_app("second", "root.c"))
         talk.asks(a_claim("s", app="second"))
         assert len(preempted(wait(talk, DELAY_NS))) == 2
+
+
+# searches for a node to keep
+
+
+def test_looking_for_nodes_to_keep_ends_after_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node has both the memory and the cores for any of the asks, which wait for long."""
+    monkeypatch.setattr(preemption, "VISITS_PER_SLICE", 50)
+    nodes, sizes = 40, 10
+    talk = Conversation(a_scheduler())
+    talk.register(a_partition_spec())
+    talk.connect()
+    talk.apps(an_app())
+    rooms = {"memory": 100, "vcore": 1}, {"memory": 1, "vcore": 100}
+    talk.nodes(*(a_node(f"n{at}", rooms[at % 2]) for at in range(nodes)))
+    talk.asks(*(an_ask(f"k{at}", resources=Resources(memory=20 + at, vcore=20)) for at in range(sizes)))
+    talk.schedule()
+    effort = talk.model().patience.effort
+    talk.sleep(TIMES.reservation_delay_ns)
+    looked_at = []
+    while talk.scheduler.wants_cycle():
+        before = effort.visits
+        talk.cycle(100)
+        looked_at.append(effort.visits - before)
+    assert sum(looked_at) >= nodes * sizes
+    assert max(looked_at) < 50 + sizes + nodes
+    assert all(visits >= 50 for visits in looked_at[:-1])
