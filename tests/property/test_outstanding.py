@@ -83,7 +83,9 @@ def check_outstanding(files: list[Tree], plan: list[Move]) -> None:
 def check_now(story: Story) -> None:
     waiting = {(app, key): (size, count) for app, key, size, count in unplaceable(story)}
     supposed = Supposed(story.recount)
-    listed = story.outstanding()
+    in_order = outstanding.outstanding_asks(story.model())
+    listed = [(application.application_id, ask.key, count) for application, ask, count in in_order]
+    assert sorted(listed) == sorted(story.outstanding())
     counted = sum(one.pending for one in outstanding.outstanding(story.model()))
     assert counted == sum(count for _, _, count in listed)
     rest = {name: count for name, (_, count) in waiting.items()}

@@ -84,8 +84,12 @@ class Headroom:
         for queue in leaf.lineage:
             self._of(queue).promised.add(promised.items())
         if shape.starts:
-            for supposed in self._touched(leaf, shape):
-                supposed.applications += 1
+            self.run(leaf, shape)
+
+    def run(self, leaf: Queue, shape: Shape) -> None:
+        """One more application is supposed to run, with an ask of the shape."""
+        for supposed in self._touched(leaf, shape):
+            supposed.applications += 1
 
     def keep_promise(self, leaf: Queue, items: Resources) -> None:
         """Of what is supposed to be placed, so much was promised to gangs that have started already."""

@@ -142,6 +142,8 @@ class _Count:
         """How many have that, or have others end for them."""
         self._served_in: dict[tuple[Queue, Shape], int] = {}
         """The same by leaf and shape."""
+        self._run_anyhow: dict[Application, None] = {}
+        """Those that are supposed to run, and need no free place for it."""
         self._promised: dict[tuple[Queue, Shape], Resources] = {}
         """What is promised to gangs that have started, of what they wait for there (SEMANTICS G2)."""
         for application in partition.swaps:
@@ -172,7 +174,8 @@ class _Count:
         for shape in shapes:
             (starting if _starts(leaf, shape) else running).append(shape)
         for shape in running if self._have_room(leaf, running) else _ranked(leaf, running):
-            self._take(leaf, shape, None, self._pending(leaf, shape))
+            taken = self._take(leaf, shape, None, self._pending(leaf, shape))
+            self._run_again(leaf, shape, taken)
             self._headroom.keep_promise(leaf, self._promised.get((leaf, shape), Resources()))
         seen: dict[Application, None] = {}
         together = dict.fromkeys(starting)
@@ -184,6 +187,18 @@ class _Count:
                     break
                 seen[application] = None
                 self._start(leaf, shape, application, together)
+
+    def _run_again(self, leaf: Queue, shape: Shape, taken: int) -> None:
+        """Applications that were about to complete run again whether as many run or not, but count from then on."""
+        if shape.party is None and not any(queue.max_applications for queue in leaf.lineage):
+            return
+        for application in _applications(leaf, shape):
+            if taken <= 0:
+                return
+            if application.needs_place and not application.usage_ledgers and application not in self._run_anyhow:
+                self._run_anyhow[application] = None
+                self._headroom.run(leaf, shape)
+            taken -= sum(group.pending - self._served.get(group, 0) for group in _groups(application, (shape,)))
 
     def _have_room(self, leaf: Queue, shapes: Iterable[Shape]) -> bool:
         """Whether quotas and limits have room for all that waits for these: then it does not matter who is first."""

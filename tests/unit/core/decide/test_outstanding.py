@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedulerd.core.commands import ConnectCallbacks, NewAsk, NodeAction
 from schedulerd.core.decide.outstanding import outstanding
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import LimitSpec
@@ -107,6 +108,17 @@ def test_no_more_applications_start_than_may() -> None:
     waits(talk, *(an_ask(key, 7 + len(key), 2, app=f"app-{number}") for number in range(4) for key in ("k", "kk")))
     assert talk.outstanding() == [(f"app-{number}", key, 2) for number in range(2) for key in ("k", "kk")]
     assert counted(talk) == [("root.a", {"memory": size}, 2) for _ in range(2) for size in (8, 9)]
+
+
+def test_one_that_was_about_to_complete_counts_when_it_runs_again() -> None:
+    """It needs no free place for that, and leaves none to the second."""
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max_applications=1)))
+    talk.apps(an_app("second"))
+    waits(talk, an_ask("k"))
+    talk.release(uuid="uuid-1")
+    assert talk.app().state == ApplicationState.COMPLETING
+    waits(talk, an_ask("again", 500), an_ask("large", 500, app="second"))
+    assert talk.outstanding() == [("app", "again", 1)]
 
 
 def test_users_start_no_more_applications_than_they_may() -> None:
