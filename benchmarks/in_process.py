@@ -36,7 +36,7 @@ from schedulerd.core.specs import Timeouts
 from schedulerd.daemon.ids import uuid_source
 
 PARTITION = "default"
-PLACEMENTS_MAX = 400
+PLACEMENTS_MAX = 200
 """Per cycle; the daemon's default."""
 
 
@@ -238,4 +238,4 @@ def settle_collector() -> None:
     """As the daemon does when it has started: the figures are to be those of the core as it is run."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(50_000, 4, 100)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schedulerd.core.commands import NodeUpdate, UpdateNodes
 
-ITEMS_MAX = 500
-"""Items per command. One takes the core about 10 microseconds, so a command holds the loop for about 5 ms."""
+ITEMS_MAX = 250
+"""Items per command. One takes the core 10 to 20 microseconds, so a command holds the loop for 3 to 5 ms."""
 
 
 def slices(*lengths: int) -> Iterator[Sequence[slice]]:
