@@ -35,14 +35,17 @@ def schedulerd(*arguments: str, environment: dict[str, str] | None = None) -> su
     )
 
 
-def with_unread_answers(client: RawClient) -> UpdateStream[si_pb2.AllocationResponse]:
+def with_unread_answers(daemon: DaemonProcess, client: RawClient) -> UpdateStream[si_pb2.AllocationResponse]:
     """A stream whose client does not read, with more answers than fit in the buffers of the connection."""
+    count = 15_000
     client.set_up(memory=10_000_000, vcore=1_000_000)
     stream = client.allocations(reading=False)
-    request = client.asks("app-1", [f"pod-{number}" for number in range(15_000)])
+    request = client.asks("app-1", [f"pod-{number}" for number in range(count)])
     for ask in request.asks:
         ask.tags["large"] = "x" * 1000
     stream.send(request)
+    while daemon.metric("schedulerd_placements_total", rm=client.rm_id, partition="default") < count:
+        pass
     return stream
 
 
@@ -72,9 +75,7 @@ def test_a_signal_drains(number: signal.Signals) -> None:
 
 def test_a_drain_delivers_what_waits_and_says_that_it_is_not_ready() -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:
-        stream = with_unread_answers(client)
-        while daemon.metric("schedulerd_placements_total", rm=client.rm_id, partition="default") < 1000:
-            pass
+        stream = with_unread_answers(daemon, client)
         daemon.signal(signal.SIGTERM)
         daemon.wait_for_event("closing")
         ready = httpx.get(f"{daemon.url}/readyz")
@@ -92,9 +93,7 @@ def test_a_drain_delivers_what_waits_and_says_that_it_is_not_ready() -> None:
 
 def test_a_second_signal_ends_it_at_once() -> None:
     with DaemonProcess("--drain-timeout-s", "1000") as daemon, RawClient(daemon.target) as client:
-        with_unread_answers(client)
-        while daemon.metric("schedulerd_outbox_depth") == 0:
-            pass
+        with_unread_answers(daemon, client)
         daemon.signal(signal.SIGTERM)
         daemon.wait_for_event("closing")
         daemon.signal(signal.SIGTERM)
