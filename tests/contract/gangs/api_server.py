@@ -39,9 +39,9 @@ class ApiServer:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    async def reach(self, changes: int) -> None:
-        """Waits until so much has happened."""
-        while self._truth.progress().changes < changes:
+    async def reach(self, changes: int, lists: int) -> None:
+        """Waits until so much has happened, and the resource manager has begun anew so often."""
+        while self._truth.progress().changes < changes or self.lists < lists:
             self._has_changed.clear()
             await self._has_changed.wait()
 
