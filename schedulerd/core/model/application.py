@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
 """In these an application's asks are placed. One that is failing still takes asks, but gets nothing any more."""
 
-
 STATE_LOG_MAX = 100
 """States remembered of one application; the oldest go first, as a service may start and complete work for years."""
 
