@@ -33,6 +33,9 @@ MessageT = TypeVar("MessageT")
 ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
 
 
+_LOST = Ending(grpc.StatusCode.OK, "the client is gone")
+
+
 class StreamCall(ABC):
     """Serves one call; `run` returns or aborts when it is over."""
 
@@ -98,6 +101,11 @@ class StreamCall(ABC):
             self._ended.done() and not self._ended.cancelled() and self._ended.result().code is not grpc.StatusCode.OK
         )
 
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the call is over and we did not end it: its client cancelled it, or is gone."""
+        return not self._ended.done() or self._ended.cancelled() or self._ended.result() is _LOST
+
     async def _say_end(self, ending: Ending) -> None:
         if ending.code is not grpc.StatusCode.OK:
             await self._context.abort(ending.code, ending.details)
@@ -157,7 +165,7 @@ class StreamCall(ABC):
         except grpc.aio.BaseError as error:
             # The client is gone; gRPC cancels this call as well, but what was under way may hear of it first.
             log.debug("stream lost", stream=self._method, peer=self._context.peer(), reason=str(error))
-            self.end(Ending(grpc.StatusCode.OK, "the client is gone"))
+            self.end(_LOST)
         except Exception:
             log.exception("stream failed", stream=self._method, peer=self._context.peer())
             self.end(Ending(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import grpc
+import structlog
 
 from schedulerd.core.commands import AbsenceCause, Command
 from schedulerd.daemon.link import Ending, Link
@@ -40,8 +41,14 @@ GIVE_WAY_SECONDS_MAX = 2.0
 FINISH_SECONDS = 5.0
 """How long a client that has finished may take to read what is under way."""
 
+IN_DOUBT_SECONDS = 1.0
+"""What was sent so shortly before a client was gone may not have come."""
+
 RESYNC_SECONDS = 5.0
 """How long a client that has to resync may take to read what is under way, and likewise the response that says so."""
+
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Request(Protocol):
@@ -94,6 +101,8 @@ class StreamSession(StreamCall, Generic[RequestT]):
         self._requests = 0
         self._waiting_for_client = False
         self._is_writing = False
+        self._written_at = float("-inf")
+        """By the loop's clock, when the transport took a response last."""
 
     def end(self, ending: Ending) -> None:
         """Closes the stream soon; the first ending counts. A writer that may go on until it has sent all is told."""
@@ -152,8 +161,21 @@ class StreamSession(StreamCall, Generic[RequestT]):
         return True
 
     def _leave(self) -> None:
+        if self._is_lost and self._position is None:
+            self._tell_of_doubt()
         cause = AbsenceCause.REFUSED if self._was_refused else AbsenceCause.GONE
         self._links.detach(self._link, self._dialogue.kind, self, cause)
+
+    def _tell_of_doubt(self) -> None:
+        """For the operator who will look for the pods that a client knows nothing of."""
+        if self._is_writing or asyncio.get_running_loop().time() - self._written_at < IN_DOUBT_SECONDS:
+            log.warning(
+                "connection lost while responses were on their way",
+                rm_id=self._rm_id,
+                stream=self._method,
+                peer=self._context.peer(),
+                advice="if the resource manager did not close it itself, let it register again: it may not know all",
+            )
 
     async def _read_all(self) -> None:
         message = await self._read()
@@ -230,6 +252,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
                 self._is_writing = True
                 await self._context.write(message)
                 self._is_writing = False
+                self._written_at = asyncio.get_running_loop().time()
                 outbox.sent()
                 self._link.regulate()
             elif self._ended.done():

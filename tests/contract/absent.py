@@ -19,7 +19,7 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from tests.contract import raw_client, raw_client_2021
 from tests.contract.cable import Cable
 from tests.contract.daemon_process import DaemonProcess
-from tests.contract.raw_client import RawClient, UpdateStream
+from tests.contract.raw_client import RawClient, Record, UpdateStream
 from tests.contract.raw_client_2021 import RawClient2021, merged
 
 DIALECTS = ("2021-02", "2023-06")
@@ -53,8 +53,10 @@ ClientT = TypeVar("ClientT", bound=RawClient)
 class Absent(ABC, Generic[ClientT]):
     """What the two dialects do differently in these stories; every one is about the stream that carries allocations."""
 
-    def __init__(self, client: ClientT) -> None:
+    def __init__(self, client: ClientT, record: Record | None) -> None:
+        """With a `record` it takes part in resumption, which its stream is opened with."""
         self.client: ClientT = client
+        self.record = record
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +102,7 @@ class Absent2023(Absent[RawClient]):
         self.client.set_up(nodes=NODES, memory=10 * PODS, vcore=PODS)
 
     def open(self) -> UpdateStream[si_pb2.AllocationResponse]:
-        stream = self.client.allocations()
+        stream = self.client.allocations(record=self.record)
         stream.send(self.client.hello())
         return stream
 
@@ -134,7 +136,7 @@ class Absent2023(Absent[RawClient]):
 class Absent2021(Absent[RawClient2021]):
     def set_up(self) -> None:
         self.client.register()
-        stream = self.client.updates()
+        stream = self.open()
         request = self.client.everything([f"node-{number}" for number in range(NODES)], "app-1", [])
         for node in request.newSchedulableNodes:
             node.schedulableResource.CopyFrom(raw_client_2021.resource(memory=10 * PODS, vcore=PODS))
@@ -143,7 +145,7 @@ class Absent2021(Absent[RawClient2021]):
         stream.cancel()
 
     def open(self) -> UpdateStream[si_2021_pb2.UpdateResponse]:
-        stream = self.client.updates()
+        stream = self.client.updates(record=self.record)
         stream.send(self.client.update())
         return stream
 
@@ -175,9 +177,11 @@ class Absent2021(Absent[RawClient2021]):
         return stream
 
 
-def speaking(dialect: str, target: str) -> Absent[Any]:
+def speaking(dialect: str, target: str, record: Record | None = None) -> Absent[Any]:
     """A resource manager of one of `DIALECTS`."""
-    return Absent2021(RawClient2021(target)) if dialect == "2021-02" else Absent2023(RawClient(target))
+    if dialect == "2021-02":
+        return Absent2021(RawClient2021(target), record)
+    return Absent2023(RawClient(target), record)
 
 
 def pods(count: int) -> list[str]:
@@ -245,6 +249,27 @@ def cut_off(cable: Cable, rm: Absent[Any]) -> Heard:
     return rm.heard(got)
 
 
+def cut_off_again_and_again(
+    daemon: DaemonProcess, cable: Cable, rm: Absent[Any], pause: Callable[[], None]
+) -> tuple[list[str], Heard]:
+    """The connection breaks in floods of asks, of placements and of endings: the UUIDs placed, and all it hears."""
+    rm.set_up()
+    got: list[Any] = []
+    stream = rm.open()
+    flood(rm, stream, timeout_ms=SHORT_MS)
+    for enough in (1, PODS // 2, PODS + PODS // 2):
+        while sum(map(len, rm.heard(got))) < enough:
+            got.append(stream.next())
+        cable.cut()
+        got += stream.rest()[0]
+        daemon.wait_for_event("resource manager changed", lambda line: line["state"] == "paused")
+        pause()
+        stream = rm.open()
+    while sum(map(len, rm.heard(got))) < 2 * PODS:
+        got.append(stream.next())
+    return [one.UUID for one in rm.allocations(got)], rm.heard(got)
+
+
 def away_for_too_long(daemon: DaemonProcess, rm: Absent[Any], pause: Callable[[], None]) -> Heard:
     """It leaves in the middle of a flood and is stopped: it is told so once, reports what runs, and goes on."""
     rm.set_up()
@@ -282,6 +307,10 @@ def _play_in_time(dialect: str, timeout_seconds: float, away_seconds: float) -> 
                 heard = cable_pulled(cable, rm, lambda: time.sleep(away_seconds))
                 told = heard.placed == pods(PODS)
                 print(f"{dialect}, cable pulled for {away_seconds} s: all in order, once each: {told}")
+        with Cable(daemon.target) as cable, speaking(dialect, cable.target, Record()) as rm:
+            uuids, heard = cut_off_again_and_again(daemon, cable, rm, lambda: time.sleep(away_seconds))
+            told = heard == Heard(pods(PODS), uuids)
+            print(f"{dialect}, cut off for {away_seconds} s, three times: all in order, once each: {told}")
         with speaking(dialect, daemon.target) as rm:
             uuids, heard = away_while_all_ends(daemon, rm, lambda: time.sleep(away_seconds))
             print(f"{dialect}, no stream for {away_seconds} s: all in order, once each: {heard.ended == uuids}")

@@ -30,13 +30,33 @@ partitions:
 ResponseT = TypeVar("ResponseT")
 
 
-class UpdateStream(Generic[ResponseT]):
-    """One bidirectional stream. With `reading=False` nothing is received until `read` is called."""
+class Record:
+    """What a client that takes part in resumption remembers of its streams of one kind since it registered."""
 
-    def __init__(self, method: Callable[[Iterator[Any]], Iterator[ResponseT]], *, reading: bool = True) -> None:
+    def __init__(self) -> None:
+        self.received = 0
+        self.sent: list[Any] = []
+        """All requests but the first of every stream, which only says whose it is."""
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Of a stream on which everything is sent again, from the first request on."""
+        return ("schedulerd-received", str(self.received)), ("schedulerd-sent", "0")
+
+
+class UpdateStream(Generic[ResponseT]):
+    """One bidirectional stream. With `reading=False` nothing is received until `read` is called.
+
+    With a `record` it goes on where the one before it broke off, once its first request has said whose it is.
+    """
+
+    def __init__(
+        self, method: Callable[..., Iterator[ResponseT]], *, reading: bool = True, record: Record | None = None
+    ) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._responses: queue.SimpleQueue[ResponseT | grpc.RpcError | None] = queue.SimpleQueue()
-        self.call: Any = method(iter(self._requests.get, None))
+        self._record = record
+        self._says_whose = True
+        self.call: Any = method(iter(self._requests.get, None), metadata=record.headers() if record else None)
         self._thread = threading.Thread(target=self._receive, daemon=True)
         if reading:
             self.read()
@@ -46,6 +66,14 @@ class UpdateStream(Generic[ResponseT]):
 
     def send(self, request: Any) -> None:
         self._requests.put(request)
+        if self._record is None:
+            return
+        if self._says_whose:
+            self._says_whose = False
+            for earlier in self._record.sent:
+                self._requests.put(earlier)
+        else:
+            self._record.sent.append(request)
 
     def half_close(self) -> None:
         """Says that nothing more will be sent; responses are still received."""
@@ -87,6 +115,8 @@ class UpdateStream(Generic[ResponseT]):
     def _receive(self) -> None:
         try:
             for response in self.call:
+                if self._record is not None:
+                    self._record.received += 1
                 self._responses.put(response)
             self._responses.put(None)
         except grpc.RpcError as error:
@@ -117,8 +147,10 @@ class RawClient:
             timeout=LIMIT_SECONDS,
         )
 
-    def allocations(self, *, reading: bool = True) -> UpdateStream[si_pb2.AllocationResponse]:
-        return UpdateStream(self.stub.UpdateAllocation, reading=reading)
+    def allocations(
+        self, *, reading: bool = True, record: Record | None = None
+    ) -> UpdateStream[si_pb2.AllocationResponse]:
+        return UpdateStream(self.stub.UpdateAllocation, reading=reading, record=record)
 
     def applications(self) -> UpdateStream[si_pb2.ApplicationResponse]:
         return UpdateStream(self.stub.UpdateApplication)

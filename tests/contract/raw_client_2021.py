@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from tests.contract.raw_client import RawClient, UpdateStream
+from tests.contract.raw_client import RawClient, Record, UpdateStream
 
 TerminationType: TypeAlias = si_pb2.AllocationRelease.TerminationType.ValueType
 
@@ -14,8 +14,8 @@ TerminationType: TypeAlias = si_pb2.AllocationRelease.TerminationType.ValueType
 class RawClient2021(RawClient):
     """Registers like any other, as registration is the same on the wire."""
 
-    def updates(self, *, reading: bool = True) -> UpdateStream[si_pb2.UpdateResponse]:
-        return UpdateStream(self.stub.Update, reading=reading)
+    def updates(self, *, reading: bool = True, record: Record | None = None) -> UpdateStream[si_pb2.UpdateResponse]:
+        return UpdateStream(self.stub.Update, reading=reading, record=record)
 
     def update(self) -> si_pb2.UpdateRequest:
         """A request to be filled; as it is, it only tells whose stream it is."""

@@ -17,11 +17,13 @@ from tests.contract.absent import (
     away_while_all_ends,
     cable_pulled,
     cut_off,
+    cut_off_again_and_again,
     pods,
     speaking,
 )
 from tests.contract.cable import Cable
 from tests.contract.daemon_process import DaemonProcess
+from tests.contract.raw_client import Record
 
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -91,6 +93,17 @@ def test_what_a_broken_connection_had_under_way_may_be_lost_and_nothing_else_goe
     *before, last = heard.placed
     assert last == "the last"
     assert before == sorted(set(before)), "in order, and nothing twice"
+    assert allocations(patient)
+
+
+def test_who_says_how_far_it_has_come_loses_nothing_when_its_connection_breaks(
+    patient: DaemonProcess, cable: Cable, dialect: str
+) -> None:
+    with speaking(dialect, cable.target, Record()) as rm:
+        uuids, heard = cut_off_again_and_again(patient, cable, rm, lambda: until_nothing_moves(patient))
+    assert heard.placed == pods(PODS)
+    assert heard.ended == uuids
+    assert len(set(uuids)) == PODS
     assert allocations(patient)
 
 

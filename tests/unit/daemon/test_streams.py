@@ -11,9 +11,12 @@ from structlog.testing import capture_logs
 
 from schedulerd.daemon import streams as module
 from schedulerd.daemon.link import Ending
+from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
 from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.stream_world import World, run
+
+AT_THE_BEGINNING = ((RECEIVED_HEADER, "0"), (SENT_HEADER, "0"))
 
 
 def names(prefix: str, count: int) -> list[str]:
@@ -117,7 +120,32 @@ def test_a_client_that_is_gone_while_it_is_written_to_is_no_error() -> None:
 
     with capture_logs() as lines:
         run(play)
-    assert [(line["event"], line["log_level"]) for line in lines] == [("stream lost", "debug")]
+    doubt = ("connection lost while responses were on their way", "warning")
+    assert [(line["event"], line["log_level"]) for line in lines] == [("stream lost", "debug"), doubt]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds_before", "told"),
+    [((), 0.0, True), ((), 2 * module.IN_DOUBT_SECONDS, False), (AT_THE_BEGINNING, 0.0, False)],
+    ids=["just now", "long ago", "says how far it has come"],
+)
+def test_the_operator_is_told_of_a_client_that_may_not_have_got_all(
+    monkeypatch: pytest.MonkeyPatch, headers: tuple[tuple[str, str], ...], seconds_before: float, told: bool
+) -> None:
+    async def play(world: World) -> None:
+        context, served = world.open(headers)
+        context.hello()
+        context.send("node-0")
+        await turns()
+        assert context.answered == ["node-0"]
+        now = asyncio.get_running_loop().time()
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now + seconds_before)
+        served.cancel()
+        await asyncio.wait({served})
+
+    with capture_logs() as lines:
+        run(play)
+    assert ("connection lost while responses were on their way" in [line["event"] for line in lines]) is told
 
 
 def test_a_bug_in_serving_a_stream_ends_that_stream_and_is_logged() -> None:
@@ -135,7 +163,7 @@ def test_a_bug_in_serving_a_stream_ends_that_stream_and_is_logged() -> None:
 
     with capture_logs() as lines:
         run(play)
-    line, told = lines
+    line, told, _ = lines
     assert (line["event"], line["log_level"]) == ("stream failed", "error")
     assert (told["event"], told["code"]) == ("call refused", "internal")
 
