@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from benchmarks.decisions_check import check
 from benchmarks.full_clusters import FullCluster, Pod
-from benchmarks.in_process import PARTITION, PLACEMENTS_MAX, settle_collector
+from benchmarks.in_process import PARTITION, PLACEMENTS_MAX
 from benchmarks.measurement import Decisions, Took, WrongResult, peak_rss_bytes
 from benchmarks.workload import GROUP, RM_ID, USER, Size
 from schedulerd.config import load_queue_file
@@ -38,6 +38,7 @@ from schedulerd.core.preemption_facts import Preempted, PreemptionRefused
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.daemon.collector import spare_the_old
 from schedulerd.daemon.ids import uuid_source
 
 PATIENCE_NS = 60 * SECOND_NS
@@ -47,7 +48,7 @@ PATIENCE_NS = 60 * SECOND_NS
 def run(cluster: FullCluster) -> Decisions:
     """Raises `WrongResult`."""
     scheduler = prepare(cluster)
-    settle_collector()
+    spare_the_old()
     visits_before = visits(scheduler)
     talk = Talk(scheduler)
     talk.ask(cluster.asks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,9 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Timeouts
+from schedulerd.daemon.collector import spare_the_old
 from schedulerd.daemon.ids import uuid_source
+from schedulerd.wire.pieces import slices
 
 PARTITION = "default"
 PLACEMENTS_MAX = 200
@@ -100,7 +101,7 @@ def run(workload: Workload) -> Measurement:
     """Raises `WrongResult`."""
     drive = Drive(prepare(workload, uuid_source()), workload.placed_max)
     script = Script.of(workload)
-    settle_collector()
+    spare_the_old()
     measurement = carry_out(script, drive)
     check(workload, placed(drive.scheduler), violations(drive.scheduler), drive.replaced)
     return measurement
@@ -214,10 +215,12 @@ def placed(scheduler: Scheduler) -> Iterator[Placed]:
 
 
 def _take_in(commands: Sequence[UpdateAllocations], drive: Drive) -> Intake:
+    """Nothing is placed yet, so the steps can be those of the daemon, which cuts requests."""
+    asks = [ask for command in commands for ask in command.asks]
     started_s = time.perf_counter()
-    for command in commands:
-        drive.step(command)
-    return Intake(sum(len(command.asks) for command in commands), time.perf_counter() - started_s)
+    for (part,) in slices(len(asks)):
+        drive.step(UpdateAllocations(RM_ID, asks[part]))
+    return Intake(len(asks), time.perf_counter() - started_s)
 
 
 def _latency_s(drive: Drive, single: UpdateAllocations) -> float:
@@ -232,10 +235,3 @@ def _latency_s(drive: Drive, single: UpdateAllocations) -> float:
 
 def _resources(size: Size) -> Resources:
     return Resources(memory=size.memory, vcore=size.vcore)
-
-
-def settle_collector() -> None:
-    """As the daemon does when it has started: the figures are to be those of the core as it is run."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 4, 100)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import threading
@@ -35,6 +34,7 @@ from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
+from schedulerd.daemon.collector import Collector, spare_the_old
 from schedulerd.daemon.debug_state import DebugState, StateQuery, debug_state
 from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
@@ -198,11 +198,12 @@ class Daemon:
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
         parts.append(asyncio.create_task(self._reloads.run()))
         parts.append(asyncio.create_task(self._courier.run()))
+        parts.append(asyncio.create_task(Collector(self._is_idle).run()))
         if self._settings.queue_file_poll_s:
             parts.append(asyncio.create_task(self._watch.run(self._reloads.request)))
         await self._grpc.start()
         self._not_ready_because = ""
-        _settle_collector()
+        spare_the_old()
         log.info("serving", version=__version__, grpc_port=self._grpc.port, http_port=self._http.port)
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
@@ -215,6 +216,9 @@ class Daemon:
             await asyncio.wait(parts)
         log.info("stopped")
         return ExitCode.SOFTWARE if failed else ExitCode.OK
+
+    def _is_idle(self) -> bool:
+        return not self._owner.depth and not self._scheduler.wants_cycle()
 
     async def _close(self, failed: bool) -> None:
         """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
@@ -303,15 +307,3 @@ def _on_reload_signal(reload: Callable[[], None]) -> None:
         reload()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_signal)
-
-
-def _settle_collector() -> None:
-    """Keeps the cyclic garbage collector from walking what is here to stay, and from starting at every few asks.
-
-    Asks and allocations are long-lived and free of cycles; at the default threshold of 700 new objects each batch of
-    asks would trigger dozens of collections. A collection of the middle generation walks 250,000 objects at most, which
-    takes some 15 ms, and everything is walked again only when there are 20 million more.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 4, 100)

@@ -17,7 +17,7 @@ def slices(*lengths: int) -> Iterator[Sequence[slice]]:
     """Cuts lists that are handled one after the other into pieces of `ITEMS_MAX` items: one slice per list each.
 
     >>> [[(s.start, s.stop) for s in piece] for piece in slices(600, 10)]
-    [[(0, 500), (0, 0)], [(500, 600), (0, 10)]]
+    [[(0, 250), (0, 0)], [(250, 500), (0, 0)], [(500, 600), (0, 10)]]
     """
     total = sum(lengths)
     for first in range(0, total, ITEMS_MAX):
