@@ -33,6 +33,8 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     assert ask.group is not None
     ask.pending += count
     ask.group.demand(queue, count)
+    if ask.hearing is not None:  # all of it may have been on trial so far
+        application.review(ask)
     if ask.placeholder:
         placeholders.expect(application, ask, count)
     if queue not in partition.touched:

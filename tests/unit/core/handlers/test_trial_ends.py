@@ -11,7 +11,18 @@ from schedulerd.core.callback_facts import VerdictNotWanted, VerdictWanted
 from schedulerd.core.commands import NodeAction, StopCause, Verdict
 from schedulerd.core.facts import AskWithdrawn, Fact
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
-from tests.unit.core.builders import a_node, a_partition_spec, a_queue_spec, a_root, an_app, an_ask, of, only, placed
+from tests.unit.core.builders import (
+    a_node,
+    a_partition_spec,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+    only,
+    placed,
+)
 from tests.unit.core.configurations import reload
 from tests.unit.core.judges import Judge, Refuses, outcomes
 
@@ -198,3 +209,11 @@ def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
         talk.schedule()
     assert talk.pairs() == [("a", "n1")] * 6
     assert of(VerdictWanted, talk.schedule()) == []
+
+
+def test_what_a_rejected_node_gives_back_stands_in_line_beside_what_is_on_trial() -> None:
+    """One of two was taken for what the node came with, so all that was left of the ask was on trial."""
+    talk = a_talk_on_trial(2, nodes=2)
+    talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))
+    assert talk.open_calls == 1
+    assert [one.allocation_key for one in of(VerdictWanted, talk.schedule())] == ["a"]
