@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.sim import history_file
 from tests.sim.replay import facts_of
 from tests.sim.sightings import Sightings
-from tests.sim.simulation import History, simulate
+from tests.sim.simulation import Failure, History, simulate
 
 SEED = 1
 STEPS = 800
@@ -32,10 +32,10 @@ def here(history: History) -> str:
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "42", "4294967295"])
 def test_facts_do_not_depend_on_hashes(hash_seed: str, history: History, here: str, tmp_path: Path) -> None:
-    recorded = tmp_path / "history.pickle"
-    recorded.write_bytes(pickle.dumps(history))
+    recorded = tmp_path / "history.json"
+    history_file.write(recorded, Failure(0, [], history))
     process = subprocess.run(
-        [sys.executable, "-m", "tests.sim.replay", str(recorded)],
+        [sys.executable, "-m", "tests.sim.replay", str(recorded), "--facts"],
         capture_output=True,
         check=True,
         cwd=ROOT,

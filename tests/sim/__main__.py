@@ -1,60 +1,127 @@
-"""`python -m tests.sim --seed N --steps N`: simulated histories, judged after every step."""
+"""`python -m tests.sim --seed N --steps N`: simulated histories with faults, judged after every step.
+
+With `--resume DIR` what was found clean is remembered there, for these very sources and so many steps, and a run that
+was interrupted goes on where it was.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
 
-from schedulerd.core.commands import Command
+from tests.sim import history_file
 from tests.sim.clusters import PARTITIONS
+from tests.sim.faults import KINDS
+from tests.sim.shorten import shorten
 from tests.sim.sightings import EXPECTED, Sightings
-from tests.sim.simulation import Failure, shorten, simulate
+from tests.sim.simulation import EVERY_WORLD, Failure, simulate
 
 COMMANDS_SHOWN = 40
+ROOT = Path(__file__).parents[2]
+SOURCES = ("schedulerd/core", "tests/sim")
 
 
 def main(arguments: list[str]) -> int:
+    """Returns 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, one after the other")
     parser.add_argument("--steps", type=int, default=2_000, help="moves of each")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds; 0 for one per processor")
+    parser.add_argument("--output", type=Path, default=Path(), help="directory for histories that failed")
+    parser.add_argument("--resume", type=Path, help="directory where clean seeds are remembered")
     options = parser.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.seeds)
+    clean = _Clean(options.resume, options.steps)
     sightings = Sightings()
+    for seed in seeds:
+        sightings.join(clean.seen.get(seed, Sightings()))
+    todo = [seed for seed in seeds if seed not in clean.seen]
     failures = 0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for text, seen in pool.map(_run, seeds, [options.steps] * len(seeds)):
-            sightings.update(seen)
+    with ProcessPoolExecutor(options.jobs or os.cpu_count()) as pool:
+        for seed, text, seen in pool.map(partial(_run, options.steps, options.output), todo):
+            sightings.join(seen)
             failures += text is not None
-            if text is not None:
+            if text is None:
+                clean.note(seed, seen)
+            else:
                 print(text, flush=True)
-    width = max(len(sight) for sight in EXPECTED)
-    for sight in sorted(sightings.keys() | set(EXPECTED)):
-        print(f"{sight:<{width}} {sightings[sight]:>8}")
+    print(*figures(sightings), sep="\n")
     verdict = f"{failures} failed" if failures else "nothing wrong"
     print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} moves each: {verdict}")
     return 1 if failures else 0
 
 
-def _run(seed: int, steps: int) -> tuple[str | None, Sightings]:
+def figures(sightings: Sightings) -> Iterator[str]:
+    """How often each fault was injected and each state reached, as lines."""
+    yield "faults injected:"
+    yield from _table(sightings.faults, KINDS)
+    yield "states reached:"
+    yield from _table(sightings, EXPECTED)
+
+
+def _table(counts: Mapping[str, int], expected: Iterable[str]) -> Iterator[str]:
+    names = sorted(counts.keys() | set(expected))
+    width = max(map(len, names))
+    yield from (f"  {name:<{width}} {counts.get(name, 0):>9}" for name in names)
+
+
+class _Clean:
+    """The seeds in which nothing was wrong, with what was seen; one line of a file each, if there is one."""
+
+    def __init__(self, directory: Path | None, steps: int) -> None:
+        """The file is that of these sources: whatever they change, all seeds have to be played again."""
+        self.seen: dict[int, Sightings] = {}
+        self._path = directory / f"{_digest()}-{steps}.jsonl" if directory is not None else None
+        if self._path is not None and self._path.exists():
+            for line in self._path.read_text().splitlines():
+                seed, seen, faults = json.loads(line)
+                self.seen[seed] = Sightings(seen, faults)
+
+    def note(self, seed: int, seen: Sightings) -> None:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a") as file:
+                file.write(json.dumps([seed, seen, seen.faults]) + "\n")
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for source in SOURCES for path in (ROOT / source).rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _run(steps: int, directory: Path, seed: int) -> tuple[int, str | None, Sightings]:
     sightings = Sightings()
-    _, failure = simulate(seed, steps, sightings)
-    return report(seed, failure) if failure is not None else None, sightings
+    _, failure = simulate(seed, steps, sightings, EVERY_WORLD, is_faulty=True)
+    if failure is None:
+        return seed, None, sightings
+    path = directory / f"sim-seed-{seed}.json"
+    return seed, report(seed, failure, path), sightings
 
 
-def report(seed: int, failure: Failure) -> str:
-    """The seed, the step, and the fewest commands found that go wrong too."""
+def report(seed: int, failure: Failure, path: Path | None = None) -> str:
+    """The seed, the step, and the fewest commands found that go wrong too; those are written to the path as well."""
     short = shorten(failure)
     lines = [f"seed {seed} fails at command {failure.step}:", *(f"  {problem}" for problem in failure.problems)]
     lines.append(f"{len(short.history)} commands are enough; the last of them:")
     lines += [f"  {now_ns}: {_shown(command)}" for now_ns, command in short.history[-COMMANDS_SHOWN:]]
     lines += ["then:", *(f"  {problem}" for problem in short.problems)]
+    if path is not None:
+        history_file.write(path, short)
+        lines.append(f"written to {path}; python -m tests.sim.replay {path} judges it again")
     return "\n".join(lines)
 
 
-def _shown(command: Command) -> str:
+def _shown(command: object) -> str:
     """The command as one could paste it, but for the partitions, which have a name."""
     text = repr(command)
     for rm_id, partitions in PARTITIONS.items():

@@ -110,12 +110,18 @@ class Calls:
             yield f"{place} was placed, and {self.rm_id} did not agree to that"
 
 
-class _Judging(World):
+class AnyJudgingWorld(World):
     """What resource managers with a say do beside the rest."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.calls = {rm_id: Calls(rm_id) for rm_id in self.memories}
+        self._loses_streams = bool(seed % 2)
+
+    def last_moves(self) -> list[Move]:
+        """With an odd seed the callback streams are lost in the end, whatever was asked there; else all is answered."""
+        lost = [DisconnectCallbacks(rm_id) for rm_id in self.memories if self._loses_streams]
+        return [*super().last_moves(), *lost]
 
     def kinds(self) -> tuple[tuple[float, Callable[[ResourceManagerMemory], Move]], ...]:
         mine = ((1.0, self._open_stream), (0.3, self._hang_up), (14.0, self._answer), (1.0, self._answer_wrongly))
@@ -151,13 +157,13 @@ class _Judging(World):
         return GiveVerdicts(rm.rm_id, verdicts)
 
 
-class JudgingWorld(_Judging):
+class JudgingWorld(AnyJudgingWorld):
     pass
 
 
-class JudgingGangWorld(_Judging, GangWorld):
+class JudgingGangWorld(AnyJudgingWorld, GangWorld):
     pass
 
 
-class JudgingContestedWorld(_Judging, ContestedWorld):
+class JudgingContestedWorld(AnyJudgingWorld, ContestedWorld):
     pass

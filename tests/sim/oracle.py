@@ -125,20 +125,25 @@ class Accounts:
     def __init__(self, partition: PartitionView) -> None:
         self._queues = partition.queues
         self._applications = partition.applications
-        self._running = {name for user in partition.users for name in user.applications.get("root", ())}
+        self.running = {name for user in partition.users for name in user.applications.get("root", ())}
         """From their first allocation until they have neither asks nor allocations: one look alone cannot tell."""
 
     def has_to_wait(self, item: ApplicationView) -> bool:
         """Whether it would have to start first, and there is no place for it in some queue or for its user or group."""
-        if item.application_id in self._running or item.state != ApplicationState.ACCEPTED:
+        if item.application_id in self.running or item.state != ApplicationState.ACCEPTED:
             return False
+        return any(0 < most <= count for _, most, count in self._counts(item))
+
+    def crowded(self, item: ApplicationView) -> list[str]:
+        """Where more applications run than may, of those it counts among, as names of queues."""
+        return [path for path, most, count in self._counts(item) if 0 < most < count]
+
+    def _counts(self, item: ApplicationView) -> Iterator[tuple[str, int, int]]:
+        """Queue, how many applications may run there, and how many do: of all, and for each limit on it."""
         for queue in self._lineage(item.queue):
-            if 0 < queue.max_applications <= self._count(self._members(queue)):
-                return True
+            yield queue.path, queue.max_applications, self._count(self._members(queue))
             for limit, members in self._limits(queue, item):
-                if 0 < limit.max_applications <= self._count(members):
-                    return True
-        return False
+                yield queue.path, limit.max_applications, self._count(members)
 
     def limited(self, item: ApplicationView, size: Amounts) -> list[str]:
         """The limits that leave no room for so much more, as names of their queues."""
@@ -176,7 +181,7 @@ class Accounts:
         return [queue for queue in self._queues if f"{path}.".startswith(f"{queue.path}.")]
 
     def _count(self, members: Iterable[ApplicationView]) -> int:
-        return sum(one.application_id in self._running for one in members)
+        return sum(one.application_id in self.running for one in members)
 
 
 def _used(applications: Iterable[ApplicationView]) -> Resources:

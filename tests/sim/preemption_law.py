@@ -151,8 +151,12 @@ def _announced(moment: Moment, fact: ReleaseRequested) -> Iterator[str]:
 
 
 def _above_max(moment: Moment, fact: QuotaPreempted) -> Iterator[str]:
-    """Only what is above the max ends, and nothing of it that is not needed for that."""
+    """Only what is above the max ends, after its time, and nothing of it that is not needed for that."""
     book = moment.book
+    delay_ns = book.properties[fact.queue].quota_preemption_delay_ns
+    since_ns = next((one.above_max_since_ns for one in moment.before.queues if one.path == fact.queue), None)
+    if since_ns is None or since_ns + delay_ns > moment.now_ns:
+        yield f"is above its max since {since_ns}, and has {delay_ns} ns"
     top = next(queue for queue in moment.after.queues if queue.path == fact.queue)
     staying = book.staying(top.path)
     above = {name: staying[name] - most for name, most in top.max.items() if staying[name] > most}

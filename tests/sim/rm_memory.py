@@ -101,6 +101,8 @@ class ResourceManagerMemory:
                     _keep(self.applications, (fact.partition, fact.application_id), there=False)
                 case Released():
                     found += self._released(fact, sent, facts)
+                    if fact.confirm and isinstance(command, UpdateAllocations) and not _is_wish(fact, sent):
+                        found.append(f"{fact.uuid} is confirmed to {self.rm_id}, which was only asked for it")
         return found
 
     def disagreements(self, shown: ResourceManagerView | None) -> list[str]:
@@ -226,7 +228,16 @@ def _keep(names: set[Place], name: Place, there: bool) -> None:
 
 def _ends_silently(release: AllocationRelease, fact: Released) -> bool:
     """Whether the release names this allocation and is of a type that is not answered (SEMANTICS F)."""
-    if release.application_id != fact.application_id or release.termination in ANSWERED:
+    return release.termination not in ANSWERED and _names(release, fact)
+
+
+def _is_wish(fact: Released, sent: Sequence[AllocationRelease]) -> bool:
+    """Whether one of these names the allocation and is of a type that is answered."""
+    return any(release.termination in ANSWERED and _names(release, fact) for release in sent)
+
+
+def _names(release: AllocationRelease, fact: Released) -> bool:
+    if release.application_id != fact.application_id:
         return False
     if release.uuid:
         return release.uuid == fact.uuid

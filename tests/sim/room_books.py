@@ -75,6 +75,8 @@ class RoomBook:
     reservations: dict[Place, Kept] = field(default_factory=dict)
     """In the order in which they were made."""
     nodes: dict[str, NodeChanged] = field(default_factory=dict)
+    spec: PartitionSpec | None = None
+    """What the queue file says; None before it was heard of."""
     properties: dict[str, QueueProperties] = field(default_factory=dict)
     """By path, of the queues that the queue file names or named."""
 
@@ -183,6 +185,7 @@ class RoomBooks:
     def _configure(self, rm_id: str) -> None:
         for spec in self._specs:
             book = self.by_name.setdefault((rm_id, spec.name), RoomBook())
+            book.spec = spec
             book.properties.update(_properties(spec.root, ""))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.facts import Fact
 from schedulerd.core.views import ApplicationView, AskView, PartitionView, ResourceManagerView
-from tests.sim import preemption_law, reservation_law, room_sights
+from tests.sim import node_order_law, preemption_law, reservation_law, room_sights
 from tests.sim.claim import Claim
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
@@ -46,7 +46,7 @@ class RoomLaw:
                 moment = Moment(now_ns, command, self._books, book, before, partition, facts[:at], facts[at + 1 :])
                 texts = [*reservation_law.judged(moment, fact), *preemption_law.judged(moment, fact)]
                 texts += [*self._rests.judged(moment, fact), *self._attempts.judged(moment, fact)]
-                texts += self._storms.judged(moment, fact)
+                texts += [*self._storms.judged(moment, fact), *node_order_law.judged(moment, fact)]
                 self._sights.update(room_sights.seen(moment, fact))
                 found += [f"{type(fact).__name__} {_subject(fact)}: {text}" for text in texts]
             self._rests.hear(fact, now_ns)

@@ -7,7 +7,7 @@ every sight of `EXPECTED` was seen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateAllocations, UpdateApplications
 from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
@@ -113,6 +113,19 @@ EXPECTED = (
 
 
 class Sightings(Counter[str]):
+    def __init__(self, seen: Mapping[str, int] | None = None, faults: Mapping[str, int] | None = None) -> None:
+        super().__init__(seen or {})
+        self.faults = Counter(faults or {})
+        """What went wrong on purpose, by kind."""
+
+    def __reduce__(self) -> tuple[type[Sightings], tuple[dict[str, int], dict[str, int]]]:
+        return type(self), (dict(self), dict(self.faults))
+
+    def join(self, others: Sightings) -> None:
+        """All that the others have seen as well."""
+        self.update(others)
+        self.faults.update(others.faults)
+
     def observe(self, command: Command, facts: Sequence[Fact], state: Iterable[ResourceManagerView]) -> None:
         """`state` is the one after the step."""
         for rm in state:

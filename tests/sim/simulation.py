@@ -1,41 +1,45 @@
-"""Runs the world against the core, judges every step, and shortens what fails to what it takes to fail."""
+"""Runs a world against the core and judges every step; what fails can be played again."""
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain, count
 
-from schedulerd.core import view
 from schedulerd.core.commands import Command, RingAlarms
-from schedulerd.core.facts import Fact, ResourceManagerChanged
-from schedulerd.core.invariants import violations
-from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
-from tests.sim.auditor import Auditor
 from tests.sim.calm import calm, leftovers, settling
+from tests.sim.choosy_judging_world import ChoosyJudgingContestedWorld, ChoosyJudgingGangWorld, ChoosyJudgingWorld
+from tests.sim.choosy_world import ChoosyWorld
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.contested_world import ContestedWorld
-from tests.sim.gang_law import GangLaw
+from tests.sim.crowded_world import CrowdedWorld
+from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
-from tests.sim.oracle import misplaced, overlooked
+from tests.sim.judge import Judge, VerdictJudge
+from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.rm_memory import ResourceManagerMemory
-from tests.sim.room_law import RoomLaw
 from tests.sim.sightings import Sightings
 from tests.sim.world import Move, Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
-COMMANDS_REPLAYED_MAX = 15_000
-"""So much work may go into shortening a failure, some 20 s."""
 
 CALM = "in calm,"
 """What a failure after the history begins with."""
 
-WORLDS = (World, GangWorld, ContestedWorld)
-"""Which one a seed is about is what it leaves when divided by their number."""
+WORLDS: tuple[type[World], ...] = (World, GangWorld, ContestedWorld)
+EVERY_WORLD: tuple[type[World], ...] = (
+    *WORLDS,
+    CrowdedWorld,
+    ChoosyWorld,
+    JudgingWorld,
+    JudgingGangWorld,
+    JudgingContestedWorld,
+    ChoosyJudgingWorld,
+    ChoosyJudgingGangWorld,
+    ChoosyJudgingContestedWorld,
+)
 
 History = list[tuple[int, Command]]
 """Every command with the time of its step."""
@@ -47,6 +51,8 @@ class Failure:
     """Index into the history of the command after which it showed."""
     problems: list[str]
     history: History = field(repr=False)
+    judge: type[Judge] = Judge
+    """Who found it."""
 
 
 def new_scheduler() -> Scheduler:
@@ -54,142 +60,77 @@ def new_scheduler() -> Scheduler:
     return Scheduler(TIMEOUTS, lambda: f"uuid-{next(uuids)}")
 
 
-class Judge:
-    """Everything that has to hold after every step."""
-
-    def __init__(self, scheduler: Scheduler, memories: dict[str, ResourceManagerMemory], sightings: Sightings) -> None:
-        self._scheduler = scheduler
-        self._auditor = Auditor()
-        self._gang_law = GangLaw()
-        self._room_law = RoomLaw(sightings)
-        self.memories = memories
-        self._sightings = sightings
-
-    def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
-        """What is wrong after this step, as sentences."""
-        self._note_dropped(facts)
-        problems = violations(self._scheduler)
-        state = view.resource_managers(self._scheduler)
-        self._auditor.take(facts)
-        problems += self._auditor.problems(state)
-        shown = {rm.rm_id: rm for rm in state}
-        for memory in self.memories.values():
-            problems += memory.hear(command, facts)
-            problems += memory.disagreements(shown.get(memory.rm_id))
-        problems += misplaced(state, facts)
-        problems += self._gang_law.after(now_ns, command, facts, state)
-        problems += self._room_law.after(now_ns, command, facts, state)
-        if not self._scheduler.wants_cycle():
-            problems += overlooked(state)
-        self._sightings.observe(command, facts, state)
-        return problems
-
-    def denied(self) -> list[str]:
-        """Who has a right to room, and would get it if others ended, when everything has settled."""
-        return self._room_law.denied(view.resource_managers(self._scheduler))
-
-    def _note_dropped(self, facts: Sequence[Fact]) -> None:
-        for fact in facts:
-            if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.INIT:
-                dropped = bool(self.memories[fact.rm_id].held)
-                self._sightings["re-registration that drops allocations"] += dropped
-
-
-def simulate(seed: int, steps: int, sightings: Sightings) -> tuple[History, Failure | None]:
+def simulate(
+    seed: int,
+    steps: int,
+    sightings: Sightings,
+    worlds: Sequence[type[World]] = WORLDS,
+    *,
+    is_faulty: bool = False,
+) -> tuple[History, Failure | None]:
     """`steps` moves of the seed's world and then a calm one; stops at the first step that is wrong.
 
-    The history is that of the world.
+    Which world a seed is about is what it leaves when divided by their number. The history is that of the world.
     """
-    world = WORLDS[seed % len(WORLDS)](seed)
+    world = worlds[seed % len(worlds)](seed)
     scheduler = new_scheduler()
-    judge = Judge(scheduler, world.memories, sightings)
+    judge = _judge_of(world, scheduler, sightings)
+    moves: World | Faults = Faults(world, seed, sightings.faults) if is_faulty else world
     history: History = []
-    for now_ns, command in commands(world, scheduler, steps):
+    for now_ns, command in commands(moves, scheduler, steps):
         history.append((now_ns, command))
         is_due = not isinstance(command, RingAlarms) and scheduler.next_deadline_ns() == now_ns
         sightings["message at the instant of an alarm"] += is_due
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
-            return history, Failure(len(history) - 1, problems, history)
+            return history, Failure(len(history) - 1, problems, history, type(judge))
     return history, _calm(scheduler, judge, history)
 
 
-def replay(history: History) -> Failure | None:
+def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
     """Plays recorded commands on a fresh scheduler and judges them the same way."""
     scheduler = new_scheduler()
     rm_ids = {getattr(command, "rm_id", "") for _, command in history} - {""}
-    judge = Judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in sorted(rm_ids)}, Sightings())
+    judging = judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in sorted(rm_ids)}, Sightings())
     for step, (now_ns, command) in enumerate(history):
-        problems = _judged_step(scheduler, judge, now_ns, command)
+        problems = _judged_step(scheduler, judging, now_ns, command)
         if problems:
-            return Failure(step, problems, history[: step + 1])
-    return _calm(scheduler, judge, history)
+            return Failure(step, problems, history[: step + 1], judge)
+    return _calm(scheduler, judging, history)
+
+
+def _judge_of(world: World, scheduler: Scheduler, sightings: Sightings) -> Judge:
+    if isinstance(world, AnyJudgingWorld):
+        return VerdictJudge(scheduler, world.memories, sightings, world.calls)
+    kind = VerdictJudge if isinstance(world, ChoosyWorld) else Judge
+    return kind(scheduler, world.memories, sightings)
 
 
 def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | None:
     """What goes wrong when nothing does any longer: who has a right to room gets it, and everything ends."""
     start_ns = history[-1][0] if history else START_NS
-    for phase, finds in ((settling, judge.denied), (calm, lambda: leftovers(scheduler))):
+
+    def failed(problems: list[str]) -> Failure:
+        return Failure(len(history) - 1, problems, history, type(judge))
+
+    phases: tuple[tuple[Callable[..., Iterator[tuple[int, Command]]], Callable[[], list[str]]], ...] = (
+        (settling, judge.denied),
+        (calm, lambda: leftovers(scheduler)),
+    )
+    for phase, finds in phases:
         for now_ns, command in phase(scheduler, judge.memories, start_ns):
-            problems = _judged_step(scheduler, judge, now_ns, command)
-            if problems:
-                return Failure(len(history) - 1, [f"{CALM} at {command}:", *problems], history)
+            for said in chain((command,), judge.answers()):
+                problems = _judged_step(scheduler, judge, now_ns, said)
+                if problems:
+                    return failed([f"{CALM} at {said}:", *problems])
             start_ns = now_ns
         problems = finds()
         if problems:
-            return Failure(len(history) - 1, problems, history)
+            return failed(problems)
     return None
 
 
-def shorten(failure: Failure, fails: Callable[[History], Failure | None] = replay) -> Failure:
-    """Leaves out ever smaller pieces of the history, then single items of commands, as long as the rest still fails.
-
-    It has to fail in the same way: with commands left out, UUIDs are given out otherwise than the rest of them says.
-    """
-    work = 0
-    kinds = _kinds(failure)
-
-    def attempt(shorter: History) -> bool:
-        nonlocal failure, work
-        work += len(shorter)
-        found = fails(shorter) if work <= COMMANDS_REPLAYED_MAX else None
-        if found is None or not kinds & _kinds(found):
-            return False
-        failure = found
-        return True
-
-    piece = len(failure.history) // 2
-    while piece:
-        start = 0
-        while start < len(failure.history):
-            if not attempt(failure.history[:start] + failure.history[start + piece :]):
-                start += piece
-        piece //= 2
-    at = 0
-    while at < len(failure.history):
-        now_ns, command = failure.history[at]
-        before, after = failure.history[:at], failure.history[at + 1 :]
-        if not any(attempt([*before, (now_ns, smaller), *after]) for smaller in _with_one_item_less(command)):
-            at += 1
-    return failure
-
-
-def _kinds(failure: Failure) -> set[str]:
-    """What is wrong, whoever it is wrong with: the last lines of the problems without anything that has a number."""
-    lines = [problem.rstrip().splitlines()[-1] for problem in failure.problems if not problem.startswith(CALM)]
-    return {re.sub(r"\S*\d\S*", "#", line) for line in lines}
-
-
-def _with_one_item_less(command: Command) -> Iterator[Command]:
-    for one in fields(command):
-        items = getattr(command, one.name)
-        for at in range(len(items) if isinstance(items, list) else 0):
-            smaller = copy(command)
-            setattr(smaller, one.name, items[:at] + items[at + 1 :])
-            yield smaller
-
-
-def commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
+def commands(world: World | Faults, scheduler: Scheduler, steps: int) -> Iterator[tuple[int, Command]]:
     """The world's moves as commands with their time; a sleep rings the alarms on its way."""
     now_ns = START_NS
     for move in chain((world.next_move() for _ in range(steps)), _last_moves(world)):
@@ -205,7 +146,7 @@ def commands(world: World, scheduler: Scheduler, steps: int) -> Iterator[tuple[i
         now_ns = end_ns
 
 
-def _last_moves(world: World) -> Iterator[Move]:
+def _last_moves(world: World | Faults) -> Iterator[Move]:
     yield from world.last_moves()
 
 

@@ -30,8 +30,9 @@ from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond
+from tests.sim.shorten import shorten
 from tests.sim.sightings import Sightings
-from tests.sim.simulation import START_NS, Failure, History, shorten, simulate
+from tests.sim.simulation import START_NS, Failure, History, simulate
 
 
 def test_the_story_is_sound_and_says_enough() -> None:

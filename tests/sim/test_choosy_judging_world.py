@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 
 import pytest
 
 from tests.sim.choosy_judging_world import EXPECTED, WORLDS
-from tests.sim.verdict_play import Play
+from tests.sim.sightings import Sightings
+from tests.sim.simulation import Failure, simulate
 
 SEEDS = (2, 5, 6, 8, 10, 11)
+STEPS = 400
 
 
 @cache
-def outcome(seed: int) -> tuple[list[str], Counter[str]]:
-    play = Play(WORLDS, seed)
-    return play.problems(), play.seen
+def outcome(seed: int) -> tuple[Failure | None, Sightings]:
+    seen = Sightings()
+    _, failure = simulate(seed, STEPS, seen, WORLDS)
+    return failure, seen
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_goes_wrong(seed: int) -> None:
-    problems, _ = outcome(seed)
-    assert problems == []
+    failure, _ = outcome(seed)
+    assert failure is None, failure.problems
 
 
 def test_every_situation_was_reached() -> None:
-    seen: Counter[str] = Counter()
+    seen = Sightings()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert [sight for sight in EXPECTED if not seen[sight]] == []

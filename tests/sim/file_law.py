@@ -1,0 +1,86 @@
+"""Whether queues are what the queue file says, and take applications only as long as it names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
+from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.facts import ApplicationAccepted, Fact, ResourceManagerChanged
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.specs import PartitionSpec, QueueSpec
+from schedulerd.core.views import LimitView, PartitionView, QueueView, ResourceManagerView
+
+
+class FileLaw:
+    """Judges the steps of one history in their order."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[PartitionSpec, ...]] = {}
+        """What each resource manager's file says, if that holds."""
+
+    def after(self, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]) -> Iterator[str]:
+        """What is not as the files say, as sentences; `state` is the one after the step."""
+        if isinstance(command, RegisterResourceManager | UpdateConfiguration) and _holds(facts):
+            self._said[command.rm_id] = command.partitions
+        for rm in state:
+            specs = {spec.name: spec for spec in self._said[rm.rm_id]}
+            if sorted(specs) != sorted(partition.name for partition in rm.partitions):
+                yield f"{rm.rm_id} has partitions other than {sorted(specs)}"
+            for partition in rm.partitions:
+                for text in _differences(partition, specs[partition.name], facts):
+                    yield f"[{rm.rm_id}]{partition.name} is not what the file says: {text}"
+
+
+def _holds(facts: Sequence[Fact]) -> bool:
+    return any(
+        isinstance(fact, ConfigurationUpdated)
+        or (isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.INIT)
+        for fact in facts
+    )
+
+
+def _differences(partition: PartitionView, spec: PartitionSpec, facts: Sequence[Fact]) -> Iterator[str]:
+    said = (spec.node_order.value, spec.preemption_enabled)
+    if (partition.node_order, partition.preemption_enabled) != said:
+        yield f"nodes are ordered by {partition.node_order}, preemption is {partition.preemption_enabled}"
+    queues = {queue.path: queue for queue in partition.queues}
+    named = dict(_named(spec.root, ""))
+    for path, one in named.items():
+        if path not in queues:
+            yield f"{path} is missing"
+        elif _rules_shown(queues[path]) != _rules_said(one):
+            yield f"{path} has {_rules_shown(queues[path])}, the file {_rules_said(one)}"
+    for fact in facts:
+        is_here = isinstance(fact, ApplicationAccepted) and (fact.rm_id, fact.partition) == (
+            partition.rm_id,
+            partition.name,
+        )
+        if isinstance(fact, ApplicationAccepted) and is_here and fact.queue not in named and queues[fact.queue].managed:
+            yield f"{fact.queue} is not named any longer, and takes {fact.application_id}"
+
+
+def _named(spec: QueueSpec, above: str) -> Iterator[tuple[str, QueueSpec]]:
+    path = f"{above}{spec.name}"
+    yield path, spec
+    for child in spec.children:
+        yield from _named(child, f"{path}.")
+
+
+def _rules_shown(queue: QueueView) -> tuple[object, ...]:
+    rules = queue.max, queue.guaranteed, queue.max_applications, queue.limits
+    return *rules, queue.application_order, queue.preemption_policy, queue.preemption_delay_ns
+
+
+def _rules_said(spec: QueueSpec) -> tuple[object, ...]:
+    limits = [LimitView(one.users, one.groups, dict(one.max or {}), one.max_applications) for one in spec.limits]
+    properties = spec.properties
+    return (
+        spec.max,
+        spec.guaranteed.nonzero(),
+        spec.max_applications,
+        limits,
+        properties.application_order.value,
+        properties.preemption_policy.value,
+        properties.preemption_delay_ns,
+    )

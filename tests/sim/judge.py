@@ -1,0 +1,150 @@
+"""Everything that has to hold after every step: what is judged in all worlds, and what in one kind of them only.
+
+Who is passed over for whom is judged where neither a resource manager has a say nor asks are choosy, as the judges of
+gangs and of kept room know rooms and queues and nothing of attributes and verdicts; elsewhere placement constraints are
+judged, and what resource managers are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedulerd.core import view
+from schedulerd.core.commands import Command, GiveVerdicts, RingAlarms, Verdict
+from schedulerd.core.facts import Fact, ResourceManagerChanged
+from schedulerd.core.invariants import violations
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.views import AskView, NodeView, PartitionView, ResourceManagerView
+from tests.sim.ask_law import AskLaw
+from tests.sim.auditor import Auditor
+from tests.sim.constraint_law import ConstraintLaw
+from tests.sim.file_law import FileLaw
+from tests.sim.gang_law import GangLaw
+from tests.sim.judging_world import Calls
+from tests.sim.oracle import misplaced, overlooked
+from tests.sim.refusals import Refusals
+from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.room_law import RoomLaw
+from tests.sim.sightings import Sightings
+from tests.sim.start_law import StartLaw
+
+
+class Judge:
+    """Judges the steps of one history in their order, where nobody has a say and asks are not choosy."""
+
+    def __init__(self, scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], seen: Sightings) -> None:
+        """Counts in `seen` what it comes across."""
+        self.memories = memories
+        self._scheduler = scheduler
+        self._seen = seen
+        self._auditor = Auditor()
+        self._ask_law = AskLaw()
+        self._file_law = FileLaw()
+        self._start_law = StartLaw()
+        self._start()
+
+    def _start(self) -> None:
+        self._gang_law = GangLaw()
+        self._room_law = RoomLaw(self._seen)
+
+    def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
+        """What is wrong after this step, as sentences."""
+        self._note_dropped(facts)
+        problems = violations(self._scheduler)
+        deadline_ns = self._scheduler.next_deadline_ns()
+        if isinstance(command, RingAlarms) and deadline_ns is not None and deadline_ns <= now_ns:
+            problems.append(f"an alarm that was due at {deadline_ns} has not rung at {now_ns}")
+        state = view.resource_managers(self._scheduler)
+        self._auditor.take(facts)
+        problems += self._auditor.problems(state)
+        shown = {rm.rm_id: rm for rm in state}
+        for memory in self.memories.values():
+            problems += memory.hear(command, facts)
+            problems += memory.disagreements(shown.get(memory.rm_id))
+        problems += self._file_law.after(command, facts, state)
+        problems += self._ask_law.after(command, facts, state)
+        problems += self._start_law.after(command, facts, state)
+        problems += misplaced(state, facts)
+        problems += self._laws(now_ns, command, facts, state)
+        self._seen.observe(command, facts, state)
+        return problems
+
+    def _laws(
+        self, now_ns: int, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]
+    ) -> list[str]:
+        problems = self._gang_law.after(now_ns, command, facts, state)
+        problems += self._room_law.after(now_ns, command, facts, state)
+        if not self._scheduler.wants_cycle():
+            problems += overlooked(state)
+        return problems
+
+    def denied(self) -> list[str]:
+        """Who has a right to room, and would get it if others ended, when everything has settled."""
+        return self._room_law.denied(view.resource_managers(self._scheduler))
+
+    def answers(self) -> Iterator[Command]:
+        """What resource managers say at once to what they are asked, when everything is calm."""
+        return iter(())
+
+    def _note_dropped(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.INIT:
+                dropped = bool(self.memories[fact.rm_id].held)
+                self._seen["re-registration that drops allocations"] += dropped
+
+
+class VerdictJudge(Judge):
+    """Where resource managers have a say, or asks are choosy about nodes and company."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        memories: Mapping[str, ResourceManagerMemory],
+        seen: Sightings,
+        calls: Mapping[str, Calls] | None = None,
+    ) -> None:
+        """`calls` is what resource managers were asked; None if nobody else needs to know."""
+        super().__init__(scheduler, memories, seen)
+        self._calls = {rm_id: Calls(rm_id) for rm_id in memories} if calls is None else calls
+
+    def _start(self) -> None:
+        self._constraint_law = ConstraintLaw(self._scheduler, self._seen)
+        self._refusals = Refusals()
+        self._down = self._turned_down()
+
+    def _laws(
+        self, now_ns: int, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]
+    ) -> list[str]:
+        problems = self._constraint_law.after(facts, state)
+        self._refusals.hear(command, facts)
+        if not self._scheduler.wants_cycle():
+            problems += overlooked(state, self._may_have)
+        for calls in self._calls.values():
+            problems += calls.hear(now_ns, command, facts, self._seen)
+            rm = self._scheduler.cluster.resource_managers.get(calls.rm_id)
+            if set(calls.open) != set(rm.callbacks.open_trials if rm is not None else ()):
+                problems.append(f"{calls.rm_id} does not know what it is asked")
+        were_down, self._down = self._down, self._turned_down()
+        self._seen["turned down"] += bool(self._down - were_down)
+        self._seen["called back"] += any(ask.pending for ask in were_down - self._down)
+        return problems
+
+    def denied(self) -> list[str]:
+        return []
+
+    def answers(self) -> Iterator[Command]:
+        """They agree to everything."""
+        for calls in self._calls.values():
+            if calls.open:
+                agreed = [Verdict(call_id, "", getattr(one, "start_index", 0)) for call_id, one in calls.open.items()]
+                yield GiveVerdicts(calls.rm_id, agreed)
+
+    def _may_have(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:
+        """Whether it is not being tried, and neither its constraint nor a refusal is against the node."""
+        is_refused = self._refusals.bar(partition, ask, node)
+        return not ask.trials and not is_refused and self._constraint_law.allows(partition, ask, node)
+
+    def _turned_down(self) -> set[Ask]:
+        return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.turned_down}

@@ -1,0 +1,258 @@
+"""Breaks of what is counted and compared: amounts, quotas, limits, kept room, nodes and orders."""
+
+from __future__ import annotations
+
+from tests.sim.mutants.mutation import ORDER, RIGHTS, Mutant, Seed
+
+MUTANTS = (
+    # What is used, and what may be
+    Mutant(
+        "several are subtracted as one",
+        "resources",
+        "left = self[name] - amount * times",
+        "left = self[name] - amount",
+        Seed(1, 73),
+    ),
+    Mutant(
+        "a quota gives one more than it has",
+        "resources",
+        "used.get(name, 0) + amount > limit:",
+        "used.get(name, 0) + amount > limit + 1:",
+        Seed(5, 73),
+    ),
+    Mutant(
+        "a quota keeps one back",
+        "resources",
+        "used.get(name, 0) + amount > limit:",
+        "used.get(name, 0) + amount >= limit:",
+        Seed(3, 73),
+    ),
+    Mutant(
+        "an exact fit is none", "resources", "if amount > get(name, 0):", "if amount >= get(name, 0) > 0:", Seed(1, 73)
+    ),
+    Mutant(
+        "what is claimed does not count in a quota",
+        "model.queue",
+        "return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)",
+        "return self.max.exceeded_by(self.allocated, items)",
+        RIGHTS,
+    ),
+    Mutant(
+        "headroom forgets claims",
+        "model.queue",
+        "queue.max.left(queue.allocated.plus(queue.claimed))",
+        "queue.max.left(queue.allocated)",
+        Seed(32, 250),
+    ),
+    Mutant(
+        "one application too many runs in a queue",
+        "model.queue",
+        "self.max_applications and self.running >= self.max_applications:",
+        "self.max_applications and self.running > self.max_applications:",
+        Seed(55, 393),
+    ),
+    Mutant(
+        "promises do not count at the gate",
+        "model.queue",
+        "self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate)",
+        "self.max.exceeded_by(self.allocated, shape.gate)",
+        Seed(23, 73),
+    ),
+    Mutant(
+        "a raised max stays what it was",
+        "model.queue",
+        "        self.max = spec.max\n",
+        "        self.max = spec.max.tightest(self.max)\n",
+        Seed(2, 73),
+    ),
+    Mutant(
+        "a queue that drains takes applications",
+        "model.queue",
+        "queue.draining = draining",
+        "queue.draining = False",
+        Seed(33, 140),
+    ),
+    Mutant(
+        "the second to come has the turn",
+        "model.queue",
+        "return min(waiting, key=lambda one: one.serial, default=None)",
+        "return max(waiting, key=lambda one: one.serial, default=None)",
+        Seed(50, 220),
+    ),
+    Mutant(
+        "one application too many runs for a user",
+        "model.user_usage",
+        "limit.max_applications and running >= limit.max_applications:",
+        "limit.max_applications and running > limit.max_applications:",
+        Seed(9, 180),
+    ),
+    Mutant(
+        "users are groups",
+        "model.user_usage",
+        "ledger = (self.groups if is_group else self.users).find",
+        "ledger = (self.users if is_group else self.groups).find",
+        Seed(2, 73),
+    ),
+    Mutant(
+        "an application that ended still runs for its user",
+        "commit",
+        "ledger.applications.pop(application.application_id, None)",
+        "pass",
+        Seed(1, 73),
+    ),
+    Mutant("an application that ended still runs in its queues", "commit", "one.running -= 1", "pass", Seed(1, 73)),
+    Mutant(
+        "what a user frees is still used", "commit", "        ledger.usage.subtract(items)", "        pass", Seed(1, 73)
+    ),
+    Mutant(
+        "a release is forgotten on its node", "commit", "    node.allocated.subtract(items)", "    pass", Seed(1, 73)
+    ),
+    Mutant(
+        "freed quota wakes nobody",
+        "commit",
+        "    partition.note_free_node(node)\n    partition.note_free_quota(queue)\n    _rekey",
+        "    partition.note_free_node(node)\n    _rekey",
+        Seed(2, 73),
+    ),
+    Mutant(
+        "a freed node wakes nobody",
+        "commit",
+        "    partition.note_free_node(node)\n    partition.note_free_quota(queue)\n    _rekey",
+        "    partition.note_free_quota(queue)\n    _rekey",
+        Seed(3, 73),
+    ),
+    Mutant(
+        "a gang still holds what went",
+        "commit",
+        "        application.gang.held.subtract(items)",
+        "        pass",
+        Seed(1, 73),
+    ),
+    Mutant(
+        "what waits for a placeholder waits on",
+        "commit",
+        "        application.parked -= 1",
+        "        pass",
+        Seed(1, 73),
+    ),
+    Mutant(
+        "a promise stays when the gang is over",
+        "commit",
+        "            one.promised.subtract(gang.promised.items())",
+        "            pass",
+        Seed(1, 73),
+    ),
+    # Room that is kept, and about to be free
+    Mutant(
+        "a victim is counted twice",
+        "commit_room",
+        "        one.leaving.add(items, times)",
+        "        one.leaving.add(items, 2 * times)",
+        Seed(1, 73),
+    ),
+    Mutant(
+        "who makes room never stops to",
+        "commit_room",
+        "        victim.makes_room = None",
+        "        pass",
+        Seed(13, 166),
+    ),
+    Mutant(
+        "a claim stays when its room is given up",
+        "commit_room",
+        "            one.claimed.subtract(reservation.items)",
+        "            pass",
+        Seed(3, 73),
+    ),
+    Mutant(
+        "the wait for room starts with the reservation",
+        "commit_room",
+        "reservation.asked_to_end_ns = now_ns",
+        "reservation.asked_to_end_ns = reservation.made_at_ns - 1",
+        Seed(24, 110),
+    ),
+    Mutant(
+        "what is given back wakes nobody",
+        "commit_room",
+        "        partition.note_less_kept(node)",
+        "        pass",
+        Seed(23, 73),
+    ),
+    Mutant(
+        "a verdict is waited for for ever",
+        "commit_room",
+        "    ask.hearing.on_trial -= trial.takes_one",
+        "    pass",
+        Seed(9, 73),
+    ),
+    # Nodes and constraints
+    Mutant(
+        "a node that is not ready takes daemons",
+        "model.partition",
+        "if node.ordered or (shape.required_node == node.node_id and node.ready):",
+        "if node.ordered or shape.required_node == node.node_id:",
+        Seed(17, 120),
+    ),
+    Mutant(
+        "a node that others occupy has room",
+        "model.node",
+        "self.available = self.capacity.minus(self.occupied).minus(self.allocated)",
+        "self.available = self.capacity.minus(self.allocated)",
+        Seed(1, 120),
+    ),
+    Mutant(
+        "a block does not hear of more room",
+        "model.node_order",
+        "        block.raise_bound(node.free)\n        if len",
+        "        if len",
+        Seed(1, 120),
+    ),
+    Mutant(
+        "a misfit is one for ever",
+        "model.node_order",
+        "            self.misfits.clear()\n\n    def tighten",
+        "            self.misfits.copy()\n\n    def tighten",
+        Seed(7, 120),
+    ),
+    Mutant("one less may be together", "model.affinity", "after <= self._most)", "after < self._most)", Seed(21, 120)),
+    Mutant(
+        "one more may be together", "model.affinity", "after <= self._most)", "after <= self._most + 1)", Seed(10, 120)
+    ),
+    Mutant(
+        "company that left still counts",
+        "model.constraints",
+        "        self._count(allocation, -1)",
+        "        pass",
+        Seed(4, 120),
+    ),
+    Mutant(
+        "company does not move with its node",
+        "model.constraints",
+        "                self._count_there(node, scope, 1)",
+        "                pass",
+        Seed(4, 120),
+    ),
+    # Who comes first
+    Mutant(
+        "what is pending counts as used in the order of queues",
+        "decide.shares",
+        "    share, most_pending = shares(allocated, guaranteed), -sum(pending.values())",
+        "    share, most_pending = shares(pending, guaranteed), -sum(pending.values())",
+        ORDER,
+    ),
+    Mutant(
+        "priority does not count in a leaf",
+        "decide.shares",
+        "return (rank, serial) if properties.priority_sort else (serial, rank)",
+        "return (serial, rank)",
+        ORDER,
+    ),
+    Mutant("a smaller share comes last", "decide.shares", "found.sort(reverse=True)", "found.sort()", ORDER),
+    Mutant(
+        "priority is not passed on",
+        "model.host",
+        "        if is_news and self.host is not None:",
+        "        if is_news and self.host is None:",
+        ORDER,
+    ),
+)
