@@ -39,7 +39,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from schedulerd.daemon.collector import spare_the_old
-from schedulerd.daemon.ids import uuid_source
+from schedulerd.ids import random_seed, uuid_source
 
 PATIENCE_NS = 60 * SECOND_NS
 """By then every ask is older than the preemption delay of its leaf, the default of which is 30 s."""
@@ -69,7 +69,7 @@ def run(cluster: FullCluster) -> Decisions:
 
 def prepare(cluster: FullCluster) -> Scheduler:
     """A scheduler that has all of the workload but its asks."""
-    scheduler = Scheduler(Timeouts(), uuid_source())
+    scheduler = Scheduler(Timeouts(), uuid_source(random_seed()))
     running: dict[str, list[ExistingAllocation]] = {node_id: [] for node_id in cluster.node_ids}
     for pod in cluster.running:
         one = ExistingAllocation(pod.application_id, pod.key, pod.uuid, _resources(pod.size))

@@ -33,7 +33,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Timeouts
 from schedulerd.daemon.collector import spare_the_old
-from schedulerd.daemon.ids import uuid_source
+from schedulerd.ids import random_seed, uuid_source
 from schedulerd.wire.pieces import slices
 
 PARTITION = "default"
@@ -99,7 +99,7 @@ class Drive:
 
 def run(workload: Workload) -> Measurement:
     """Raises `WrongResult`."""
-    drive = Drive(prepare(workload, uuid_source()), workload.placed_max)
+    drive = Drive(prepare(workload, uuid_source(random_seed())), workload.placed_max)
     script = Script.of(workload)
     spare_the_old()
     measurement = carry_out(script, drive)

@@ -1,6 +1,7 @@
-"""The command line: `serve` the daemon, `validate` a queue file, `simulate` a resource manager, run the `demo`.
+"""The command line: `serve` the daemon, `validate` a queue file, `simulate` a resource manager, run the `demo`, and
+`replay` a journal.
 
-The flags of `serve` are made from the settings model, so a setting exists once. The client commands are imported when
+The flags of `serve` are made from the settings model, so a setting exists once. Clients and `replay` are imported when
 they are called: a daemon does not carry them, and need not have the terminal library they draw with.
 """
 
@@ -30,23 +31,25 @@ INVALID = 3
 NOT_ASKED = 4
 INTERRUPTED = 130
 
-_CLIENT_COMMANDS = {
-    "demo": "Start a daemon and a simulated resource manager beside it.",
-    "simulate": "Play a resource manager against a running scheduler.",
+_LATE_COMMANDS = {
+    "demo": ("schedulerd.simulate.cli", "Start a daemon and a simulated resource manager beside it."),
+    "replay": ("schedulerd.replay.cli", "Play what a journal recorded: check it, explain it, ask what if."),
+    "simulate": ("schedulerd.simulate.cli", "Play a resource manager against a running scheduler."),
 }
+"""The module of each, and its help where that module cannot be imported."""
 
 
 class _Commands(click.Group):
-    """A group that imports `schedulerd.simulate` only when one of its commands is asked for."""
+    """A group that imports some commands only when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_CLIENT_COMMANDS])
+        return sorted([*super().list_commands(ctx), *_LATE_COMMANDS])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _CLIENT_COMMANDS:
+        if cmd_name not in _LATE_COMMANDS:
             return super().get_command(ctx, cmd_name)
         try:
-            command = getattr(importlib.import_module("schedulerd.simulate.cli"), cmd_name)
+            command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name][0]), cmd_name)
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error.name or "")
         assert isinstance(command, click.Command)
@@ -57,7 +60,7 @@ def _not_installed(name: str, module: str) -> click.Command:
     def say_so() -> None:
         raise click.ClickException(f"{name} needs the module {module}: pip install 'schedulerd[simulate]'")
 
-    return click.Command(name, callback=say_so, help=_CLIENT_COMMANDS[name])
+    return click.Command(name, callback=say_so, help=_LATE_COMMANDS[name][1])
 
 
 @click.group(cls=_Commands)

@@ -41,6 +41,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 _PORT = click.IntRange(1, 65535)
 _FILE_TO_WRITE = click.Path(path_type=Path, dir_okay=False, writable=True)
 _FILE_TO_READ = click.Path(path_type=Path, dir_okay=False, exists=True)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
 class SchedulerUnusable(click.ClickException):
@@ -174,6 +175,7 @@ def _display(console: Console, title: str, *, live: bool) -> Iterator[Callable[[
 @click.option("--grpc-port", type=_PORT, help="Port of the daemon's gRPC service; default: any free one.")
 @click.option("--http-port", type=_PORT, help="Port of the daemon's /metrics; default: any free one.")
 @click.option("--keep", is_flag=True, help="Leave the daemon running for a look at its /metrics.")
+@click.option("--journal", type=_DIRECTORY, help="Let the daemon keep a journal in DIR, for `schedulerd replay`.")
 def demo(
     nodes: int,
     duration: float,
@@ -182,6 +184,7 @@ def demo(
     grpc_port: int | None,
     http_port: int | None,
     keep: bool,
+    journal: Path | None,
     no_view: bool,
     json_file: Path | None,
 ) -> None:
@@ -192,7 +195,10 @@ def demo(
     """
     interrupt_on_signals()
     queues = queue_file or shipped_queue_file()
-    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), keep=keep)
+    flags = () if journal is None else ("--journal", str(journal))
+    daemon = Daemon(
+        queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), keep=keep, flags=flags
+    )
     arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]
     arguments += ["--nodes", str(nodes), "--duration", str(duration), "--seed", str(seed)]
     arguments += ["--no-view"] if no_view else []

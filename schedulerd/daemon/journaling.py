@@ -1,0 +1,69 @@
+"""The journal of a running daemon: begun before its first step, ended after its last, and never a reason to stop.
+
+Whatever happens to the journal is said once in the log and shown by the metrics; scheduling goes on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+
+from schedulerd.config import Settings
+from schedulerd.ids import random_seed, uuid_source
+from schedulerd.journal.header import Header
+from schedulerd.journal.recorder import JournalRecorder
+from schedulerd.journal.writer import Ending
+from schedulerd.observe.metrics import JournalCounts, Metrics
+
+_CONSEQUENCE = "scheduling goes on without a journal; the next one begins when schedulerd is started again"
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> JournalRecorder | None:
+    """A new journal if one is wanted and can be written. `uuid_seed` is that of the scheduler it is about."""
+    if settings.journal is None:
+        return None
+    header = Header(
+        timeouts=settings.timeouts(),
+        placements_max=settings.cycle_placements_max,
+        uuid_seed=uuid_seed,
+        instance=uuid_source(random_seed())(),
+        started_ns=time.time_ns(),
+    )
+    try:
+        journal = JournalRecorder.begin(
+            settings.journal,
+            header,
+            _log_end,
+            file_max_bytes=settings.journal_file_max_bytes,
+            max_bytes=settings.journal_max_bytes,
+        )
+    except OSError as error:
+        log.error("journal cannot be written", reason=str(error), consequence=_CONSEQUENCE)
+        metrics.watch_journal(lambda: JournalCounts(is_recording=False, written_bytes=0, waiting_bytes=0))
+        return None
+    log.info("journal", path=str(journal.directory))
+    metrics.watch_journal(
+        lambda: JournalCounts(journal.is_recording, journal.written_bytes, journal.waiting_bytes),
+    )
+    return journal
+
+
+async def end_journal(journal: JournalRecorder, failed: bool) -> None:
+    """Waits until all is written, for a few seconds at most."""
+    reason = "schedulerd failed; its log says why" if failed else "schedulerd was stopped"
+    if not await asyncio.to_thread(journal.close, reason):
+        log.error("journal was not written to its end", path=str(journal.directory), reason="the disk is too slow")
+
+
+def _log_end(ending: Ending) -> None:
+    """Called by the thread that writes."""
+    size = {"commands": ending.commands, "bytes": ending.bytes}
+    lacks = {"end_mark": f"cannot be written: {ending.mark_error}"} if ending.mark_error else {}
+    if ending.is_orderly:
+        log.info("journal closed", reason=ending.reason, **size, **lacks)
+    else:
+        log.error("journal ended", reason=ending.reason, consequence=_CONSEQUENCE, **size, **lacks)

@@ -1,0 +1,65 @@
+"""What stands at the beginning of every file of a journal: all that has to be known to play it again."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from schedulerd import __version__
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import Timeouts
+from schedulerd.ids import uuid_source
+from schedulerd.journal.schema import Schema, schema
+
+FORMAT = 1
+"""Of the files; to be raised whenever an older reader would misunderstand them."""
+
+
+class HeaderUnreadable(ValueError):
+    """What should be a header says nothing that this version understands; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Of one file. But for `file` and `commands_before` it is the same in all files of a journal."""
+
+    timeouts: Timeouts
+    placements_max: int
+    """Per cycle, as the daemon was set; every cycle in the journal says its own."""
+    uuid_seed: int
+    """Of the allocation UUIDs (`schedulerd.ids.uuid_source`)."""
+    instance: str
+    """Told apart from every other start of a daemon by this."""
+    started_ns: int
+    """When the journal was begun, in nanoseconds since the epoch."""
+    version: str = __version__
+    """The schedulerd that wrote it."""
+    python: str = field(default_factory=platform.python_version)
+    names: Schema = field(default_factory=schema)
+    file: int = 1
+    """The number of the file, from 1."""
+    commands_before: int = 0
+    """In the files before it."""
+
+    def scheduler(self) -> Scheduler:
+        """A scheduler as the daemon's was when it started: empty, with the same timeouts and the same UUIDs to come."""
+        return Scheduler(self.timeouts, uuid_source(self.uuid_seed))
+
+    def to_values(self) -> dict[str, Any]:
+        """As plain values for JSON. The seed is text: 128 bits are more than some readers of JSON keep of a number."""
+        return {"format": FORMAT, **asdict(self), "uuid_seed": f"{self.uuid_seed:032x}"}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """The other way round. Raises `HeaderUnreadable`."""
+        rest = dict(values)
+        found = rest.pop("format", None)
+        if found != FORMAT:
+            raise HeaderUnreadable(f"it has format {found}, and this version of schedulerd reads format {FORMAT}")
+        try:
+            timeouts = Timeouts(**rest.pop("timeouts"))
+            return cls(timeouts=timeouts, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HeaderUnreadable(f"its header is not understood: {error}") from error

@@ -1,0 +1,213 @@
+"""The command `schedulerd replay`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import reprlib
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import click
+
+from schedulerd import __version__
+from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.core import view
+from schedulerd.core.invariants import violations
+from schedulerd.core.specs import ConfigurationText
+from schedulerd.daemon.debug_state import DebugState, as_json
+from schedulerd.journal import Journal, JournalUnreadable
+from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
+from schedulerd.replay.moment import MomentInvalid, parse_moment, time_text
+from schedulerd.replay.playback import NotReproduced, Playback
+from schedulerd.replay.story import Story
+
+DIFFERENT = 1
+UNREADABLE = 2
+INVALID = 3
+
+
+@click.command()
+@click.argument("journal", type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Only compare what the replay says with what was said then.")
+@click.option(
+    "--explain", "subject", metavar="ID", help="Tell the story of an application, ask, allocation, node, queue."
+)
+@click.option("--config", "queue_file", type=click.Path(path_type=Path), help="What if this had been the queue file?")
+@click.option("--rm", "rm_id", default="", metavar="RMID", help="Whose queue file; needed if they had different ones.")
+@click.option("--until", metavar="T", help="End there: seconds since the start of the journal, or an ISO 8601 time.")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON; the state is JSON in any case.")
+def replay(
+    journal: Path,
+    *,
+    check: bool,
+    subject: str | None,
+    queue_file: Path | None,
+    rm_id: str,
+    until: str | None,
+    is_json: bool,
+) -> None:
+    """Play what a JOURNAL recorded on a scheduler of its own.
+
+    Without --check, --explain and --config it prints the state at the end, as /debug/state does. Whatever it prints,
+    the digests in the journal are compared on the way.
+
+    Exit codes: 0 the replay says what was said then, 1 it does not, an id does not occur, or wrong usage, 2 the journal
+    or the queue file cannot be read, 3 the queue file is not valid.
+    """
+    if sum([check, subject is not None, queue_file is not None]) > 1:
+        raise click.UsageError("--check, --explain and --config are three different things: choose one")
+    if rm_id and queue_file is None:
+        raise click.UsageError("--rm says whose queue file --config is: give that too")
+    if subject == "":
+        raise click.UsageError("--explain needs an id")
+    new_file = None if queue_file is None else _read_queue_file(queue_file)
+    with _failures(journal):
+        recorded = Journal.open(journal)
+        playback = Playback(recorded, recorded.header.scheduler(), _until_ns(until, recorded))
+        if check:
+            _check(playback, recorded, is_json=is_json)
+        elif subject is not None:
+            _explain(playback, recorded, subject, is_json=is_json)
+        elif new_file is not None:
+            _what_if(playback, recorded, *new_file, rm_id, is_json=is_json)
+        else:
+            for _ in playback:
+                pass
+            state = view.resource_managers(playback.scheduler)
+            click.echo(as_json(DebugState(state, {}, violations(playback.scheduler), "")))
+        _say_how_it_ends(recorded, playback)
+
+
+@contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    """Ends the command with what stopped it, and the exit code for that."""
+    try:
+        yield
+    except (JournalUnreadable, OSError) as error:
+        _fail(str(error), UNREADABLE)
+    except NotReproduced as error:
+        writer = Journal.open(path).header.version
+        hint = "" if writer == __version__ else f"; the journal is of schedulerd {writer}, and this is {__version__}"
+        _fail(f"not reproduced: {error}{hint}", DIFFERENT)
+    except ResourceManagerNotChosen as error:
+        raise click.UsageError(f"{error}; choose one with --rm") from error
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"Error: {message}", err=True)
+    sys.exit(code)
+
+
+def _until_ns(until: str | None, journal: Journal) -> int | None:
+    if until is None:
+        return None
+    try:
+        return parse_moment(until, journal.header.started_ns)
+    except MomentInvalid as error:
+        raise click.BadParameter(str(error), param_hint="--until") from error
+
+
+def _read_queue_file(path: Path) -> tuple[QueueFile, ConfigurationText]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        file = load_queue_file(text, str(path))
+    except QueueFileInvalid as error:
+        click.echo(str(error), err=True)
+        sys.exit(INVALID)
+    except (OSError, UnicodeDecodeError) as error:
+        click.echo(f"{path}: cannot be read: {error}", err=True)
+        sys.exit(UNREADABLE)
+    return file, ConfigurationText(text, str(path), file.checksum)
+
+
+def _check(playback: Playback, journal: Journal, *, is_json: bool) -> None:
+    began_s = time.perf_counter()
+    for _ in playback:
+        pass
+    elapsed_s = time.perf_counter() - began_s
+    per_s = playback.commands / elapsed_s
+    if is_json:
+        click.echo(
+            json.dumps(
+                {
+                    "commands": playback.commands,
+                    "facts": playback.facts,
+                    "digests": playback.digests,
+                    "proven_commands": playback.proven,
+                    "commands_per_s": round(per_s),
+                    "end": journal.end,
+                }
+            )
+        )
+        return
+    header = journal.header
+    click.echo(f"journal {header.instance} of schedulerd {header.version}, begun {time_text(header.started_ns)}")
+    click.echo(f"{playback.commands:,} commands, {playback.facts:,} facts, {playback.digests:,} digests: all the same")
+    if playback.proven < playback.commands:
+        click.echo(f"{playback.commands - playback.proven:,} commands at the end have no digest behind them")
+    click.echo(f"{elapsed_s:.2f} s, {per_s:,.0f} commands/s")
+
+
+def _explain(playback: Playback, journal: Journal, subject: str, *, is_json: bool) -> None:
+    tables = None if is_json else _tables()
+    story = Story(subject, playback.scheduler)
+    for step in playback:
+        story.observe(step)
+    story.finish(playback.last_ns)
+    if not story.rows:
+        near = ", ".join(story.nearest())
+        _fail(f"{subject} does not occur" + (f"; there are {near}" if near else ""), DIFFERENT)
+    start_ns = journal.header.started_ns
+    if tables is None:
+        rows = [{"at": time_text(row.at_ns), "event": row.event, **row.values} for row in story.rows]
+        click.echo(as_json({"id": subject, "kinds": story.kinds, "start": time_text(start_ns), "rows": rows}))
+    else:
+        tables.print_story(story, start_ns)
+
+
+def _what_if(
+    playback: Playback,
+    journal: Journal,
+    file: QueueFile,
+    configuration: ConfigurationText,
+    rm_id: str,
+    *,
+    is_json: bool,
+) -> None:
+    tables = None if is_json else _tables()
+    comparison = compare(playback, journal.header, file.partitions, configuration, rm_id)
+    if tables is None:
+        click.echo(json.dumps(comparison.as_json()))
+    else:
+        tables.print_comparison(comparison)
+
+
+def _tables() -> ModuleType:
+    """What draws, which a daemon's installation need not have."""
+    try:
+        return importlib.import_module("schedulerd.replay.tables")
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"tables need the module {error.name}: pip install 'schedulerd[simulate]', or print JSON with --json"
+        ) from error
+
+
+def _say_how_it_ends(journal: Journal, playback: Playback) -> None:
+    """On standard error; a command that makes the scheduler fail is said with all there is to find out why."""
+    if playback.failed_at is not None:
+        at, command = time_text(playback.failed_at.now_ns), playback.failed_at.command
+        click.echo("".join(traceback.format_exception(playback.failure)), err=True)
+        _fail(f"command {playback.commands + 1:,} at {at} makes the scheduler fail: {_SHORT.repr(command)}", DIFFERENT)
+    if journal.end:
+        click.echo(f"the journal ends after {playback.commands:,} commands: {journal.end}", err=True)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = 400

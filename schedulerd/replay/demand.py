@@ -1,0 +1,143 @@
+"""What resource managers wanted, told apart from what they got: the part of a history that another scheduler would see.
+
+A pod is an ask and a time that it runs, whenever and wherever it is placed. What an application says while it has
+something to do comes at a fixed time after it began to; what it says when all of that is over (its next wave, its
+removal) comes as long after the end as it did. So a slower world gets the same work later, and not another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from schedulerd.core.commands import Command, RegisterResourceManager, TerminationType, UpdateConfiguration
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import ConfigurationText, PartitionSpec
+from schedulerd.replay.names import ApplicationName
+
+
+@dataclass(slots=True)
+class Run:
+    """How long one allocation was there."""
+
+    number: int
+    """Of the command that ended it, or that placed it as long as none has."""
+    run_ns: int | None = None
+    """None if its end was nobody's wish, or did not come before the end of the history."""
+    termination: TerminationType | None = None
+    """What the resource manager confirmed, if it was the scheduler that wanted it to end."""
+    confirmed_ns: int = 0
+    """How long that took."""
+
+
+class Send(NamedTuple):
+    """Something that a resource manager says of an application."""
+
+    after_ns: int
+    """The beginning of its chapter."""
+    number: int
+    """Of the command in the history that it is taken from."""
+    command: Command
+
+
+@dataclass(slots=True)
+class Chapter:
+    """What is said of an application from when it begins to do something until all of that is over."""
+
+    pause_ns: int
+    """Since the end of the chapter before; of the first one, 0."""
+    sends: list[Send] = field(default_factory=list)
+    """In order; never empty."""
+
+
+@dataclass(slots=True, eq=False)
+class ApplicationDemand:
+    """All that was said of an application, from its first word until its resource manager registered anew."""
+
+    name: ApplicationName
+    begins_ns: int
+    """When its first chapter begins, in nanoseconds since the epoch."""
+    chapters: list[Chapter] = field(default_factory=list)
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    """By allocation key, in the order in which they were placed."""
+    usual_run_ns: int | None = None
+    """What an allocation is taken to run that was never placed in the history; None: until the end."""
+
+    def run(self, key: str, nth: int, *, placeholder: bool) -> Run:
+        """What is known of the `nth` allocation of a key, from 0, or else what is to be expected of it."""
+        runs = self.runs.get(key, [])
+        if nth < len(runs):
+            return runs[nth]
+        return Run(0, None if placeholder else self.usual_run_ns)
+
+
+class Question(NamedTuple):
+    """What a resource manager was asked on its callback stream."""
+
+    application: ApplicationName
+    allocation_key: str
+    node_id: str
+    victim_keys: tuple[str, ...] = ()
+    """Of those who would end for it; none if it is about the node alone."""
+
+
+class Answer(NamedTuple):
+    """What it said."""
+
+    after_ns: int
+    """How long it took."""
+    refusal: str = ""
+    last_victim: int = 0
+    """The index of `Verdict`."""
+
+
+@dataclass(slots=True)
+class Demand:
+    """A history without its outcome."""
+
+    commands: list[tuple[int, int, Command]] = field(default_factory=list)
+    """(time, number, command) of what belongs to no application: resource managers, nodes, queue files."""
+    applications: list[ApplicationDemand] = field(default_factory=list)
+    """In the order in which they began."""
+    answers: dict[Question, Answer | None] = field(default_factory=dict)
+    """The last one to each question; None if there was none in time."""
+    usual_answer_ns: int = 0
+    """How long answers took, in the middle."""
+    usual_confirmation_ns: dict[TerminationType, int] = field(default_factory=dict)
+    """How long it took to end what the scheduler wanted to end, in the middle, by what was confirmed."""
+    placements_max: int = 1
+    """Of one cycle."""
+    end_ns: int = 0
+    """When the last command came."""
+
+    def configurations(self) -> Mapping[str, ConfigurationText]:
+        """The queue file that each resource manager had last, by its rmID."""
+        return {
+            command.rm_id: command.configuration
+            for _, _, command in self.commands
+            if isinstance(command, RegisterResourceManager | UpdateConfiguration)
+        }
+
+    def under(
+        self, rm_ids: Iterable[str], partitions: tuple[PartitionSpec, ...], configuration: ConfigurationText
+    ) -> Demand:
+        """The same demand; these resource managers have one other queue file, from the beginning to the end."""
+        chosen = frozenset(rm_ids)
+        commands: list[tuple[int, int, Command]] = []
+        for now_ns, number, command in self.commands:
+            match command:
+                case UpdateConfiguration() if command.rm_id in chosen:
+                    continue
+                case RegisterResourceManager() if command.rm_id in chosen:
+                    command = replace(command, partitions=partitions, configuration=configuration)
+            commands.append((now_ns, number, command))
+        return replace(self, commands=commands)
+
+
+def is_idle(scheduler: Scheduler, name: ApplicationName) -> bool:
+    """Whether an application has nothing to do now: nothing pending and nothing running but placeholders."""
+    rm = scheduler.cluster.resource_managers.get(name.rm_id)
+    partition = rm.partitions.get(name.partition) if rm is not None else None
+    application = partition.applications.get(name.application_id) if partition is not None else None
+    return application is None or application.is_idle

@@ -1,0 +1,79 @@
+"""Plays a journal on an empty scheduler, and holds what that says against what was said when it was recorded.
+
+Every digest is compared, whatever a replay is for: what is shown of a history is then what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from schedulerd.core.commands import Command
+from schedulerd.core.facts import Fact
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.journal import Digest, Entry, FactsDigest
+
+
+class Step(NamedTuple):
+    """One command and all that there was to say about it."""
+
+    number: int
+    """Of the command in its history, from 1."""
+    now_ns: int
+    """Nanoseconds since the epoch."""
+    command: Command
+    facts: Sequence[Fact]
+
+
+class NotReproduced(Exception):
+    """The replay is not what was recorded; the message says where the two part."""
+
+
+class Playback:
+    """Iterate over it once, for the steps in their order. The counts are of what was played so far."""
+
+    def __init__(self, records: Iterable[Entry | Digest], scheduler: Scheduler, until_ns: int | None = None) -> None:
+        """Ends before the first command that came after `until_ns` (nanoseconds since the epoch), if that is given."""
+        self._records = records
+        self._until_ns = until_ns
+        self._digest = FactsDigest()
+        self.scheduler = scheduler
+        self.commands = 0
+        self.facts = 0
+        self.digests = 0
+        """That were compared, and are the same."""
+        self.proven = 0
+        """How many commands came before the last of them."""
+        self.last_ns = 0
+        """When the last command came."""
+        self.failed_at: Entry | None = None
+        """The command that made the scheduler fail, as it did in the daemon if nothing was recorded after that."""
+        self.failure: Exception | None = None
+        """How it failed; nothing is played after that."""
+
+    def __iter__(self) -> Iterator[Step]:
+        """Raises `NotReproduced`, and what the records raise when they cannot be read on."""
+        for record in self._records:
+            if isinstance(record, Digest):
+                self._compare(record)
+                continue
+            if self._until_ns is not None and record.now_ns > self._until_ns:
+                return
+            try:
+                facts = self.scheduler.step(record.now_ns, record.command)
+            except Exception as error:  # noqa: BLE001 whatever it is, it is a finding, and the story until then is wanted
+                self.failed_at, self.failure = record, error
+                return
+            self._digest.update(facts)
+            self.commands += 1
+            self.facts += len(facts)
+            self.last_ns = record.now_ns
+            yield Step(self.commands, record.now_ns, record.command, facts)
+
+    def _compare(self, recorded: Digest) -> None:
+        if recorded.hexdigest != self._digest.hexdigest():
+            raise NotReproduced(
+                f"the facts of commands {self.proven + 1:,} to {recorded.commands:,} are not those that were recorded"
+            )
+        self.digests += 1
+        self.proven = recorded.commands

@@ -1,0 +1,171 @@
+"""A story and a comparison as tables for a terminal: the only module here that needs the library to draw with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+
+from schedulerd.replay.comparison import Comparison
+from schedulerd.replay.moment import duration_text, offset_text, time_text
+from schedulerd.replay.outcome import Outcome, QueueOutcome, Share
+from schedulerd.replay.story import Row, Story
+
+_NOT_SHOWN = ("rm_id", "partition", "at_ns")
+"""Values that are the same in the whole story, or the time of its row."""
+_CAUSES = ("cause", "reason", "message", "why")
+"""Sentences, which come last."""
+
+_Cell = Callable[[QueueOutcome], str]
+
+
+def print_story(story: Story, start_ns: int) -> None:
+    """To standard output. Times are counted from `start_ns`."""
+    _console().print(story_table(story, start_ns))
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """To standard output."""
+    console = _console()
+    for table in comparison_tables(comparison):
+        console.print(table)
+    for line in comparison_lines(comparison):
+        console.print(line)
+
+
+def _console() -> Console:
+    """One that leaves texts as they are."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def story_table(story: Story, start_ns: int) -> Table:
+    """One line for each row; those that differ in nothing but the ask are one. Times are counted from `start_ns`."""
+    kinds = " and ".join(story.kinds)
+    table = Table(title=f"{story.subject}: {kinds}; seconds since {time_text(start_ns)}", title_justify="left")
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("what", no_wrap=True)
+    table.add_column("details", overflow="fold")
+    queue: object = None
+    for (time, event, _), group in groupby(story.rows, partial(_likeness, start_ns)):
+        first, *others = group
+        values = dict(first.values)
+        if others:
+            values["allocation_key"] = f"{values['allocation_key']} and {len(others)} more"
+        if "queue" in values and values["queue"] == queue:
+            del values["queue"]
+        queue = values.get("queue", queue)
+        table.add_row(time, event, details(values, first.at_ns, story.subject))
+    return table
+
+
+def _likeness(start_ns: int, row: Row) -> tuple[str, str, object]:
+    """What rows have in common that are told as one; a row that is about no ask is like no other."""
+    others = {name: value for name, value in row.values.items() if name != "allocation_key"}
+    return offset_text(row.at_ns, start_ns), row.event, others if "allocation_key" in row.values else id(row)
+
+
+def details(values: Mapping[str, object], at_ns: int, subject: str) -> str:
+    """The values of a row in words, without those that say nothing or only whose story it is."""
+    shown = []
+    for name, value in values.items():
+        if name in (*_NOT_SHOWN, *_CAUSES) or value is None or value is False or value in ("", (), {}, subject):
+            continue
+        if value is True:
+            shown.append(_words(name))
+        elif name == "asked_at_ns" and isinstance(value, int):
+            shown.append(f"waited {duration_text(at_ns - value)}")
+        elif name.endswith("_ns") and isinstance(value, int):
+            shown.append(f"{_words(name.removesuffix('_ns'))} {duration_text(value)}")
+        else:
+            shown.append(f"{_words(name)} {_text(value)}")
+    causes = [str(values[name]) for name in _CAUSES if values.get(name)]
+    return ": ".join(part for part in (", ".join(shown), "; ".join(causes)) if part)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _text(value: object) -> str:
+    match value:
+        case Mapping():
+            return "(" + ", ".join(f"{name} {amount}" for name, amount in value.items()) + ")"
+        case tuple() | list():
+            return "(" + ", ".join(map(_text, value)) + ")"
+        case Enum():
+            return str(value.value)
+        case _:
+            return str(value)
+
+
+def comparison_tables(comparison: Comparison) -> Iterator[Table]:
+    """How long asks waited, and how full queues were and who ended early; a line for each world in each queue."""
+    yield _queues_table(
+        "How long asks waited",
+        comparison,
+        lambda one: one.waits is not None or one.never_placed > 0,
+        {
+            "placed": lambda one: f"{one.waits.count if one.waits is not None else 0:,}",
+            "never placed": lambda one: f"{one.never_placed:,}",
+            "median": lambda one: duration_text(one.waits.median_ns) if one.waits is not None else "",
+            "p95": lambda one: duration_text(one.waits.p95_ns) if one.waits is not None else "",
+            "max": lambda one: duration_text(one.waits.max_ns) if one.waits is not None else "",
+        },
+    )
+    yield _queues_table(
+        "How full queues were, and what was preempted there",
+        comparison,
+        lambda one: any(share is not None and share.peak > 0 for share in (one.of_max, one.of_guaranteed)),
+        {
+            "mean of max": lambda one: _percent(one.of_max, "mean"),
+            "peak": lambda one: _percent(one.of_max, "peak"),
+            "mean of guaranteed": lambda one: _percent(one.of_guaranteed, "mean"),
+            "peak ": lambda one: _percent(one.of_guaranteed, "peak"),
+            "preempted": lambda one: f"{one.preempted:,}",
+            "time lost": lambda one: duration_text(one.lost_ns) if one.lost_ns else "",
+        },
+    )
+
+
+def _queues_table(
+    title: str, comparison: Comparison, is_shown: Callable[[QueueOutcome], bool], columns: Mapping[str, _Cell]
+) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("queue", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name in columns:
+        table.add_column(name.strip(), justify="right")
+    for queue in comparison.queues():
+        lines = [(world, outcome.queues.get(queue)) for world, outcome in comparison.worlds.items()]
+        if not any(one is not None and is_shown(one) for _, one in lines):
+            continue
+        for number, (world, one) in enumerate(lines):
+            cells = [cell(one) for cell in columns.values()] if one is not None else ["no such queue"]
+            table.add_row("" if number else comparison.queue_text(queue), world, *cells)
+        table.add_section()
+    return table
+
+
+def _percent(share: Share | None, name: str) -> str:
+    return f"{getattr(share, name):.0%}" if share is not None else ""
+
+
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    """What is said beside the tables."""
+    ends = (f"{world} {_over(outcome, comparison.start_ns)}" for world, outcome in comparison.worlds.items())
+    yield f"The last pod was placed or ended after: {', '.join(ends)}"
+    asks = (f"{world} {outcome.rejected_asks:,}" for world, outcome in comparison.worlds.items())
+    if any(outcome.rejected_asks for outcome in comparison.worlds.values()):
+        yield f"Asks rejected: {', '.join(asks)}"
+    for application_id, reason in comparison.newly_rejected().items():
+        yield f"Rejected under the new file only: application {application_id}: {reason}"
+    for application_id, reason in comparison.no_longer_rejected().items():
+        yield f"Rejected in the record only: application {application_id}: {reason}"
+
+
+def _over(outcome: Outcome, start_ns: int) -> str:
+    return f"{offset_text(outcome.last_ns, start_ns)} s" if outcome.last_ns else "never"

@@ -1,0 +1,32 @@
+"""Why what is pending was not placed, of one application or one ask, in the words of the daemon's state page."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from schedulerd.core.explanation import Explanation
+from schedulerd.core.look import Look
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.replay.names import ApplicationName
+
+ASKS_MAX = 500
+"""So many pending asks of an application are looked at, and nodes for them."""
+
+
+def why_pending(scheduler: Scheduler, name: ApplicationName, key: str = "") -> dict[str, list[str]]:
+    """The sentences that hold now, with the allocation keys that each is about; of all asks, or of the one of `key`."""
+    rm = scheduler.cluster.resource_managers.get(name.rm_id)
+    partition = rm.partitions.get(name.partition) if rm is not None else None
+    application = partition.applications.get(name.application_id) if partition is not None else None
+    if rm is None or partition is None or application is None:
+        return {}
+    explain = Explanation(partition, rm.state, Look(limit=ASKS_MAX))
+    asks = (ask for ask in application.asks.values() if ask.pending and key in ("", ask.key))
+    found: dict[str, list[str]] = {}
+    for ask in islice(asks, ASKS_MAX):
+        waits = explain.waiting(application, ask)
+        nobody = explain.no_preemption(application, ask) if waits else ""
+        sentence = "; nobody ends for it: ".join(part for part in (waits, nobody) if part)
+        if sentence:
+            found.setdefault(sentence, []).append(ask.key)
+    return found

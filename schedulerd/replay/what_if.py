@@ -1,0 +1,251 @@
+"""The same demand in another world: what would have come of it under other queue files.
+
+It plays both sides. The scheduler is the real one; the resource managers send what the demand says when it is due, let
+each pod run for its time from when it is placed here, and do what the scheduler asks of them as fast as they did. A
+cycle runs whenever the scheduler wants one, when all that comes at an instant has come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import TypeAlias
+
+from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
+from schedulerd.core.commands import (
+    AllocationRelease,
+    Command,
+    GiveVerdicts,
+    RingAlarms,
+    RunCycle,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    Verdict,
+)
+from schedulerd.core.facts import (
+    Allocated,
+    ApplicationAccepted,
+    ApplicationRejected,
+    Fact,
+    RejectCode,
+    Released,
+    ReleaseRequested,
+    ResourceManagerChanged,
+)
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import MINUTE_NS
+from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Run, Send, is_idle
+from schedulerd.replay.derivation import question_of
+from schedulerd.replay.names import ApplicationName, PodName, application_of, pod_of
+from schedulerd.replay.playback import Step
+
+SETTLED_NS = 10 * MINUTE_NS
+"""When nothing is to come any longer and nothing was placed or ended for so long, it is over."""
+
+_Act: TypeAlias = Callable[[], Command | None]
+"""What is due, if it is still to be done by then."""
+
+
+@dataclass(slots=True, eq=False)
+class _Course:
+    """How far an application has come."""
+
+    demand: ApplicationDemand
+    name: ApplicationName
+    """As it is called here: the queue file may spell its partition otherwise."""
+    chapter: int = 0
+    unsent: int = 0
+    """Of this chapter."""
+    is_over: bool = False
+    """Its resource manager has registered anew, or is gone."""
+    is_rejected: bool = False
+    """It was not taken, so there is nobody to speak of until it is submitted again."""
+    placed: Counter[str] = field(default_factory=Counter)
+    """By allocation key, how many so far."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pod:
+    """An allocation that is there."""
+
+    placement: Allocated
+    run: Run
+    is_leaving: bool = False
+    """The scheduler wants it to end, and will hear that it has."""
+
+
+class WhatIf:
+    """Iterate over it once, for the steps of the other world in their order."""
+
+    def __init__(self, demand: Demand, scheduler: Scheduler) -> None:
+        """`scheduler` is an empty one that makes UUIDs of its own."""
+        self._demand = demand
+        self._scheduler = scheduler
+        self._serials = count()
+        self._numbers = count(1)
+        self._agenda: list[tuple[int, int, int, _Act, _Course | None]] = []
+        """(time, number of the command that it goes back to, serial, what, of whom): what was first is first here."""
+        self._begun: dict[_Course, None] = {}
+        self._accepted: dict[ApplicationName, _Course] = {}
+        self._pods: dict[PodName, _Pod] = {}
+        self._answers_due = 0
+        """How many entries of the agenda are answers."""
+        self._moved_ns = demand.end_ns
+        for at_ns, number, command in demand.commands:
+            self._at(at_ns, number, partial(_as_it_is, command))
+        for application in demand.applications:
+            self._begin_chapter(_Course(application, application.name), application.begins_ns)
+
+    def __iter__(self) -> Iterator[Step]:
+        """Ends when all has come and gone, or nothing moves any longer."""
+        while (now_ns := self._next_ns()) is not None:
+            yield from self._instant(now_ns)
+
+    def _next_ns(self) -> int | None:
+        """When something happens next; None if nothing but alarms and answers to questions is to come for long."""
+        due_ns = [entry[0] for entry in self._agenda[:1]]
+        deadline_ns = self._scheduler.next_deadline_ns()
+        if deadline_ns is not None:
+            due_ns.append(deadline_ns)
+        next_ns = min(due_ns, default=None)
+        if next_ns is None or (len(self._agenda) == self._answers_due and next_ns > self._moved_ns + SETTLED_NS):
+            return None
+        return next_ns
+
+    def _instant(self, now_ns: int) -> Iterator[Step]:
+        """All that happens at one time; what follows from it at once too."""
+        while True:
+            if self._agenda and self._agenda[0][0] <= now_ns:
+                _, _, _, act, course = heappop(self._agenda)
+                command = act()
+                if command is not None:
+                    yield self._step(now_ns, command, course)
+                elif course is not None:
+                    self._turn_page(course, now_ns)
+            elif (deadline_ns := self._scheduler.next_deadline_ns()) is not None and deadline_ns <= now_ns:
+                yield self._step(now_ns, RingAlarms())
+            elif self._scheduler.wants_cycle():
+                yield self._step(now_ns, RunCycle(self._demand.placements_max))
+            else:
+                return
+
+    def _step(self, now_ns: int, command: Command, course: _Course | None = None) -> Step:
+        facts = self._scheduler.step(now_ns, command)
+        touched = {course: None}
+        for fact in facts:
+            self._take(now_ns, fact, course)
+            if hasattr(fact, "application_id"):
+                touched[self._accepted.get(application_of(fact))] = None
+        for one in touched:
+            if one is not None:
+                self._turn_page(one, now_ns)
+        return Step(next(self._numbers), now_ns, command, facts)
+
+    def _at(self, at_ns: int, number: int, act: _Act, course: _Course | None = None) -> None:
+        heappush(self._agenda, (at_ns, number, next(self._serials), act, course))
+
+    # applications ---------------------------------------------------------------------------------------------------
+
+    def _begin_chapter(self, course: _Course, at_ns: int) -> None:
+        chapter = course.demand.chapters[course.chapter]
+        course.unsent = len(chapter.sends)
+        for send in chapter.sends:
+            self._at(at_ns + send.after_ns, send.number, partial(self._send, course, send), course)
+
+    def _send(self, course: _Course, send: Send) -> Command | None:
+        course.unsent -= 1
+        if course.is_over:
+            return None
+        self._begun[course] = None
+        is_submission = isinstance(send.command, UpdateApplications) and bool(send.command.new)
+        if course.is_rejected and not is_submission:
+            return None
+        return send.command
+
+    def _turn_page(self, course: _Course, now_ns: int) -> None:
+        """Begins the next chapter in its time, if this one is over."""
+        chapters = course.demand.chapters
+        if course.unsent or course.is_over or course.chapter + 1 == len(chapters):
+            return
+        if is_idle(self._scheduler, course.name):
+            course.chapter += 1
+            self._begin_chapter(course, now_ns + chapters[course.chapter].pause_ns)
+
+    # facts ----------------------------------------------------------------------------------------------------------
+
+    def _take(self, now_ns: int, fact: Fact, course: _Course | None) -> None:
+        """`course` is of the application that the command of the fact is about, if there is one."""
+        match fact:
+            case Allocated():
+                self._place(now_ns, fact)
+            case Released():
+                self._moved_ns = max(now_ns, self._moved_ns)
+                del self._pods[pod_of(fact)]
+            case ReleaseRequested():
+                self._confirm(now_ns, fact)
+            case ApplicationAccepted() if course is not None:
+                course.name, course.is_rejected = application_of(fact), False
+                self._accepted[course.name] = course
+            case ApplicationRejected() if course is not None and fact.code is not RejectCode.DUPLICATE_ID:
+                course.is_rejected = True
+            case VerdictWanted() | PreemptionVerdictWanted():
+                self._answer(now_ns, fact)
+            case ResourceManagerChanged(state=ResourceManagerState.INIT | ResourceManagerState.STOPPED):
+                self._drop(fact.rm_id)
+
+    def _place(self, now_ns: int, fact: Allocated) -> None:
+        self._moved_ns = max(now_ns, self._moved_ns)
+        course, key = self._accepted[application_of(fact)], fact.allocation_key
+        run = course.demand.run(key, course.placed[key], placeholder=fact.placeholder)
+        course.placed[key] += 1
+        pod = self._pods[pod_of(fact)] = _Pod(fact, run)
+        if run.run_ns is not None:
+            self._at(now_ns + run.run_ns, run.number, partial(self._end, pod, TerminationType.STOPPED_BY_RM))
+
+    def _confirm(self, now_ns: int, fact: ReleaseRequested) -> None:
+        pod = self._pods[pod_of(fact)]
+        pod.is_leaving = True
+        usual_ns = self._demand.usual_confirmation_ns.get(fact.termination, 0)
+        after_ns = pod.run.confirmed_ns if pod.run.termination is fact.termination else usual_ns
+        self._at(now_ns + after_ns, pod.run.number, partial(self._end, pod, fact.termination))
+
+    def _end(self, pod: _Pod, termination: TerminationType) -> Command | None:
+        """The resource manager says that it has ended, unless it is gone, or that is about to be said otherwise."""
+        one = pod.placement
+        by_itself = termination is TerminationType.STOPPED_BY_RM
+        if self._pods.get(pod_of(one)) is not pod or (by_itself and pod.is_leaving):
+            return None
+        release = AllocationRelease(one.application_id, one.partition, one.uuid, one.allocation_key, termination)
+        return UpdateAllocations(one.rm_id, releases=[release])
+
+    def _answer(self, now_ns: int, fact: VerdictWanted | PreemptionVerdictWanted) -> None:
+        """As it did when it was asked the same; else it agrees, if need be when all the victims are gone."""
+        question = question_of(fact)
+        usual = Answer(self._demand.usual_answer_ns, last_victim=max(0, len(question.victim_keys) - 1))
+        answer = self._demand.answers.get(question, usual)
+        if answer is not None:
+            verdicts = GiveVerdicts(fact.rm_id, [Verdict(fact.call_id, answer.refusal, answer.last_victim)])
+            self._at(now_ns + answer.after_ns, 0, partial(self._give, verdicts))
+            self._answers_due += 1
+
+    def _give(self, verdicts: GiveVerdicts) -> Command:
+        self._answers_due -= 1
+        return verdicts
+
+    def _drop(self, rm_id: str) -> None:
+        """Nothing is left of what was under way: what its resource manager reports after that is a beginning."""
+        self._pods = {name: pod for name, pod in self._pods.items() if name.rm_id != rm_id}
+        self._accepted = {name: course for name, course in self._accepted.items() if name.rm_id != rm_id}
+        for course in [course for course in self._begun if course.name.rm_id == rm_id]:
+            course.is_over = True
+            del self._begun[course]
+
+
+def _as_it_is(command: Command) -> Command:
+    return command

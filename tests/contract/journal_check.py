@@ -1,0 +1,50 @@
+"""`python -m tests.contract.journal_check JOURNAL`: plays a journal again and prints what came of it, as JSON.
+
+It needs the core and the standard library only, so it runs under any Python, with nothing installed.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+from schedulerd.core.facts import Allocated
+from schedulerd.journal import Digest, Entry, FactsDigest, Journal
+
+
+def main(path: Path) -> None:
+    journal = Journal.open(path)
+    scheduler, digest = journal.header.scheduler(), FactsDigest()
+    commands = proved = 0
+    wrong: list[int] = []
+    uuids: list[str] = []
+    for record in journal:
+        match record:
+            case Entry():
+                facts = scheduler.step(record.now_ns, record.command)
+                digest.update(facts)
+                commands += 1
+                uuids += [fact.uuid for fact in facts if isinstance(fact, Allocated)]
+            case Digest():
+                proved = record.commands
+                if record != Digest(commands, digest.hexdigest()):
+                    wrong.append(proved)
+    print(
+        json.dumps(
+            {
+                "python": platform.python_version(),
+                "commands": commands,
+                "proved": proved,
+                "wrong": wrong,
+                "digest": digest.hexdigest(),
+                "uuids": uuids,
+                "end": journal.end,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,168 @@
+"""A daemon that is killed or stopped under load leaves a journal that another process plays to the same digest."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedulerd.journal import Journal
+from schedulerd.journal.digest import DIGEST_COMMANDS
+from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
+from tests.contract.raw_client import RawClient, allocated
+
+ROOT = Path(__file__).parents[2]
+NODES = 20
+REQUESTS = 150
+EACH = 20
+
+
+def played(journal: Path, hash_seed: str, python: str = sys.executable) -> dict[str, Any]:
+    """What `journal_check` says of it in a process of its own."""
+    process = subprocess.run(
+        [python, "-m", "tests.contract.journal_check", str(journal)],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"},
+        text=True,
+        timeout=LIMIT_SECONDS,
+    )
+    return dict(json.loads(process.stdout))
+
+
+def load(client: RawClient) -> list[str]:
+    """Asks for many pods and ends some of them; gives the UUIDs of all allocations that came."""
+    client.set_up(nodes=NODES, memory=10 * EACH * REQUESTS, vcore=EACH * REQUESTS)
+    stream = client.allocations()
+    for request in range(REQUESTS):
+        stream.send(client.asks("app-1", [f"pod-{request}-{number}" for number in range(EACH)]))
+    got = stream.until(lambda got: len(allocated(got)) >= REQUESTS * EACH)
+    uuids = [one.UUID for one in allocated(got)]
+    for uuid in uuids[:REQUESTS]:
+        stream.send(client.release("app-1", uuid))
+    stream.until(lambda got: sum(len(response.released) for response in got) >= REQUESTS)
+    return uuids
+
+
+def the_journal(parent: Path) -> Path:
+    (journal,) = parent.iterdir()
+    return journal
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of other versions that schedulerd supports, as far as there are any."""
+    names = [f"python3.{minor}" for minor in (11, 12, 13) if minor != sys.version_info.minor]
+    commands = [[name, "-c", "import sys; print(sys.executable)"] for name in names]
+    found = []
+    for command in commands:
+        try:
+            found.append(subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip())
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The journal of a daemon that was told to stop under load, and the UUIDs that its client got."""
+    parent = tmp_path_factory.mktemp("journals")
+    with DaemonProcess("--journal", str(parent)) as daemon, RawClient(daemon.target) as client:
+        uuids = load(client)
+        client.allocations().send(client.asks("app-1", [f"late-{number}" for number in range(1000)]))
+        assert daemon.metric("schedulerd_journal_recording") == 1
+        daemon.signal(signal.SIGTERM)
+        closed = daemon.wait_for_event("journal closed")
+        assert daemon.wait() == 0
+    assert closed["reason"] == "schedulerd was stopped"
+    return the_journal(parent), uuids
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "77"])
+def test_what_a_stopped_daemon_recorded_is_proved_to_its_end(hash_seed: str, stopped: tuple[Path, list[str]]) -> None:
+    journal, uuids = stopped
+    again = played(journal, hash_seed)
+    assert again["wrong"] == []
+    assert again["proved"] == again["commands"] > 2 * DIGEST_COMMANDS
+    assert set(uuids) <= set(again["uuids"])
+    assert again["end"] == "schedulerd was stopped"
+
+
+def test_another_version_of_python_comes_to_the_same(stopped: tuple[Path, list[str]]) -> None:
+    pythons = other_pythons()
+    if not pythons:
+        pytest.skip("there is no other version of Python here that schedulerd supports")
+    journal, _ = stopped
+    here = played(journal, "1")
+    for python in pythons:
+        there = played(journal, "2", python)
+        assert there.pop("python") != here["python"]
+        assert there == {name: value for name, value in here.items() if name != "python"}
+
+
+def test_what_a_killed_daemon_recorded_can_be_played(tmp_path: Path) -> None:
+    with DaemonProcess("--journal", str(tmp_path)) as daemon, RawClient(daemon.target) as client:
+        load(client)
+        stream = client.allocations()
+        stream.send(client.asks("app-1", [f"late-{number}" for number in range(20_000)]))
+        stream.next()
+        daemon.signal(signal.SIGKILL)
+        assert daemon.wait() == -signal.SIGKILL
+    again = played(the_journal(tmp_path), "77")
+    assert again["wrong"] == []
+    assert again["commands"] - again["proved"] < DIGEST_COMMANDS
+    assert again["proved"] >= 2 * DIGEST_COMMANDS
+    assert "without an end mark" in again["end"]
+
+
+def test_a_journal_that_finds_no_room_ends_and_the_daemon_goes_on(tmp_path: Path) -> None:
+    with DaemonProcess("--journal", str(tmp_path)) as daemon, RawClient(daemon.target) as client:
+        client.set_up(memory=100_000, vcore=10_000)
+        (file,) = the_journal(tmp_path).iterdir()
+        # What the kernel says of a file that may not grow is what it says of a disk that is full, but for the number.
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (file.stat().st_size + 1000,) * 2)
+        stream = client.allocations()
+        for request in range(20):
+            stream.send(client.asks("app-1", [f"pod-{request}-{number}" for number in range(20)]))
+        stream.until(lambda got: len(allocated(got)) >= 400)
+        ended = daemon.wait_for_event("journal ended")
+        assert "File too large" in ended["reason"]
+        assert "scheduling goes on" in ended["consequence"]
+        assert daemon.metric("schedulerd_journal_recording") == 0
+        stream.send(client.asks("app-1", ["afterwards"]))
+        assert allocated([stream.next()])[0].allocationKey == "afterwards"
+        assert daemon.state()["violations"] == []
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+    again = played(the_journal(tmp_path), "77")
+    assert again["wrong"] == []
+    assert again["commands"] == ended["commands"] > 4
+    assert ("File too large" in again["end"]) == ("end_mark" not in ended)
+
+
+def test_a_torn_journal_stops_no_start_and_is_left_alone(tmp_path: Path) -> None:
+    flags = ("--journal", str(tmp_path))
+    with DaemonProcess(*flags) as daemon, RawClient(daemon.target) as client:
+        client.set_up()
+        daemon.signal(signal.SIGKILL)
+        daemon.wait()
+    (torn,) = the_journal(tmp_path).iterdir()
+    whole = list(Journal.open(torn))
+    torn.write_bytes(torn.read_bytes()[:-1])
+    before = torn.read_bytes()
+    with DaemonProcess(*flags) as daemon:
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+    assert torn.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2
+    journal = Journal.open(torn)
+    records = list(journal)
+    assert records == whole[: len(records)]
+    assert journal.cut_bytes > 0

@@ -1,0 +1,140 @@
+"""Files that are appended to, follow each other, and find no room."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from schedulerd.journal import Journal, JournalUnreadable
+from schedulerd.journal.blocks import block
+from schedulerd.journal.files import END_ROOM_BYTES, JournalFiles, JournalFull, new_directory, open_new
+from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
+
+END = b'{"end": "enough", "commands": 0}'
+STORY = a_story(20)
+HEADER_ROOM_BYTES = 4096
+LINES = [text.encode("ascii") for text in texts(STORY)]
+
+
+def written(
+    directory: Path, disk: Disk | None = None, *, file_max: int = GENEROUS_BYTES, all_max: int = GENEROUS_BYTES
+) -> JournalFiles:
+    return JournalFiles(
+        directory,
+        a_header(),
+        file_max_bytes=file_max,
+        max_bytes=all_max,
+        open_file=open_new if disk is None else disk.open,
+    )
+
+
+def append(files: JournalFiles, lines: list[bytes]) -> None:
+    """Each in a block of its own."""
+    for line in lines:
+        files.append(line, 1)
+
+
+def sizes(directory: Path) -> list[int]:
+    return [path.stat().st_size for path in sorted(directory.iterdir())]
+
+
+def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
+    file_max = HEADER_ROOM_BYTES + 1000
+    files = written(tmp_path, file_max=file_max)
+    append(files, LINES)
+    assert files.bytes == sum(sizes(tmp_path))
+    files.end(END)
+    journal = Journal.open(tmp_path)
+    assert [path.name for path in journal.files[:2]] == ["000001.journal", "000002.journal"]
+    assert max(sizes(tmp_path)) <= file_max
+    assert entries(journal) == STORY
+    assert journal.end == "enough"
+
+
+def test_a_block_that_is_larger_than_a_file_may_be_has_one_of_its_own(tmp_path: Path) -> None:
+    files = written(tmp_path, file_max=1)
+    append(files, LINES[:3])
+    files.end(END)
+    assert len(sizes(tmp_path)) == 3
+    assert entries(Journal.open(tmp_path)) == STORY[:3]
+
+
+def test_a_journal_ends_at_its_bound_and_keeps_room_for_the_end_mark(tmp_path: Path) -> None:
+    all_max = HEADER_ROOM_BYTES + END_ROOM_BYTES + 1000
+    files = written(tmp_path, all_max=all_max)
+    with pytest.raises(JournalFull):
+        append(files, LINES)
+    assert 0 < files.commands < len(LINES)
+    files.end(END)
+    assert sum(sizes(tmp_path)) <= all_max
+    journal = Journal.open(tmp_path)
+    assert entries(journal) == STORY[: files.commands]
+    assert journal.end == "enough"
+
+
+@pytest.mark.parametrize("room", range(0, 600, 7))
+def test_a_disk_that_fills_up_within_a_block_leaves_what_was_written_before(room: int, tmp_path: Path) -> None:
+    disk = Disk(GENEROUS_BYTES)
+    files = written(tmp_path, disk)
+    disk.room_bytes = room
+    with pytest.raises(OSError, match="No space left"):
+        append(files, LINES)
+    whole = sum(len(block(line)) for line in LINES[: files.commands])
+    assert disk.room_bytes == 0
+    assert whole <= room < whole + len(block(LINES[files.commands]))
+    has_room_for_the_mark = room - whole >= len(block(END))
+    with nullcontext() if has_room_for_the_mark else pytest.raises(OSError, match="No space left"):
+        files.end(END)
+    journal = Journal.open(tmp_path)
+    assert entries(journal) == STORY[: files.commands]
+    assert (journal.end == "enough") == has_room_for_the_mark
+
+
+def test_a_disk_without_room_for_the_next_file_leaves_the_old_one_to_end_in(tmp_path: Path) -> None:
+    disk = Disk(GENEROUS_BYTES)
+    files = written(tmp_path, disk, file_max=1)
+    append(files, LINES[:1])
+    disk.room_bytes = 100
+    with pytest.raises(OSError, match="No space left"):
+        append(files, LINES[1:])
+    disk.room_bytes = 100
+    files.end(END)
+    assert len(sizes(tmp_path)) == 1
+    journal = Journal.open(tmp_path)
+    assert (entries(journal), journal.end) == (STORY[:1], "enough")
+
+
+def test_what_the_system_takes_in_parts_is_whole(tmp_path: Path) -> None:
+    files = written(tmp_path, Disk(GENEROUS_BYTES, takes_at_once_bytes=11))
+    append(files, LINES)
+    files.end(END)
+    assert entries(Journal.open(tmp_path)) == STORY
+
+
+def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        written(tmp_path, Disk(100))
+    with pytest.raises(JournalUnreadable, match="no journal"):
+        Journal.open(tmp_path)
+
+
+def test_every_start_has_a_directory_that_nobody_else_may_read(tmp_path: Path) -> None:
+    directory = new_directory(tmp_path, a_header())
+    assert directory.name == "19700101T000000Z-abc"
+    written(directory).end(END)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())]
+    assert modes == [0o700, 0o600]
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    directory = new_directory(tmp_path, a_header())
+    with pytest.raises(FileExistsError):
+        new_directory(tmp_path, a_header())
+    written(directory).end(END)
+    before = sizes(directory)
+    with pytest.raises(FileExistsError):
+        written(directory)
+    assert sizes(directory) == before

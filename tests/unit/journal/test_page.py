@@ -1,0 +1,34 @@
+"""The example on `docs/journal.md` does what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from schedulerd.journal.recorder import JournalRecorder
+from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
+
+PAGE = Path(__file__).parents[3] / "docs" / "journal.md"
+
+
+def test_the_example_plays_a_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = tmp_path / "journals"
+    parent.mkdir()
+    recorder = JournalRecorder.begin(
+        parent, a_header(), lambda ending: None, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
+    )
+    scheduler = a_header().scheduler()
+    for entry in a_story():
+        recorder.command(entry.now_ns, entry.command)
+        recorder.facts(scheduler.step(entry.now_ns, entry.command))
+    assert recorder.close("it was enough")
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert capsys.readouterr().out == "it was enough\n"
+    assert repr(names["facts"]).count("Allocated(") == 2

@@ -1,0 +1,228 @@
+"""Reading a journal, whole or not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedulerd.core.commands import RunCycle
+from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
+from schedulerd.journal.blocks import MAGIC, block
+from schedulerd.journal.encode import facts_text
+from schedulerd.journal.files import JournalFiles
+from schedulerd.journal.writer import JournalWriter
+from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story, entries, texts
+
+STORY = a_story(1)
+
+
+def recorded(directory: Path, file_max: int = GENEROUS_BYTES) -> Path:
+    """A journal of the story in so many files; gives the last one."""
+    directory.mkdir()
+    files = JournalFiles(directory, a_header(), file_max_bytes=file_max, max_bytes=GENEROUS_BYTES)
+    for line in texts(STORY):
+        files.append(line.encode("ascii"), 1)
+    files.end(b'{"end": "enough", "commands": 6}')
+    return max(directory.iterdir())
+
+
+def made(directory: Path, *blocks: object, **header: Any) -> Path:
+    """A journal with these values in its blocks, and the header with these changes."""
+    contents = [{**a_header().to_values(), **header}, *blocks]
+    directory.joinpath("000001.journal").write_bytes(
+        MAGIC + b"".join(block(json.dumps(content).encode("ascii")) for content in contents)
+    )
+    return directory
+
+
+def test_a_journal_that_was_written_is_played_again_by_what_its_header_says(tmp_path: Path) -> None:
+    scheduler, said = a_header().scheduler(), FactsDigest()
+    writer = JournalWriter(
+        JournalFiles(tmp_path, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES), lambda _: None
+    )
+    for entry, text in zip(STORY, texts(STORY), strict=True):
+        facts = scheduler.step(entry.now_ns, entry.command)
+        said.update(facts)
+        writer.put(text, facts_text(facts))
+    writer.stop("enough", is_orderly=True)
+    assert writer.join()
+
+    journal = Journal.open(tmp_path)
+    again, digest = journal.header.scheduler(), FactsDigest()
+    for record in journal:
+        if isinstance(record, Entry):
+            digest.update(again.step(record.now_ns, record.command))
+        else:
+            assert record == Digest(len(STORY), digest.hexdigest())
+    assert digest.hexdigest() == said.hexdigest()
+    assert journal.header == a_header()
+    assert (journal.end, journal.cut_bytes) == ("enough", 0)
+
+
+def test_it_can_be_read_again_and_found_by_a_file_or_by_what_it_is_in(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "one")
+    for path in (tmp_path, tmp_path / "one", file):
+        journal = Journal.open(path)
+        assert journal.files == (file,)
+        assert entries(journal) == entries(journal) == STORY
+
+
+def test_a_crash_at_any_byte_costs_what_was_not_whole_and_nothing_else(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "one")
+    data = file.read_bytes()
+    header_end = data.index(block(texts(STORY)[0].encode("ascii")))
+    found = 0
+    for length in range(header_end, len(data)):
+        file.write_bytes(data[:length])
+        journal = Journal.open(file)
+        read = entries(journal)
+        assert read == STORY[: len(read)]
+        assert found <= len(read) <= found + 1
+        found = len(read)
+        assert "without an end mark" in journal.end
+        assert (f"the last {journal.cut_bytes} bytes" in journal.end) == (journal.cut_bytes > 0)
+    assert found == len(STORY)
+
+
+def test_a_crash_before_the_header_was_whole_leaves_nothing_to_read(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "one")
+    data = file.read_bytes()
+    for length in range(0, data.index(block(texts(STORY)[0].encode("ascii"))), 10):
+        file.write_bytes(data[:length])
+        with pytest.raises(JournalUnreadable, match="ends within its header"):
+            Journal.open(file)
+
+
+def test_a_crash_while_the_next_file_was_begun_costs_nothing(tmp_path: Path) -> None:
+    last = recorded(tmp_path / "one", file_max=1)
+    data = last.read_bytes()
+    for length in range(0, 200, 10):
+        last.write_bytes(data[:length])
+        journal = Journal.open(tmp_path)
+        assert entries(journal) == STORY[:-1]
+        assert journal.cut_bytes == (length if length < len(MAGIC) else length - len(MAGIC))
+
+
+def test_a_file_in_the_middle_that_ends_early_is_no_torn_tail(tmp_path: Path) -> None:
+    recorded(tmp_path / "one", file_max=1)
+    journal = Journal.open(tmp_path)
+    second = journal.files[1]
+    second.write_bytes(second.read_bytes()[:-1])
+    with pytest.raises(JournalUnreadable, match=f"{second} ends within a block, although another file follows"):
+        list(journal)
+
+
+def test_damage_is_said_with_file_and_offset(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "one")
+    data = bytearray(file.read_bytes())
+    offset = data.index(block(texts(STORY)[3].encode("ascii")))
+    data[offset + 20] ^= 1
+    file.write_bytes(data)
+    journal = Journal.open(file)
+    read: list[Entry | Digest] = []
+    with pytest.raises(JournalUnreadable, match=f"{file}: damaged at offset {offset}: the content"):
+        read.extend(journal)
+    assert read == STORY[:3]
+    assert journal.end == ""
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    recorded(tmp_path / "one", file_max=1)
+    tmp_path.joinpath("one", "000002.journal").unlink()
+    with pytest.raises(JournalUnreadable, match=r"000002\.journal is missing: it comes before 000003"):
+        Journal.open(tmp_path)
+
+
+def test_a_file_of_another_journal_does_not_follow(tmp_path: Path) -> None:
+    recorded(tmp_path / "one", file_max=1)
+    recorded(tmp_path / "two")
+    shutil.copy(tmp_path / "two" / "000001.journal", tmp_path / "one" / "000003.journal")
+    with pytest.raises(JournalUnreadable, match=r"000003\.journal is not what follows"):
+        list(Journal.open(tmp_path / "one"))
+
+
+def test_which_journal_is_asked_if_there_are_several(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        recorded(tmp_path / name)
+    with pytest.raises(JournalUnreadable, match=r"several journals .* say which: a, b"):
+        Journal.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "."])
+def test_where_no_journal_is(name: str, tmp_path: Path) -> None:
+    with pytest.raises(JournalUnreadable, match="there is no journal in"):
+        Journal.open(tmp_path / name)
+
+
+def test_another_format_is_refused_before_anything_else_is_looked_at(tmp_path: Path) -> None:
+    made(tmp_path, format=2, timeouts="something new")
+    with pytest.raises(JournalUnreadable, match=r"000001\.journal: it has format 2, and this version .* format 1"):
+        Journal.open(tmp_path)
+
+
+def test_a_header_with_more_than_is_known_is_not_guessed_at(tmp_path: Path) -> None:
+    made(tmp_path, dice=6)
+    with pytest.raises(JournalUnreadable, match=r"its header is not understood: .*dice"):
+        Journal.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([1, "Dance", []], "there is no command 'Dance'"),
+        ([1, "RunCycle", []], "argument"),
+        ([1, "ConnectResourceManager", ["rm", "more"]], "argument"),
+        ([1, "DisconnectResourceManager", ["rm", "boredom"]], "boredom"),
+        ([1, "UpdateAllocations", ["rm", [2, ["app-1"]], [0], [0]]], "argument"),
+        ([1], "unpack"),
+        (7, "unpack"),
+    ],
+)
+def test_a_command_that_is_not_understood_is_said_with_file_and_offset(
+    values: object, what: str, tmp_path: Path
+) -> None:
+    journal = Journal.open(made(tmp_path, [1, "RunCycle", [7]], values))
+    with pytest.raises(JournalUnreadable, match=rf"000001\.journal, block at offset \d+: .*{what}"):
+        list(journal)
+
+
+def test_a_record_that_is_neither_digest_nor_end_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(JournalUnreadable, match="a record is not understood"):
+        list(Journal.open(made(tmp_path, {"dice": 6})))
+
+
+def test_a_block_that_is_not_json_is_damage(tmp_path: Path) -> None:
+    file = made(tmp_path) / "000001.journal"
+    file.write_bytes(file.read_bytes() + block(b"no json"))
+    with pytest.raises(JournalUnreadable, match=r"000001\.journal: Expecting value"):
+        list(Journal.open(tmp_path))
+
+
+def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: Path) -> None:
+    names = a_header().to_values()["names"]
+    asks = [name for name in names["NewAsk"] if name in ("allocation_key", "application_id", "resources")]
+    names = {**names, "NewAsk": asks[::-1]}
+    table = [2, [{"vcore": 1}], ["pod-0-0", "pod-0-1"], ["app-1"]]
+    journal = Journal.open(made(tmp_path, [1, "UpdateAllocations", ["rm", table, [0], [0]]], names=names))
+    assert [record.command for record in entries(journal)] == [STORY[4].command]
+
+
+def test_a_field_that_only_a_newer_version_has_is_refused(tmp_path: Path) -> None:
+    names = {**a_header().to_values()["names"], "RunCycle": ["placements_max", "dice"]}
+    journal = Journal.open(made(tmp_path, [1, "RunCycle", [7, 6]], names=names))
+    with pytest.raises(JournalUnreadable, match="RunCycle has no field dice"):
+        list(journal)
+
+
+def test_a_step_without_facts_is_part_of_the_digest() -> None:
+    one, other = FactsDigest(), FactsDigest()
+    one.update([])
+    assert one.hexdigest() != other.hexdigest()
+    other.update_texts(["[]"])
+    assert one.hexdigest() == other.hexdigest()
+    assert facts_text([]) == "[]"
+    assert RunCycle(7) == STORY[-1].command

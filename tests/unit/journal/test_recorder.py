@@ -1,0 +1,101 @@
+"""What the owner of a scheduler tells a journal, and what becomes of it when it cannot be written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedulerd.core.commands import RunCycle
+from schedulerd.core.facts import CycleRan, Fact
+from schedulerd.journal import Digest, FactsDigest, Journal
+from schedulerd.journal.recorder import JournalRecorder
+from schedulerd.journal.writer import Ending
+from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
+
+STORY = a_story()
+
+
+class World:
+    """A recorder whose journal is told all that a scheduler is."""
+
+    def __init__(self, parent: Path) -> None:
+        self.endings: list[Ending] = []
+        self.recorder = JournalRecorder.begin(
+            parent, a_header(), self.endings.append, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
+        )
+        self.scheduler = a_header().scheduler()
+        self.digest = FactsDigest()
+
+    def play(self) -> None:
+        for entry in STORY:
+            self.recorder.command(entry.now_ns, entry.command)
+            facts = self.scheduler.step(entry.now_ns, entry.command)
+            self.recorder.facts(facts)
+            self.digest.update(facts)
+
+
+def test_every_step_is_recorded_with_what_it_said(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert world.recorder.is_recording
+    world.play()
+    assert world.recorder.close("enough")
+    journal = Journal.open(world.recorder.directory)
+    assert list(journal) == [*STORY, Digest(len(STORY), world.digest.hexdigest())]
+    assert (journal.end, world.endings[0].is_orderly) == ("enough", True)
+    assert world.recorder.waiting_bytes == 0
+    assert world.recorder.written_bytes == world.endings[0].bytes == journal.files[0].stat().st_size
+
+
+def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    fact = CycleRan(1, 2, False)
+    world.recorder.command(1, RunCycle(7))
+    world.recorder.facts([fact])
+    world.digest.update([fact])
+    fact.placements = 2
+    world.recorder.close("enough")
+    assert list(Journal.open(tmp_path))[1] == Digest(1, world.digest.hexdigest())
+
+
+def test_the_command_at_which_the_scheduler_raised_is_the_last(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play()
+    world.recorder.command(100 * 10**9, RunCycle(9))
+    assert world.recorder.close("it raised")
+    records = list(Journal.open(tmp_path))
+    assert records[:-1] == STORY
+    assert records[-1] == type(STORY[0])(100 * 10**9, RunCycle(9))
+
+
+def test_a_command_that_cannot_be_written_down_ends_the_journal_and_nothing_else(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play()
+    digest_before = Digest(len(STORY), world.digest.hexdigest())
+    placements: Any = object()
+    world.recorder.command(1, RunCycle(placements))
+    assert not world.recorder.is_recording
+    world.recorder.facts([])
+    world.play()
+    assert world.recorder.close("enough")
+    (ending,) = world.endings
+    assert not ending.is_orderly
+    assert ending.reason.startswith("a RunCycle cannot be written down: TypeError: ")
+    journal = Journal.open(tmp_path)
+    assert list(journal) == [*STORY, digest_before]
+    assert journal.end == ending.reason
+
+
+def test_a_fact_that_cannot_be_written_down_ends_it_too(tmp_path: Path) -> None:
+    @dataclass
+    class Rumour:
+        told: complex
+
+    world = World(tmp_path)
+    rumours: list[Any] = [Rumour(1j)]
+    facts: list[Fact] = rumours
+    world.recorder.command(1, RunCycle(7))
+    world.recorder.facts(facts)
+    assert world.recorder.close("enough")
+    assert list(Journal.open(tmp_path)) == []
+    assert "cannot be written down" in world.endings[0].reason

@@ -1,0 +1,188 @@
+"""The thread that writes: what it proves, and how it ends when the disk is full, slow or has had enough."""
+
+from __future__ import annotations
+
+import threading
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schedulerd.journal import Digest, Entry, FactsDigest, Journal
+from schedulerd.journal import writer as module
+from schedulerd.journal.digest import DIGEST_COMMANDS
+from schedulerd.journal.encode import entry_text, facts_text
+from schedulerd.journal.files import JournalFiles, open_new
+from schedulerd.journal.writer import Ending, JournalWriter
+from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+STORY = a_story(DIGEST_COMMANDS)
+
+
+class World:
+    """A writer with its files, and how it ended."""
+
+    def __init__(self, directory: Path, disk: Disk | None = None, all_max: int = GENEROUS_BYTES) -> None:
+        self.directory = directory
+        self.endings: list[Ending] = []
+        open_file = open_new if disk is None else disk.open
+        files = JournalFiles(
+            directory, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=all_max, open_file=open_file
+        )
+        self.writer = JournalWriter(files, self.endings.append)
+
+    def put(self, story: list[Entry]) -> None:
+        for text in texts(story):
+            self.writer.put(text, "[]")
+
+    def end(self) -> Journal:
+        self.writer.stop("told to", is_orderly=True)
+        assert self.writer.join()
+        return Journal.open(self.directory)
+
+
+def size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    scheduler, expected = a_header().scheduler(), FactsDigest()
+    digests = []
+    for number, entry in enumerate(STORY, start=1):
+        facts = scheduler.step(entry.now_ns, entry.command)
+        world.writer.put(entry_text(entry.now_ns, entry.command), facts_text(facts))
+        expected.update(facts)
+        if number % DIGEST_COMMANDS == 0 or number == len(STORY):
+            digests.append(Digest(number, expected.hexdigest()))
+    records = list(world.end())
+    assert [record for record in records if isinstance(record, Digest)] == digests
+    assert len({digest.hexdigest for digest in digests}) == len(digests) == 3
+    for digest in digests:
+        before = records[: records.index(digest)]
+        assert sum(isinstance(record, Entry) for record in before) == digest.commands
+    assert world.endings == [Ending("told to", True, len(STORY), size(tmp_path))]
+
+
+def test_a_step_that_raised_is_the_last_one_and_proves_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.put(STORY[:2])
+    world.writer.put(texts(STORY)[2], None)
+    assert list(world.end()) == STORY[:3]
+
+
+def test_what_comes_after_the_end_is_not_taken(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.put(STORY[:2])
+    journal = world.end()
+    world.put(STORY[2:])
+    assert not world.writer.is_open
+    assert world.writer.waiting_bytes == 0
+    assert world.writer._queue.empty(), "nothing is kept that nobody will write"
+    assert entries(journal) == STORY[:2]
+
+
+def test_a_full_disk_ends_the_journal_with_all_that_had_room(tmp_path: Path) -> None:
+    disk = Disk(GENEROUS_BYTES)
+    world = World(tmp_path, disk)
+    disk.room_bytes = 2000
+    world.put(STORY)
+    assert world.writer.join()
+    (ending,) = world.endings
+    assert not ending.is_orderly
+    assert "No space left" in ending.reason
+    assert not world.writer.is_open
+    journal = Journal.open(tmp_path)
+    assert entries(journal) == STORY[: ending.commands]
+    assert ending.mark_error or "No space left" in journal.end
+
+
+def test_a_full_disk_without_room_for_the_mark_is_said_too(tmp_path: Path) -> None:
+    disk = Disk(GENEROUS_BYTES)
+    world = World(tmp_path, disk)
+    disk.room_bytes = 20
+    world.put(STORY)
+    assert world.writer.join()
+    assert "No space left" in world.endings[0].mark_error
+    journal = Journal.open(tmp_path)
+    assert list(journal) == []
+    assert "without an end mark" in journal.end
+
+
+def test_a_journal_that_reaches_its_bound_ends(tmp_path: Path) -> None:
+    world = World(tmp_path, all_max=4096 + 8192)
+    for _ in range(10):
+        world.put(STORY)
+    assert world.writer.join()
+    (ending,) = world.endings
+    assert size(tmp_path) == ending.bytes == world.writer.written_bytes
+    assert ending.reason == "it has reached the size that was set for it"
+    assert ending.bytes <= 4096 + 8192
+    journal = Journal.open(tmp_path)
+    assert len(entries(journal)) == ending.commands < 10 * len(STORY)
+    assert journal.end == ending.reason
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_bug_in_its_thread_lets_nothing_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: JournalFiles, content: bytes, commands: int) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(JournalFiles, "append", broken)
+    world = World(tmp_path)
+    world.put(STORY[:1])
+    assert world.writer.join()
+    world.put(STORY)
+    assert world.writer._queue.empty()
+    world.writer._files.end(b'{"end": "closed by the test", "commands": 0}')
+
+
+class StuckFile(FileIO):
+    """Blocks until it is let go, but not for its first write."""
+
+    stuck = threading.Event()
+    let_go = threading.Event()
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self.tell():
+            self.stuck.set()
+            assert self.let_go.wait(20)
+        return super().write(data)
+
+
+def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 5_000)
+    endings: list[Ending] = []
+    files = JournalFiles(
+        tmp_path,
+        a_header(),
+        file_max_bytes=GENEROUS_BYTES,
+        max_bytes=GENEROUS_BYTES,
+        open_file=lambda path: StuckFile(path, "xb"),
+    )
+    writer = JournalWriter(files, endings.append)
+    taken = 0
+    for text in texts(STORY):
+        if writer.is_open:
+            writer.put(text, "[]")
+            taken += 1
+    assert StuckFile.stuck.wait(20)
+    assert 5_000 < writer.waiting_bytes < 6_000
+    assert 2 < taken < len(STORY)
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+    assert not writer.join()
+    StuckFile.let_go.set()
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 20.0)
+    assert writer.join()
+    assert [ending.reason for ending in endings] == [
+        "the disk is too slow for it: more than 5000 bytes waited to be written"
+    ]
+    journal = Journal.open(tmp_path)
+    assert entries(journal) == STORY[:taken]
+    assert journal.end == endings[0].reason
