@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo test check conformance sim gangs bench profile protos lock format clean
+.PHONY: demo test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean
 
 # The cluster fills, queues and drains before your eyes. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -32,13 +32,28 @@ check: $(READY)
 conformance: $(READY)
 	$(BIN)/python -m tests.conformance $(ARGS)
 
-# A seeded random world against the core, invariants after every step.
+# A seeded random world with faults against the core, invariants after every step; what fails is made short and written
+# to a file that can be judged again. Which world it is about is what the seed leaves when divided by their number.
 sim: $(READY)
 	$(BIN)/python -m tests.sim --seed $(or $(SEED),42) --steps $(or $(STEPS),10000) $(ARGS)
 
-# Gangs over gRPC while the resource manager and the daemon are killed: make gangs ARGS="--seed 7 --kills 3"
+# Many seeds of all worlds on all processors, for hours. It goes on where it was interrupted, as long as nothing changed.
+soak: $(READY)
+	$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),10000) --steps $(or $(STEPS),2000) --jobs 0 \
+		--resume .soak --output .soak $(ARGS)
+
+# Whether the simulator finds every one of the core's deliberate breaks: make mutants ARGS="--search" looks for seeds.
+mutants: $(READY)
+	$(BIN)/python -m tests.sim.mutants --jobs 2 $(ARGS)
+
+# Gangs over gRPC while the resource manager and the daemon are killed, stopped and standing still:
+# make gangs ARGS="--seed 7 --kills 3"
 gangs: $(READY)
 	$(BIN)/python -m tests.contract.gangs $(ARGS)
+
+# Bytes of any kind, from a seed, for every method of a running daemon: make fuzz ARGS="--seed 7 --rounds 3"
+fuzz: $(READY)
+	$(BIN)/python -m tests.contract.fuzz $(ARGS)
 
 # All workloads in every way takes hours; some of them: make bench ARGS="u e --grpc"
 bench: $(READY)

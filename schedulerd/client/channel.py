@@ -16,6 +16,7 @@ OPTIONS = (
     # A dead peer is noticed within 30 s; gRPC pings less often by itself where the server does not like that.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
     # One connection per client: clients of one process must not share (and so disturb) each other's.
     ("grpc.use_local_subchannel_pool", 1),
 )

@@ -42,7 +42,8 @@ REGISTER_TIMEOUT_S = 30.0
 UNREGISTER_TIMEOUT_S = 5.0
 
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN})
-_NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
+"""CANCELLED is what a server says of calls it has not begun to serve when it is stopped."""
 _WRITE_FAILED = (grpc.StatusCode.INTERNAL, "Internal error from Core")
 """What `grpc.aio` says when a stream ended while a message was written to it, in place of how it ended
 (grpc/grpc#36066). Whoever ended it for a reason says so again to the next one."""

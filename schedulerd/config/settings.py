@@ -109,7 +109,8 @@ class Settings(BaseModel):
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="How often the queue files are looked at for a change; 0 for never, which leaves SIGHUP.",
+        description="How often the queue files and the TLS files are looked at for a change; 0 for never, which leaves "
+        "SIGHUP.",
     )
     grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
     http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
@@ -167,6 +168,27 @@ class Settings(BaseModel):
         ge=100,
         le=1_000_000,
         description="Most gRPC calls at a time, open streams among them; one more is refused.",
+    )
+    connections_max: int = Field(
+        default=5_000,
+        ge=1,
+        le=1_000_000,
+        description="Most gRPC connections at a time; one more is closed at once. Each takes a file descriptor.",
+    )
+    handshake_timeout_s: float = Field(
+        default=20,
+        ge=0.001,
+        le=3_600,
+        allow_inf_nan=False,
+        description="How long a new gRPC connection may take to begin, TLS included, before it is closed.",
+    )
+    keepalive_s: float = Field(
+        default=30,
+        ge=0.1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How long a gRPC connection may be silent before its client is asked for a sign of life; it is "
+        "closed if none comes within a third of that.",
     )
     recount_items_max: int = Field(
         default=10_000,
@@ -238,6 +260,23 @@ class Settings(BaseModel):
         ge=1_000,
         le=1_000_000,
         description="Most events that are kept to be listed; memory is about 200 bytes for each.",
+    )
+    journal: DirectoryPath | None = Field(
+        default=None,
+        description="Directory for a journal of every command, to replay what happened; each start makes a new one "
+        "there. Without it none is written.",
+    )
+    journal_file_max_bytes: int = Field(
+        default=256 * 1024 * 1024,
+        ge=4 * 1024 * 1024,
+        le=2**40,
+        description="Size at which a file of the journal is followed by the next one.",
+    )
+    journal_max_bytes: int = Field(
+        default=16 * 1024 * 1024 * 1024,
+        ge=4 * 1024 * 1024,
+        le=2**50,
+        description="Size at which the journal ends, of all its files; a replay needs every one, so none is removed.",
     )
     stop_at_input_end: bool = Field(
         default=False,

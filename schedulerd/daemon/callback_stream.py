@@ -93,6 +93,7 @@ class CallbackStream(StreamCall):
         self._connected.set()
         while message is not None:
             await self._take(message)
+            del message  # It can be large, and the next one may be long in coming.
             message = await self._receive(self._parse)
             if message is not None and message.HasField("hello"):
                 raise Refused(

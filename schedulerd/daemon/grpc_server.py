@@ -18,14 +18,12 @@ from schedulerd.daemon.identity import Identities, IdentityInterceptor
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.request_reading import RequestReader
 from schedulerd.daemon.service import SCHEDULER_SERVICE
-from schedulerd.daemon.tls import server_credentials
+from schedulerd.daemon.tls import ServerTls
 
 OPTIONS: Sequence[tuple[str, int]] = (
     # Without it a second daemon on the same port would start and silently get half of the connections.
     ("grpc.so_reuseport", 0),
-    # A dead peer is noticed within 40 s, also while it sends nothing; clients may ping as often as every 5 s.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    # A dead peer is noticed also while it has no call; clients may ping as often as every 5 s.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.max_concurrent_streams", 1_000),
@@ -41,11 +39,19 @@ class GrpcServer:
         handlers: Sequence[grpc.GenericRpcHandler],
         identities: Identities,
         refusals: Refusals,
+        tls: ServerTls | None,
     ) -> None:
-        """Raises `StartupFailed` if the address is taken or the TLS files do not fit together."""
+        """In plain text without `tls`. Raises `StartupFailed` if the address is taken."""
+        silence_ms = round(1000 * settings.keepalive_s)
         limits = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
+            ("grpc.max_allowed_incoming_connections", settings.connections_max),
+            ("grpc.server_handshake_timeout_ms", round(1000 * settings.handshake_timeout_s)),
+            ("grpc.keepalive_time_ms", silence_ms),
+            ("grpc.keepalive_timeout_ms", silence_ms // 3),
+            # This is what counts, as long as gRPC's own default for it (a minute) is longer than the one before.
+            ("grpc.http2.ping_timeout_ms", silence_ms // 3),
         ]
         self._server = grpc.aio.server(
             interceptors=[RequestReader(refusals), IdentityInterceptor(identities, refusals)],
@@ -58,7 +64,7 @@ class GrpcServer:
         if settings.grpc_reflection:
             names = (SCHEDULER_SERVICE, ADMIN_SERVICE, CALLBACK_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
-        self.port = _listen(self._server, settings)
+        self.port = _listen(self._server, settings.grpc_bind, tls)
 
     async def start(self) -> None:
         await self._server.start()
@@ -74,15 +80,14 @@ class GrpcServer:
         await self._server.stop(grace_seconds)
 
 
-def _listen(server: grpc.aio.Server, settings: Settings) -> int:
-    credentials = server_credentials(settings)
+def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None) -> int:
     try:
-        if credentials is None:
-            return int(server.add_insecure_port(settings.grpc_bind))
-        return int(server.add_secure_port(settings.grpc_bind, credentials))
+        if tls is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, tls.credentials))
     except RuntimeError as error:
-        reason = _why_not_bound(settings.grpc_bind) or error
-        raise cannot_listen("gRPC", settings.grpc_bind, "grpc_bind", reason) from error
+        reason = _why_not_bound(address) or error
+        raise cannot_listen("gRPC", address, "grpc_bind", reason) from error
 
 
 def _why_not_bound(address: str) -> OSError | None:

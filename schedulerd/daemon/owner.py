@@ -25,8 +25,11 @@ from schedulerd.core.scheduler import Scheduler
 TURN_SECONDS = 0.010
 """How long commands are taken before the turn is closed. One more cycle and the encoding of responses come on top."""
 
-JOURNAL_TAIL = 100
+LAST_COMMANDS_MAX = 100
 """Commands that are remembered for the log line of a failed step."""
+
+LAST_COMMANDS_BYTES_MAX = 4 << 20
+"""Of the requests that these came with, the newest aside: what is read of a request takes up to 20 times its size."""
 
 _ALARM_SLACK_SECONDS = 0.001
 """The loop's timers have a resolution of a millisecond; waking a little late saves waking twice."""
@@ -45,17 +48,28 @@ class Stopwatch(Protocol):
     def cycle_seconds(self, seconds: float) -> None: ...
 
 
+class Recorder(Protocol):
+    """Whom the owner tells every step, from the first one on, in order."""
+
+    def command(self, now_ns: int, command: Command) -> None:
+        """Comes before the step."""
+
+    def facts(self, facts: Sequence[Fact]) -> None:
+        """All that the step said; does not come if it raised."""
+
+
 class StepFailed(Exception):
     """The scheduler raised: a bug of ours. Its state cannot be trusted any more, so the process has to end."""
 
 
 class _Entry:
-    __slots__ = ("command", "done")
+    __slots__ = ("command", "done", "size_bytes")
 
-    def __init__(self, command: Command, done: asyncio.Future[list[Fact]] | None) -> None:
+    def __init__(self, command: Command, done: asyncio.Future[list[Fact]] | None, size_bytes: int = 0) -> None:
         self.command = command
         self.done = done
         """Set for what was submitted from outside, which is also what counts against the bound of the inbox."""
+        self.size_bytes = size_bytes
 
 
 class Owner:
@@ -69,17 +83,21 @@ class Owner:
         *,
         inbox_max: int,
         placements_max: int,
+        recorder: Recorder | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._scheduler = scheduler
         self._sinks = tuple(sinks)
         self._stopwatch = stopwatch
         self._placements_max = placements_max
+        self._recorder = recorder
         self._clock_ns = clock_ns
         self._now_ns = 0
         self._inbox: asyncio.Queue[_Entry] = asyncio.Queue()
         self._room = asyncio.Semaphore(inbox_max)
-        self._journal: deque[tuple[int, Command]] = deque(maxlen=JOURNAL_TAIL)
+        self._last_commands: deque[tuple[int, Command, int]] = deque()
+        """With the time of the step, and the size of the request."""
+        self._last_commands_bytes = 0
         self._facts: list[Fact] = []
         self._done: list[tuple[asyncio.Future[list[Fact]], list[Fact]]] = []
         self._alarm: asyncio.TimerHandle | None = None
@@ -98,15 +116,15 @@ class Owner:
         """Does not call it any longer."""
         self._sinks = tuple(one for one in self._sinks if one != sink)
 
-    async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
+    async def submit(self, command: Command, size_bytes: int = 0) -> asyncio.Future[list[Fact]]:
         """Queues what was sent from outside; waits while the inbox is full, which is what slows a reader down.
 
-        The future is done when the scheduler has taken the command and every sink has seen what it said, which is the
-        result of the future.
+        `size_bytes` is that of the request it came with, if that may be large. The future is done when the scheduler
+        has taken the command and every sink has seen what it said, which is the result of the future.
         """
         await self._room.acquire()
         done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
-        self._inbox.put_nowait(_Entry(command, done))
+        self._inbox.put_nowait(_Entry(command, done, size_bytes))
         return done
 
     def post(self, command: Command) -> None:
@@ -134,7 +152,7 @@ class Owner:
             log.critical(
                 "step failed",
                 exc_info=error,
-                last_commands=[f"{now_ns} {_SHORT.repr(command)}" for now_ns, command in self._journal],
+                last_commands=[f"{now_ns} {_SHORT.repr(command)}" for now_ns, command, _ in self._last_commands],
             )
             raise StepFailed(f"{type(error).__name__}: {error}") from error
 
@@ -142,7 +160,7 @@ class Owner:
         started = time.perf_counter()
         while entry is not None:
             before = time.perf_counter()
-            facts = self._step(entry.command)
+            facts = self._step(entry.command, entry.size_bytes)
             after = time.perf_counter()
             self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
             if entry.done is not None:
@@ -154,14 +172,25 @@ class Owner:
             self._step(RunCycle(self._placements_max))
             self._stopwatch.cycle_seconds(time.perf_counter() - before)
 
-    def _step(self, command: Command) -> list[Fact]:
+    def _step(self, command: Command, size_bytes: int = 0) -> list[Fact]:
         self._now_ns = max(self._now_ns, self._clock_ns())
-        self._journal.append((self._now_ns, command))
+        self._remember(command, size_bytes)
         if isinstance(command, RingAlarms):
             self._alarm_ns = None
+        if self._recorder is not None:
+            self._recorder.command(self._now_ns, command)
         facts = self._scheduler.step(self._now_ns, command)
+        if self._recorder is not None:
+            self._recorder.facts(facts)
         self._facts += facts
         return facts
+
+    def _remember(self, command: Command, size_bytes: int) -> None:
+        last = self._last_commands
+        last.append((self._now_ns, command, size_bytes))
+        self._last_commands_bytes += size_bytes
+        while len(last) > LAST_COMMANDS_MAX or (self._last_commands_bytes > LAST_COMMANDS_BYTES_MAX and len(last) > 1):
+            self._last_commands_bytes -= last.popleft()[2]
 
     def _tell(self) -> None:
         facts, self._facts = self._facts, []

@@ -36,27 +36,30 @@ from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.collector import Collector, spare_the_old
 from schedulerd.daemon.debug_state import DebugState, StateQuery, debug_state
+from schedulerd.daemon.descriptors import DescriptorWatch
 from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.event_service import EventService
 from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
+from schedulerd.daemon.file_watch import FileWatch
 from schedulerd.daemon.groups import GroupResolver
 from schedulerd.daemon.grpc_server import GrpcServer
 from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.identity import Identities
-from schedulerd.daemon.ids import uuid_source
+from schedulerd.daemon.journaling import begin_journal, end_journal
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
-from schedulerd.daemon.queue_file_watch import QueueFileWatch
 from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.daemon.state_service import StateService
+from schedulerd.daemon.tls import ServerTls, tls_files
+from schedulerd.ids import random_seed, uuid_source
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from schedulerd.observe.log_events import FactLog
@@ -83,7 +86,7 @@ def serve(settings: Settings) -> int:
 
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
     # The watch comes first: what changes while the file is being read is then seen as a change.
-    watch = QueueFileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
+    watch = FileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
     queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
     daemon = Daemon(settings, log_level, queue_files, await _own_configuration(queue_files), watch)
     return await daemon.run()
@@ -113,13 +116,14 @@ class Daemon:
         log_level: LogLevel,
         queue_files: QueueFiles,
         own: ConfigurationText,
-        watch: QueueFileWatch,
+        watch: FileWatch,
     ) -> None:
         """`own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that."""
-        self._settings = settings
+        self._settings, self._watch = settings, watch
         self._not_ready_because = "starting"
-        self._scheduler = Scheduler(settings.timeouts(), uuid_source())
-        metrics = Metrics()
+        metrics, seed = Metrics(), random_seed()
+        self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed))
+        self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
         # Links and owner need each other: responses go one way, what became of a stream the other.
         identities = Identities(settings.rm_identities)
@@ -140,19 +144,21 @@ class Daemon:
             metrics,
             inbox_max=settings.inbox_max,
             placements_max=settings.cycle_placements_max,
+            recorder=self._journal,
         )
         self._events = _event_feed(settings, self._owner, metrics)
         self._courier = EventCourier(self._events, callbacks)
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._links.depth)
-        self._watch = watch
         resource_managers = self._scheduler.cluster.resource_managers
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_partitions(self._scheduler.cluster.partitions)
         look_at = debug_state(self._scheduler, settings.recount_items_max)
         handlers = self._handlers(queue_files, callbacks, metrics, look_at)
-        self._grpc = GrpcServer(settings, handlers, identities, refusals)
+        self._tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
+        self._tls = ServerTls.of(settings)
+        self._grpc = GrpcServer(settings, handlers, identities, refusals, self._tls)
         self._http = _http_server(
             settings,
             Sources(
@@ -193,14 +199,17 @@ class Daemon:
         told_to_stop = _stop_signal()
         if self._settings.stop_at_input_end:
             _stop_at_input_end(told_to_stop)
-        _on_reload_signal(self._reloads.request)
+        _on_reload_signal(self._reload)
         http = asyncio.create_task(self._http.serve())
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
         parts.append(asyncio.create_task(self._reloads.run()))
         parts.append(asyncio.create_task(self._courier.run()))
         parts.append(asyncio.create_task(Collector(self._is_idle).run()))
+        parts.append(asyncio.create_task(DescriptorWatch().run()))
         if self._settings.queue_file_poll_s:
             parts.append(asyncio.create_task(self._watch.run(self._reloads.request)))
+            if self._tls is not None:
+                parts.append(asyncio.create_task(self._tls_watch.run(self._tls.reload)))
         await self._grpc.start()
         self._not_ready_because = ""
         spare_the_old()
@@ -214,11 +223,19 @@ class Daemon:
             for part in parts:
                 part.cancel()
             await asyncio.wait(parts)
+        if self._journal is not None:
+            await end_journal(self._journal, failed)
         log.info("stopped")
         return ExitCode.SOFTWARE if failed else ExitCode.OK
 
     def _is_idle(self) -> bool:
         return not self._owner.depth and not self._scheduler.wants_cycle()
+
+    def _reload(self) -> None:
+        """Reads everything again that the operator may have changed."""
+        self._reloads.request()
+        if self._tls is not None:
+            self._tls.reload()
 
     async def _close(self, failed: bool) -> None:
         """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
@@ -237,7 +254,7 @@ class Daemon:
 
 
 def _event_feed(settings: Settings, owner: Owner, metrics: Metrics) -> EventFeed:
-    ring = EventRing(settings.event_ring_max, instance_id=uuid_source()())
+    ring = EventRing(settings.event_ring_max, instance_id=uuid_source(random_seed())())
     feed = EventFeed(EventRecorder(ring), owner, tracked=settings.event_tracking)
     metrics.watch_events(lambda: feed.counts)
     return feed

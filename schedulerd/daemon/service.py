@@ -39,8 +39,8 @@ from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 SCHEDULER_SERVICE = si_pb2.DESCRIPTOR.services_by_name["Scheduler"].full_name
 REGISTER = "RegisterResourceManager"
 
-DETAILS_CHARACTERS_MAX = 4000
-"""Of a status message; it travels as a header, and clients refuse headers of more than 8 kB."""
+DETAILS_BYTES_MAX = 4000
+"""Of a status message as it travels: as a header, and clients refuse headers of more than 8 kB."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -175,9 +175,13 @@ class SchedulerService:
 
 def bounded(details: str) -> str:
     """As much of a status message as a client takes."""
-    if len(details) <= DETAILS_CHARACTERS_MAX:
-        return details
-    return f"{details[:DETAILS_CHARACTERS_MAX]}... (shortened; `schedulerd validate` shows everything)"
+    size_bytes = 0
+    for at, character in enumerate(details):
+        # gRPC writes each byte of anything but printable ASCII as three (percent encoding).
+        size_bytes += 1 if " " <= character <= "~" and character != "%" else 3 * len(character.encode())
+        if size_bytes > DETAILS_BYTES_MAX:
+            return f"{details[:at]}... (shortened; `schedulerd validate` shows everything)"
+    return details
 
 
 def unary(

@@ -50,6 +50,8 @@ class StreamCall(ABC):
         self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._owner = owner
         self._under_way: deque[asyncio.Future[list[Fact]]] = deque()
+        self._request_bytes = 0
+        """Size of the last request that was received."""
 
     def end(self, ending: Ending) -> None:
         """Closes the call soon; the first ending counts."""
@@ -136,6 +138,7 @@ class StreamCall(ABC):
         if raw is grpc.aio.EOF:
             return None
         assert isinstance(raw, bytes), "without a deserialiser gRPC hands over bytes"
+        self._request_bytes = len(raw)
         try:
             return parse(raw)
         except DecodeError as error:
@@ -155,7 +158,7 @@ class StreamCall(ABC):
         """Queues a command that the client sent; waits while too many of this call, or of all, wait already."""
         if len(self._under_way) >= COMMANDS_UNDER_WAY_MAX:
             await self._under_way.popleft()
-        self._under_way.append(await self._owner.submit(command))
+        self._under_way.append(await self._owner.submit(command, self._request_bytes))
 
     async def _guard(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
         try:

@@ -196,11 +196,19 @@ class StreamSession(StreamCall, Generic[RequestT]):
             await self._send_headers(RESUMES)
         self._my_turn.set()
         await self._take(message, rm_id, Taken())
-        while (message := await self._read()) is not None:
-            await self._take(message, rm_id, taken)
+        del message
+        while await self._take_next(rm_id, taken):
+            pass
         if self._position is not None:
             await asyncio.gather(*self._under_way)
             self.end(Ending(grpc.StatusCode.OK, "the client has finished", flush_seconds=FINISH_SECONDS))
+
+    async def _take_next(self, rm_id: str, taken: Taken) -> bool:
+        """False if the client has finished sending. Between requests the stream holds none: they can be large."""
+        message = await self._read()
+        if message is not None:
+            await self._take(message, rm_id, taken)
+        return message is not None
 
     async def _take(self, message: RequestT, rm_id: str, taken: Taken) -> None:
         if message.rmID != rm_id:

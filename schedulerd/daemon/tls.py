@@ -1,7 +1,10 @@
-"""The server's TLS credentials, with every file checked before gRPC gets it.
+"""The server's certificate, its key and the authorities of its clients: read at the start, and again without a restart.
 
-gRPC would find out at the first handshake, and then only fail it. OpenSSL finds out at once, but speaks neither of
-settings nor of files, so each file is tried alone for what it has to hold.
+Every file is checked before gRPC gets it. gRPC would find out at the first handshake, and then only fail it. OpenSSL
+finds out at once, but speaks neither of settings nor of files, so each file is tried alone for what it has to hold.
+
+gRPC asks before every handshake whether there is something new, on a thread of its own. The files are not read then: a
+slow disk would hold up who connects, and a mistake in a file would be told to nobody before somebody connects.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import ssl
 from pathlib import Path
 
 import grpc
+import structlog
 
 from schedulerd.config import Settings
 from schedulerd.daemon.failures import ExitCode, StartupFailed
@@ -18,23 +22,65 @@ _CERTIFICATES = "PEM certificates (-----BEGIN CERTIFICATE-----)"
 _KEY = "a PEM private key without passphrase (-----BEGIN PRIVATE KEY-----)"
 
 
-def server_credentials(settings: Settings) -> grpc.ServerCredentials | None:
-    """TLS with a certificate, mutual TLS with client authorities as well, or None for plain text.
+log = structlog.stdlib.get_logger(__name__)
 
-    Raises `StartupFailed` that names the setting, its file and what the file should hold.
-    """
-    cert_file, key_file, authorities_file = settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file
-    if cert_file is None or key_file is None:
-        return None
-    _check_certificates("tls_cert_file", cert_file)
-    _check_key(key_file, cert_file)
-    if authorities_file is not None:
-        _check_certificates("tls_client_ca_file", authorities_file)
-    return grpc.ssl_server_credentials(
-        [(key_file.read_bytes(), cert_file.read_bytes())],
-        root_certificates=None if authorities_file is None else authorities_file.read_bytes(),
-        require_client_auth=authorities_file is not None,
-    )
+
+def tls_files(settings: Settings) -> list[Path]:
+    """What TLS is made of; empty for plain text."""
+    return [file for file in (settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file) if file]
+
+
+class ServerTls:
+    """TLS with a certificate, mutual TLS with client authorities as well."""
+
+    def __init__(self, cert_file: Path, key_file: Path, authorities_file: Path | None) -> None:
+        """Raises `StartupFailed` that names the setting, its file and what the file should hold."""
+        self._cert_file = cert_file
+        self._key_file = key_file
+        self._authorities_file = authorities_file
+        self._current = self._taken = self._read()
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            self._current,
+            self._news,  # type: ignore[arg-type]  # gRPC takes None for "nothing new", its type stub does not
+            require_client_authentication=authorities_file is not None,
+        )
+
+    @classmethod
+    def of(cls, settings: Settings) -> ServerTls | None:
+        """None for plain text. Raises `StartupFailed`."""
+        if settings.tls_cert_file is None or settings.tls_key_file is None:
+            return None
+        return cls(settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file)
+
+    def reload(self) -> None:
+        """Reads the files again, for connections from now on; those that are open stay as they are.
+
+        If the files cannot be used, the log says why and nothing changes.
+        """
+        try:
+            self._current = self._read()
+        except StartupFailed as error:
+            log.error("TLS files not reloaded: nothing changed", reason=str(error))
+        else:
+            log.info("TLS files reloaded", tls_cert_file=str(self._cert_file))
+
+    def _news(self) -> grpc.ServerCertificateConfiguration | None:
+        """What has been read since the last handshake; gRPC asks for one handshake at a time."""
+        current = self._current
+        if current is self._taken:
+            return None
+        self._taken = current
+        return current
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        _check_certificates("tls_cert_file", self._cert_file)
+        _check_key(self._key_file, self._cert_file)
+        authorities = None
+        if self._authorities_file is not None:
+            _check_certificates("tls_client_ca_file", self._authorities_file)
+            authorities = self._authorities_file.read_bytes()
+        pair = self._key_file.read_bytes(), self._cert_file.read_bytes()
+        return grpc.ssl_server_certificate_configuration([pair], authorities)
 
 
 def _check_certificates(setting: str, file: Path) -> None:

@@ -197,6 +197,9 @@ CALLBACK_LATE = _counter("callback_late_answers", ("call",), "Answers to calls t
 CALLBACK_ANSWER = _histogram(
     "callback_answer", ("call",), _WAIT_BOUNDS_SECONDS, "From a call being sent to its answer being read."
 )
+JOURNAL_RECORDING = _gauge("journal_recording", (), "Whether the journal that was asked for is being written: 1 or 0.")
+JOURNAL_WRITTEN = _counter("journal_written_bytes", (), "Bytes of the journal that have been written.")
+JOURNAL_WAITING = _gauge("journal_waiting_bytes", (), "Bytes of commands and facts that wait for the journal's thread.")
 LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event loop ran a timer that was due.")
 
 FACT_COUNTERS = (
@@ -215,6 +218,7 @@ FAMILIES = (
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
     *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENT_FOLLOWERS),
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED),
+    *(JOURNAL_RECORDING, JOURNAL_WRITTEN, JOURNAL_WAITING),
     *(CALLBACK_STREAMS, CALLBACK_CALLS, CALLBACK_DROPPED, CALLBACK_LATE, CALLBACK_ANSWER),
     *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, VERDICT_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

@@ -127,8 +127,7 @@ class FactLog:
             return
         if type(fact) in _COMPLAINTS and not self._may_complain(fact, line):
             return
-        values = {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
-        self._loggers[line.logger].log(level, line.event, **values)
+        self._loggers[line.logger].log(level, line.event, **_values(fact))
 
     def _write_impact(self, fact: conf.ConfigurationAccepted, line: _Line) -> None:
         """A line for each difference that a new queue file is about to make."""
@@ -164,6 +163,15 @@ class FactLog:
                 logger = self._loggers[_LOGGER]
                 logger.warning("lines suppressed", of=event, rm_id=rm_id, code=code, count=count - COMPLAINTS_MAX)
         self._complaints.clear()
+
+
+def described(fact: f.Fact) -> tuple[str, dict[str, object]]:
+    """The event of a line about a fact, and its values by name, for whoever tells of facts elsewhere than in a log."""
+    return _ALL[type(fact)].event, _values(fact)
+
+
+def _values(fact: f.Fact) -> dict[str, object]:
+    return {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
 
 
 def _level(fact: f.Fact, line: _Line) -> int:

@@ -8,6 +8,7 @@ moment, because scrape and scheduler share a loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -31,6 +32,15 @@ Buffer: TypeAlias = Literal["inbox", "outbox"]
 _DEPTH_FAMILIES: Mapping[str, Family] = {"inbox": families.INBOX_DEPTH, "outbox": families.OUTBOX_DEPTH}
 
 
+@dataclass(frozen=True, slots=True)
+class JournalCounts:
+    """How far a journal is that was asked for."""
+
+    is_recording: bool
+    written_bytes: int
+    waiting_bytes: int
+
+
 class Metrics:
     """Counts what happens and exposes it in `registry`, next to the metrics of the process and of Python itself.
 
@@ -47,6 +57,7 @@ class Metrics:
         self._partitions: Callable[[], Iterable[Partition]] = lambda: ()
         self._event_counts: Callable[[], EventCounts] = EventCounts
         self._refusals: Callable[[], Mapping[tuple[str, str], int]] = dict
+        self._journal: Callable[[], JournalCounts] | None = None
         self.callbacks = CallbackTally()
         """Counts of the callback streams, for whoever has them to add to."""
         self.registry = CollectorRegistry()
@@ -104,6 +115,10 @@ class Metrics:
         """Lets every scrape ask how many calls were refused, by method and status; until that is done none were."""
         self._refusals = counts
 
+    def watch_journal(self, counts: Callable[[], JournalCounts]) -> None:
+        """Lets every scrape ask how far the journal is; a daemon that is to write none has no such samples."""
+        self._journal = counts
+
     def watch_partitions(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Lets every scrape look at the scheduler's partitions; until that is done there are none."""
         self._partitions = partitions
@@ -117,6 +132,7 @@ class Metrics:
         yield from partition_families(self._partitions())
         yield from self.callbacks.families()
         yield counters(families.CALLS_REFUSED, self._refusals().items())
+        yield from self._journal_families()
         events = self._event_counts()
         yield counters(families.EVENTS_RECORDED, [((), events.recorded)])
         yield counters(families.EVENTS_SUPPRESSED, [((), events.suppressed)])
@@ -125,6 +141,13 @@ class Metrics:
         yield histograms(families.CYCLE_DURATION, {(): self._cycle_duration})
         yield histograms(families.LOOP_LAG, {(): self._loop_lag})
         yield histograms(families.STEP_DURATION, {(name,): value for name, value in self._step_durations.items()})
+
+    def _journal_families(self) -> Iterator[Metric]:
+        if self._journal is not None:
+            counts = self._journal()
+            yield gauges(families.JOURNAL_RECORDING, [((), counts.is_recording)])
+            yield counters(families.JOURNAL_WRITTEN, [((), counts.written_bytes)])
+            yield gauges(families.JOURNAL_WAITING, [((), counts.waiting_bytes)])
 
 
 class _FamiliesCollector(Collector):

@@ -27,6 +27,9 @@ partitions:
           - name: b
 """
 
+OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+"""Without it the clients of one process share a connection to a daemon."""
+
 ResponseT = TypeVar("ResponseT")
 
 
@@ -131,7 +134,9 @@ class RawClient:
     def __init__(self, target: str, rm_id: str = "rm", credentials: grpc.ChannelCredentials | None = None) -> None:
         self.rm_id = rm_id
         self.channel = (
-            grpc.insecure_channel(target) if credentials is None else grpc.secure_channel(target, credentials)
+            grpc.insecure_channel(target, OWN_CONNECTION)
+            if credentials is None
+            else grpc.secure_channel(target, credentials, OWN_CONNECTION)
         )
         self.stub = si_pb2_grpc.SchedulerStub(self.channel)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
 import pytest
 
-from schedulerd.client import ApplicationRejected, Client, NodeRejected, ResyncRequired, Superseded, connection
+from schedulerd.client import (
+    ApplicationRejected,
+    Client,
+    NodeRejected,
+    ResyncRequired,
+    SchedulerUnreachable,
+    Superseded,
+    channel,
+    connection,
+)
+from tests.contract.cable import Cable as StillCable
 from tests.contract.client_world import (
     NODE,
     POD,
@@ -22,7 +33,9 @@ from tests.contract.client_world import (
 )
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.gangs.cable import Cable
+from tests.contract.raw_client import QUEUES
 
+SIGNS_OF_LIFE = {"grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
 APPLICATIONS = [f"app-{number}" for number in range(10)]
 
 
@@ -58,7 +71,11 @@ def test_a_connection_that_breaks_under_load_goes_on_with_nothing_lost_or_double
 
         def cut_again() -> None:
             if next(left, None) is not None:
-                cable.cut_after(bytes_max, cut_again)
+                cable.after(bytes_max, cut)
+
+        def cut() -> None:
+            cable.disconnect()
+            cut_again()
 
         async with Cable() as cable:
             cable.port = port(daemon)
@@ -108,6 +125,29 @@ def test_away_for_too_long_it_reports_everything_again() -> None:
                     still = before - placed(ended) | placed(diary.allocated[PODS_PER_NODE:])
                     assert placed(client.allocations()) == still
                     assert await placed_in(daemon, client, APPLICATIONS) == still
+
+    bounded(story)
+
+
+def test_a_scheduler_that_shows_no_sign_of_life_is_lost_even_if_the_connection_stays(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 times as fast as in earnest."""
+    times = {name: value // 40 for name, value in channel.OPTIONS if name in SIGNS_OF_LIFE}
+    monkeypatch.setattr(channel, "OPTIONS", tuple({**dict(channel.OPTIONS), **times}.items()))
+
+    async def story() -> None:
+        with StillCable(daemon.target) as cable:
+            client = Client(cable.target, Diary(), rm_id="client-alone", config=QUEUES, reconnect_timeout_s=0)
+
+            async def serve() -> None:
+                async with client:
+                    await set_up(client, APPLICATIONS)
+                    cable.pull()
+                    await asyncio.Event().wait()
+
+            with pytest.raises(SchedulerUnreachable, match="ping timeout"):
+                await serve()
 
     bounded(story)
 

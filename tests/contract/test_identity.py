@@ -12,23 +12,17 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc, callback_pb2
-from schedulerd._generated.si.v1 import si_pb2
+from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
 from schedulerd.admin_client import AdminClient, ResourceManagerNotChosen, tls_credentials
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient
+from tests.methods import METHODS
 
 TLS = Path(__file__).parent / "tls"
 MUTUAL = (
     *("--tls-cert-file", str(TLS / "server.pem"), "--tls-key-file", str(TLS / "server.key")),
     *("--tls-client-ca-file", str(TLS / "ca.pem")),
 )
-SERVICES = [
-    service
-    for file in (si_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR, callback_pb2.DESCRIPTOR)
-    for service in file.services_by_name.values()
-]
-METHODS = [method for service in SERVICES for method in service.methods]
 
 
 @pytest.fixture(scope="module")

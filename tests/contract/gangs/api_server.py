@@ -16,20 +16,26 @@ from tests.contract.gangs.truth import Pod, Truth
 
 HOST = "127.0.0.1"
 LINE_BYTES_MAX = 64 << 20
+STARTED, LOST = "started", "lost the scheduler"
+"""Why a resource manager lists what there is."""
 
 
 class ApiServer:
     """Serves a `Truth` on a free port; a context."""
 
     def __init__(self, truth: Truth) -> None:
-        self.lists = 0
-        """How often a resource manager began anew."""
+        self.started = 0
+        """Resource managers that have come, each a process of its own."""
+        self.lost = 0
+        """How often one of them has begun anew because it lost the scheduler."""
         self.settled = asyncio.Event()
-        """Set while a resource manager has said that it has nothing left to do."""
+        """Set while a resource manager has said that it, and the scheduler that runs now, have nothing left to do."""
         self.failed = asyncio.Event()
         """Set when there are problems: going on makes no sense."""
         self._truth = truth
         self._has_changed = asyncio.Event()
+        self._is_registered = False
+        """With the scheduler that runs now."""
         self._turn = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         """Of the resource manager that is served."""
@@ -39,11 +45,16 @@ class ApiServer:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    async def reach(self, changes: int, lists: int) -> None:
-        """Waits until so much has happened, and the resource manager has begun anew so often."""
-        while self._truth.progress().changes < changes or self.lists < lists:
+    async def reach(self, changes: int, started: int) -> None:
+        """Waits until so much has happened, and so many resource managers have come."""
+        while self._truth.progress().changes < changes or self.started < started:
             self._has_changed.clear()
             await self._has_changed.wait()
+
+    def part(self) -> None:
+        """Scheduler or resource manager are about to die: nothing is settled before one has registered anew."""
+        self._is_registered = False
+        self.settled.clear()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, HOST, 0, limit=LINE_BYTES_MAX)
@@ -76,9 +87,11 @@ class ApiServer:
     def _take(self, request: dict[str, Any]) -> dict[str, Any]:
         created: list[Pod] = []
         if "list" in request:
-            self.lists += 1
-            self.settled.clear()
+            self.started += request["list"] == STARTED
+            self.lost += request["list"] == LOST
             created += self._truth.pods.values()
+        if "registered" in request:
+            self._is_registered = True
         gone = []
         for name, node in request.get("writes", ()):
             if node:
@@ -91,7 +104,7 @@ class ApiServer:
             self._truth.problems.append(request["problem"])
         if self._truth.problems:
             self.failed.set()
-        if "settled" in request:
+        if "settled" in request and self._is_registered:
             self.settled.set()
         return {"pods": _plain(created), "gone": gone, "done": self._truth.is_done()}
 

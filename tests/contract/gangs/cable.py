@@ -1,4 +1,4 @@
-"""The connection between a resource manager and the daemon, which ends at an exact byte.
+"""The connection between a resource manager and the daemon, where something happens at an exact byte.
 
 Time would do for killing at a random moment, but would hardly ever hit the middle of a message.
 """
@@ -21,20 +21,24 @@ class Cable:
         self.port: int | None = None
         """Of the daemon; while it is None, connections are closed at once."""
         self._bytes_passed = 0
-        """Both ways, since the last `cut_after`."""
-        self._bytes_max: int | None = None
-        self._cut: Callable[[], None] = lambda: None
+        """Both ways, since the last `after`."""
+        self._bytes_wanted: int | None = None
+        self._strike: Callable[[], None] = lambda: None
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property
     def target(self) -> str:
         return f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
 
-    def cut_after(self, bytes_max: int | None, cut: Callable[[], None] = lambda: None) -> None:
-        """From now on passes `bytes_max` bytes (None: all), then calls `cut` and closes all connections."""
+    def after(self, count: int, strike: Callable[[], None]) -> None:
+        """Calls `strike` when so many bytes more have passed, before any other; it may `disconnect`."""
         self._bytes_passed = 0
-        self._bytes_max = bytes_max
-        self._cut = cut
+        self._bytes_wanted = count
+        self._strike = strike
+
+    def disarm(self) -> None:
+        """Nothing happens any more, however many bytes pass."""
+        self._bytes_wanted = None
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, HOST, 0)
@@ -64,14 +68,15 @@ class Cable:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while chunk := await reader.read(CHUNK_BYTES_MAX):
-                room = len(chunk) if self._bytes_max is None else self._bytes_max - self._bytes_passed
-                writer.write(chunk[:room])
-                self._bytes_passed += min(room, len(chunk))
-                if self._bytes_passed == self._bytes_max:
-                    self._bytes_max = None
-                    self._cut()
-                    self.disconnect()
-                    return
+                before = len(chunk) if self._bytes_wanted is None else self._bytes_wanted - self._bytes_passed
+                writer.write(chunk[:before])
+                self._bytes_passed += min(before, len(chunk))
+                if self._bytes_passed == self._bytes_wanted:
+                    self.disarm()
+                    self._strike()
+                    if writer.is_closing():
+                        return
+                    writer.write(chunk[before:])
                 await writer.drain()
         finally:
             writer.close()

@@ -17,7 +17,7 @@ import uvloop
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import Client, ResourceManager, ResyncRequired, SchedulerError, SchedulerUnreachable
 from tests.contract.gangs import requests
-from tests.contract.gangs.api_server import HOST, LINE_BYTES_MAX
+from tests.contract.gangs.api_server import HOST, LINE_BYTES_MAX, LOST, STARTED
 from tests.contract.gangs.truth import Plan, Pod
 
 RM_ID = "gangs"
@@ -68,8 +68,6 @@ class Session(ResourceManager):
         self._plan = plan
         self._writes_max = writes_max
         self._target = target
-        self.settled = False
-        """The API server knows that all is done; what goes first then, it or the scheduler, does not matter."""
         self._nodes_accepted = self._applications_accepted = 0
         self._heard = asyncio.Event()
         self._writes: list[tuple[str, str]] = []
@@ -80,9 +78,9 @@ class Session(ResourceManager):
         """By UUID of an allocation."""
         self._problem = ""
 
-    async def run(self, order: str) -> None:
+    async def run(self, order: str, why: str) -> None:
         """Returns when all is done and the API server goes; raises `SchedulerError` when the scheduler is lost."""
-        pods, _, done = await self._api.call(list=True)
+        pods, _, done = await self._api.call(list=why)
         async with Client(
             self._target,
             self,
@@ -92,12 +90,12 @@ class Session(ResourceManager):
             reconnect_timeout_s=0,
             resync=False,
         ):
+            await self._api.call(registered=True)
             await self._report([pod for pod in pods if pod.node], order)
             self._ask([pod for pod in pods if not pod.node])
             while not done:
                 done = await self._go_on()
             await self._api.call(settled=True)
-            self.settled = True
             await self._api.until_closed()
 
     async def _report(self, bound: list[Pod], order: str) -> None:
@@ -187,16 +185,14 @@ class Session(ResourceManager):
 async def main(target: str, api_port: int, plan: Plan, order: str, writes_max: int) -> None:
     """Runs until the API server goes; does up to `writes_max` things at a time before it goes on hearing."""
     api = ApiClient(*await asyncio.open_connection(HOST, api_port, limit=LINE_BYTES_MAX))
-    over = False
+    over, why = False, STARTED
     while not over:
-        session = Session(api, plan, target, writes_max)
         try:
-            await session.run(order)
+            await Session(api, plan, target, writes_max).run(order, why)
             over = True
         except (ResyncRequired, SchedulerUnreachable) as error:
-            over = session.settled
-            if not over:
-                sys.stderr.write(f"begins anew: {error}\n")
+            sys.stderr.write(f"begins anew: {error}\n")
+            why = LOST
         except SchedulerError as error:
             await api.call(problem=str(error))
             over = True

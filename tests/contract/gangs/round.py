@@ -1,4 +1,4 @@
-"""One round: gangs until all are replaced, with processes killed on the way and started again, and the verdict."""
+"""One round: gangs until all are replaced, with faults on the way, and the verdict."""
 
 from __future__ import annotations
 
@@ -10,38 +10,23 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.gangs.api_server import ApiServer
 from tests.contract.gangs.cable import Cable
-from tests.contract.gangs.resource_manager import ORDERS
+from tests.contract.gangs.faults import ENDS_DAEMON, ENDS_RM, Fault, FaultKind
+from tests.contract.gangs.resource_manager import ORDERS, REGISTER_TIMEOUT_S
 from tests.contract.gangs.truth import Plan, Progress, Truth
 from tests.contract.gangs.verdict import verdict
 
 CHECKOUT = Path(__file__).parents[3]
 LOG_TAIL_LINES = 20
-
-LATEST = 0.6
-"""When the last kill comes: so much of all that is to happen has happened. The last third are real pods that are bound,
-for which all may have been said already: then no more bytes pass."""
-THEN_BYTES_MAX = 400
-
-
-class Victim(StrEnum):
-    RESOURCE_MANAGER = "resource manager"
-    DAEMON = "daemon"
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """SIGKILL, when so much has happened, and so many more bytes have passed: it may be in the middle of a message."""
-
-    victim: Victim
-    after_changes: int
-    then_bytes: int
+NOTICED_S, GIVEN_UP_S = 10.0, 45.0
+"""Standing still for less than the first goes unnoticed, for the second everybody has given the connection up: the
+client asks for a sign of life after 20 s and waits for 10, the daemon after 30 and waits for 10; both ask earlier, to
+measure the connection, when there was much to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +34,7 @@ class Script:
     """A round to be played."""
 
     plan: Plan
-    kills: Sequence[Kill] = ()
+    faults: Sequence[Fault] = ()
     writes_max: int = 1
     """How much a resource manager does at a time: some work pod by pod, some gather."""
     seed: int = 1
@@ -57,66 +42,70 @@ class Script:
     limit_s: float = 60.0
     daemon: str = "schedulerd"
     """The module to run."""
+    pause_s: float = 0.5
+    """How long who is to stand still does so."""
 
 
 @dataclass(slots=True)
 class Outcome:
     """What a round did, and what was wrong at its end."""
 
-    kills: list[tuple[Kill, Progress]] = field(default_factory=list)
+    faults: list[tuple[Fault, Progress]] = field(default_factory=list)
     """With how far it was then."""
+    checked: int = 0
+    """Allocations that were compared with the truth in the end."""
     problems: list[str] = field(default_factory=list)
-
-
-def random_kills(victims: Sequence[Victim], plan: Plan, seed: int) -> list[Kill]:
-    """At random moments, in their order. What is left to do then takes more than the bytes until they come."""
-    choose = random.Random(seed)
-    moments = sorted(choose.randint(0, int(LATEST * plan.changes)) for _ in victims)
-    return [
-        Kill(victim, after_changes, choose.randint(1, THEN_BYTES_MAX))
-        for victim, after_changes in zip(victims, moments, strict=True)
-    ]
 
 
 async def play(script: Script) -> Outcome:
     """Plays one round; what goes wrong is in the outcome."""
     truth, outcome = Truth(script.plan), Outcome()
     with contextlib.ExitStack() as processes:
-        async with ApiServer(truth) as api, Cable() as cable:
-            stage = _Stage(script, api, cable, processes)
-            try:
-                async with asyncio.timeout(script.limit_s):
-                    for kill in (*script.kills, None):
-                        if not await stage.act(kill, begun=1 + len(outcome.kills)) or kill is None:
-                            break
-                        outcome.kills.append((kill, truth.progress()))
-                    outcome.problems += truth.problems or await verdict(stage.url, truth)
-            except TimeoutError:
-                outcome.problems.append(f"not done after {script.limit_s:g} s: {truth.progress()}")
-            if outcome.problems:
-                outcome.problems.append(f"the daemon's log ends with\n{stage.log_tail()}")
-                await stage.abandon()
-                return outcome
-        # The API server has gone, which ends the resource manager.
-        outcome.problems += await stage.end()
-        begun = 1 + len(outcome.kills)
-        if api.lists != begun:
-            outcome.problems.append(f"the resource manager began {api.lists} times, and should have {begun}")
+        async with Cable() as cable:
+            async with ApiServer(truth) as api:
+                stage = _Stage(script, api, cable, processes)
+                try:
+                    async with asyncio.timeout(script.limit_s):
+                        outcome.problems += await _disturbed(stage, truth, outcome)
+                except TimeoutError:
+                    outcome.problems.append(f"not done after {script.limit_s:g} s: {truth.progress()}")
+                if outcome.problems:
+                    outcome.problems.append(f"the daemon's log ends with\n{stage.log_tail()}")
+                    await stage.abandon()
+                    return outcome
+            # The API server has gone, which ends the resource manager.
+            outcome.problems += await stage.end()
+        outcome.problems += stage.miscounts()
+        outcome.checked = len(list(truth.bound()))
     return outcome
+
+
+async def _disturbed(stage: _Stage, truth: Truth, outcome: Outcome) -> list[str]:
+    """Lets everything happen; what was wrong when all was done, or before."""
+    for fault in stage.script.faults:
+        if not await stage.act(fault):
+            break
+        outcome.faults.append((fault, truth.progress()))
+    else:
+        await stage.act(None)
+    return truth.problems or await verdict(stage.url, truth)
 
 
 class _Stage:
     """The processes of a round."""
 
     def __init__(self, script: Script, api: ApiServer, cable: Cable, processes: contextlib.ExitStack) -> None:
-        self._script = script
+        self.script = script
         self._api = api
         self._cable = cable
         self._processes = processes
         self._choose = random.Random(script.seed)
-        self._cut = asyncio.Event()
+        self._struck = asyncio.Event()
         self._daemon: DaemonProcess | None = None
         self._rm: asyncio.subprocess.Process | None = None
+        self._rms_started = 0
+        self._losses = 0
+        """How often the scheduler was, or may have been, lost."""
 
     @property
     def url(self) -> str:
@@ -124,37 +113,42 @@ class _Stage:
         assert self._daemon is not None
         return self._daemon.url
 
-    async def act(self, kill: Kill | None, begun: int) -> bool:
-        """Starts what does not run, and lets it run until the kill (True) or until it is done or has failed (False).
+    async def act(self, fault: Fault | None) -> bool:
+        """Starts what does not run, and lets it run until the fault is over, or until all is done.
 
-        The resource manager begins for the time `begun`, and is not killed before that.
+        False if it has failed before. A resource manager is not disturbed before it has begun.
         """
-        self._cut.clear()
-        if self._daemon is None:
-            self._daemon = DaemonProcess("--stop-at-input-end", module=self._script.daemon)
-            await asyncio.to_thread(self._processes.enter_context, self._daemon)
-        if self._rm is None:
-            self._rm = await self._start_resource_manager()
-        self._cable.cut_after(None)
-        self._cable.port = int(self._daemon.target.rpartition(":")[2])
-        ends = [self._cut.wait(), self._api.settled.wait(), self._api.failed.wait(), self._rm.wait()]
+        self._struck.clear()
+        await self._start()
+        assert self._rm is not None
+        ends = [self._struck.wait(), self._api.settled.wait(), self._api.failed.wait(), self._rm.wait()]
         waits = [asyncio.ensure_future(end) for end in ends]
-        lurker = asyncio.create_task(self._lurk(kill, begun)) if kill is not None else None
+        lurker = asyncio.create_task(self._lurk(fault)) if fault is not None else None
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (*waits, lurker):
                 if task is not None:
                     task.cancel()
-        if not self._cut.is_set():
+            self._cable.disarm()
+        if fault is None or self._api.failed.is_set():
             return False
-        if kill is not None and kill.victim is Victim.DAEMON:
-            await asyncio.to_thread(self._daemon.wait)
-            self._daemon = None
-        else:
-            await self._rm.wait()
-            self._rm = None
+        if not self._struck.is_set():
+            if not self._api.settled.is_set():
+                return False
+            self._strike(fault.kind)
+        await self._get_over(fault.kind)
         return True
+
+    def miscounts(self) -> list[str]:
+        """Beginnings of resource managers that nothing explains: in a process of their own, or when a daemon ended."""
+        problems = []
+        if self._api.started != self._rms_started:
+            problems.append(f"{self._rms_started} resource managers were started, and {self._api.started} began")
+        # One that has not found the daemon yet when that ends has nothing to lose.
+        if self._api.lost > self._losses:
+            problems.append(f"the scheduler was lost {self._api.lost} times, and should have been {self._losses} times")
+        return problems
 
     async def end(self) -> list[str]:
         """Waits for the resource manager to end, as there is nothing left to do; stops the daemon. What was wrong."""
@@ -178,24 +172,69 @@ class _Stage:
     def log_tail(self) -> str:
         return "" if self._daemon is None else "".join(self._daemon.lines[-LOG_TAIL_LINES:])
 
-    async def _start_resource_manager(self) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "error", "-m", "tests.contract.gangs.resource_manager"),
-            *(self._cable.target, str(self._api.port), json.dumps(asdict(self._script.plan))),
-            *(self._choose.choice(ORDERS), str(self._script.writes_max)),
-            cwd=CHECKOUT,
-        )
+    async def _start(self) -> None:
+        if self._daemon is None:
+            self._daemon = DaemonProcess("--stop-at-input-end", module=self.script.daemon)
+            await asyncio.to_thread(self._processes.enter_context, self._daemon)
+        if self._rm is None:
+            self._rm = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-W", "error", "-m", "tests.contract.gangs.resource_manager"),
+                *(self._cable.target, str(self._api.port), json.dumps(asdict(self.script.plan))),
+                *(self._choose.choice(ORDERS), str(self.script.writes_max)),
+                cwd=CHECKOUT,
+            )
+            self._rms_started += 1
+        self._cable.port = int(self._daemon.target.rpartition(":")[2])
 
-    async def _lurk(self, kill: Kill, begun: int) -> None:
-        await self._api.reach(kill.after_changes, begun)
-        self._cable.cut_after(kill.then_bytes, partial(self._kill, kill.victim))
+    async def _lurk(self, fault: Fault) -> None:
+        await self._api.reach(fault.after_changes, self._rms_started)
+        self._cable.after(fault.then_bytes, partial(self._strike, fault.kind))
 
-    def _kill(self, victim: Victim) -> None:
+    def _strike(self, kind: FaultKind) -> None:
         assert self._rm is not None
         assert self._daemon is not None
-        self._cut.set()
-        self._cable.port = None
-        if victim is Victim.DAEMON:
-            self._daemon.signal(signal.SIGKILL)
+        self._struck.set()
+        if kind in ENDS_RM | ENDS_DAEMON:
+            self._cable.port = None
+        if kind in ENDS_RM | ENDS_DAEMON or self.script.pause_s >= GIVEN_UP_S:
+            self._api.part()
+            self._losses += self._losses_by(kind)
+        match kind:
+            case FaultKind.RM_KILLED:
+                self._rm.kill()
+                self._cable.disconnect()
+            case FaultKind.DAEMON_KILLED:
+                self._daemon.signal(signal.SIGKILL)
+                self._cable.disconnect()
+            case FaultKind.DAEMON_TERMINATED:
+                self._daemon.signal(signal.SIGTERM)
+            case FaultKind.RM_PAUSED:
+                self._rm.send_signal(signal.SIGSTOP)
+            case FaultKind.DAEMON_PAUSED:
+                self._daemon.signal(signal.SIGSTOP)
+
+    def _losses_by(self, kind: FaultKind) -> int:
+        """How often a resource manager may lose the scheduler by this."""
+        if kind in ENDS_RM:
+            return 0
+        if kind in ENDS_DAEMON:
+            return 1
+        # And once more each time when it registers and gets no answer.
+        return 1 + int(self.script.pause_s // REGISTER_TIMEOUT_S)
+
+    async def _get_over(self, kind: FaultKind) -> None:
+        """Returns when who was to end has ended, or who was to stand still goes on."""
+        assert self._rm is not None
+        assert self._daemon is not None
+        if kind in ENDS_RM:
+            await self._rm.wait()
+            self._rm = None
+        elif kind in ENDS_DAEMON:
+            status = await asyncio.to_thread(self._daemon.wait)
+            if kind is FaultKind.DAEMON_TERMINATED and status:
+                raise AssertionError(f"told to stop, the daemon ended with exit code {status}\n{self.log_tail()}")
+            self._daemon = None
         else:
-            self._rm.kill()
+            await asyncio.sleep(self.script.pause_s)
+            self._rm.send_signal(signal.SIGCONT)
+            self._daemon.signal(signal.SIGCONT)

@@ -88,6 +88,19 @@ def test_what_is_said_at_one_time_goes_out_in_one_request_and_in_order() -> None
     run(story, Faults())
 
 
+def test_a_request_takes_so_much_and_the_rest_goes_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_stream, "ITEMS_PER_REQUEST_MAX", 10)
+
+    async def story(fake: FakeScheduler, client: Client, diary: Diary) -> None:
+        await set_up(client)
+        before = client.requests_sent
+        ask(client, *range(25))
+        await diary.until(lambda: len(diary.allocated) == 25)
+        assert client.requests_sent - before == 3
+
+    run(story, Faults())
+
+
 def test_the_last_words_are_sent_before_the_connection_is_closed() -> None:
     async def main() -> None:
         async with asyncio.timeout(TIMEOUT_S), fake_scheduler() as fake:
@@ -126,6 +139,14 @@ def test_a_registration_that_is_refused_says_why() -> None:
 
     with pytest.raises(RegistrationRejected, match=r"'rm'.*INVALID_ARGUMENT: no such policy group"):
         run(story, Faults(registration=(grpc.StatusCode.INVALID_ARGUMENT, "no such policy group")))
+
+
+def test_a_registration_that_meets_a_scheduler_on_its_way_down_is_not_refused() -> None:
+    async def story(fake: FakeScheduler, client: Client, diary: Diary) -> None:
+        raise AssertionError("there is nothing to tell")
+
+    with pytest.raises(SchedulerUnreachable, match="no answer from"):
+        run(story, Faults(registration=(grpc.StatusCode.CANCELLED, "CANCELLED")))
 
 
 def test_nobody_there_is_said_after_the_time_to_connect() -> None:

@@ -25,7 +25,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import LISTED_MAX, AdminService
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
-from schedulerd.daemon.service import DETAILS_CHARACTERS_MAX, UnaryContext
+from schedulerd.daemon.service import DETAILS_BYTES_MAX, UnaryContext
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
 
 FILE = """
@@ -259,7 +259,7 @@ def test_an_answer_is_bounded() -> None:
     async def play(world: World) -> None:
         answer = await world.validate(f"partitions: [{', '.join(['x'] * (LISTED_MAX + 5))}]", rm_id="")
         assert answer.reason.startswith(f"config: {LISTED_MAX + 5} problems\n")
-        assert len(answer.reason) < DETAILS_CHARACTERS_MAX + 100
+        assert len(answer.reason) < DETAILS_BYTES_MAX + 100
         assert len(answer.problems) == LISTED_MAX
 
     World().play(play)

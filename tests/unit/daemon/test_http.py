@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import signal
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views import NodeView
+from schedulerd.daemon import http
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
 from schedulerd.daemon.http import BODY_BYTES_MAX, HttpServer, Sources, build_app
 from schedulerd.daemon.logs import LogLevel
@@ -226,6 +228,20 @@ def test_the_server_answers_on_a_real_port_and_leaves_signals_alone(daemon: Daem
         assert response.status_code == 200
         assert "server" not in response.headers
         assert signal.getsignal(signal.SIGTERM) == handler
+
+    with_server(daemon, use)
+
+
+def test_above_so_many_connections_requests_are_turned_away(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
+
+    async def use(server: HttpServer) -> None:
+        async with contextlib.AsyncExitStack() as clients:
+            answers = []
+            for _ in range(4):
+                one = httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=10, trust_env=False)
+                answers.append((await (await clients.enter_async_context(one)).get("/livez")).status_code)
+        assert answers == [200, 200, 503, 503]
 
     with_server(daemon, use)
 

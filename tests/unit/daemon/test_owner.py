@@ -26,7 +26,7 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.daemon import owner as module
-from schedulerd.daemon.owner import Owner, Sink, StepFailed
+from schedulerd.daemon.owner import Owner, Recorder, Sink, StepFailed
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
 SETUP: tuple[Command, ...] = (
@@ -46,7 +46,11 @@ class World:
     """An owner with its scheduler, the facts that its sink got turn by turn, and the time."""
 
     def __init__(
-        self, inbox_max: int = 100, scheduler: RecordingScheduler | None = None, sinks: Sequence[Sink] = ()
+        self,
+        inbox_max: int = 100,
+        scheduler: RecordingScheduler | None = None,
+        sinks: Sequence[Sink] = (),
+        recorder: Recorder | None = None,
     ) -> None:
         self.scheduler = scheduler or RecordingScheduler()
         self.turns: list[list[Fact]] = []
@@ -57,6 +61,7 @@ class World:
             NoStopwatch(),
             inbox_max=inbox_max,
             placements_max=2,
+            recorder=recorder,
             clock_ns=lambda: self.times(),
         )
 
@@ -216,6 +221,50 @@ def test_an_error_of_the_scheduler_ends_the_owner_with_the_last_commands_in_the_
     ]
 
 
+class Tape:
+    """Records what it is told of each step: time and command before it, the facts after it."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, Command]] = []
+        self.said: list[Sequence[Fact]] = []
+
+    def command(self, now_ns: int, command: Command) -> None:
+        assert len(self.begun) == len(self.said), "the step before has not ended"
+        self.begun.append((now_ns, command))
+
+    def facts(self, facts: Sequence[Fact]) -> None:
+        self.said.append(list(facts))
+
+
+def test_a_recorder_is_told_every_step_with_its_time_and_what_it_said() -> None:
+    async def play(world: World) -> None:
+        world.times = map(int, itertools.count(SECOND_NS, -1000)).__next__  # a clock that is set back
+        await world.take(*SETUP, asks(0, 5))
+        await world.take(asks(5, 1))
+
+    tape = Tape()
+    world = World(recorder=tape)
+    run(world, play)
+    assert tape.begun == world.scheduler.stepped
+    assert {"RunCycle", "UpdateAllocations"} <= {type(command).__name__ for _, command in tape.begun}
+    assert [fact for facts in tape.said for fact in facts] == [fact for turn in world.turns for fact in turn]
+    assert [now_ns for now_ns, _ in tape.begun] == sorted(now_ns for now_ns, _ in tape.begun)
+
+
+def test_a_recorder_has_the_command_at_which_the_scheduler_raised() -> None:
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        world.owner.post(None)  # type: ignore[arg-type]  # what no caller does: the scheduler raises
+        await asyncio.Event().wait()
+
+    tape = Tape()
+    world = World(recorder=tape)
+    with capture_logs(), pytest.raises(StepFailed):
+        run(world, play)
+    assert tape.begun == world.scheduler.stepped
+    assert len(tape.said) == len(tape.begun) - 1
+
+
 def test_an_error_of_a_sink_is_no_less_serious() -> None:
     def broken_sink(facts: Sequence[Fact], now_ns: int) -> None:
         raise ValueError("cannot count")
@@ -227,10 +276,10 @@ def test_an_error_of_a_sink_is_no_less_serious() -> None:
         run(World(sinks=[broken_sink]), play)
 
 
-def test_the_journal_is_bounded_in_length_and_each_line_is_short() -> None:
+def test_the_last_commands_are_bounded_in_number_and_each_is_short() -> None:
     async def play(world: World) -> None:
         await world.take(*SETUP)
-        for number in range(module.JOURNAL_TAIL):
+        for number in range(module.LAST_COMMANDS_MAX):
             await world.take(asks(1000 * number, 500))
         world.owner.post(None)  # type: ignore[arg-type]  # what no caller does: the scheduler raises
         await asyncio.Event().wait()
@@ -238,8 +287,26 @@ def test_the_journal_is_bounded_in_length_and_each_line_is_short() -> None:
     with capture_logs() as lines, pytest.raises(StepFailed):
         run(World(), play)
     (line,) = [line for line in lines if line["event"] == "step failed"]
-    assert len(line["last_commands"]) == module.JOURNAL_TAIL
+    assert len(line["last_commands"]) == module.LAST_COMMANDS_MAX
     assert max(len(text) for text in line["last_commands"]) < 500
+
+
+def test_the_last_commands_keep_no_more_than_so_much_of_large_requests() -> None:
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        for number in range(10):
+            await (await world.owner.submit(asks(number, 1), size_bytes=module.LAST_COMMANDS_BYTES_MAX // 3))
+        await (await world.owner.submit(asks(10, 1), size_bytes=10 * module.LAST_COMMANDS_BYTES_MAX))
+        for number in range(11, 13):
+            await (await world.owner.submit(asks(number, 1), size_bytes=module.LAST_COMMANDS_BYTES_MAX // 2))
+        world.owner.post(None)  # type: ignore[arg-type]  # as above
+        await asyncio.Event().wait()
+
+    with capture_logs() as lines, pytest.raises(StepFailed):
+        run(World(), play)
+    (line,) = [line for line in lines if line["event"] == "step failed"]
+    told = [text for text in line["last_commands"] if "UpdateAllocations" in text]
+    assert [f"pod-{number}" in text for number, text in zip((11, 12), told, strict=True)] == [True, True]
 
 
 def test_a_queue_file_is_not_among_the_last_commands() -> None:

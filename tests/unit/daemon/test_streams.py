@@ -238,6 +238,20 @@ def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
     run(play)
 
 
+def test_a_drain_does_not_wait_for_ever_for_who_does_not_read() -> None:
+    async def play(world: World) -> None:
+        context, served = world.open()
+        context.reading.clear()
+        context.send("node-0")
+        await turns()
+        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=0.001))
+        await served
+        assert context.answered == []
+        assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")
+
+    run(play)
+
+
 def test_a_stream_that_opens_while_the_daemon_shuts_down_is_told_so_and_leaves_nothing_undone() -> None:
     async def play(world: World) -> None:
         world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining"))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 
+import schedulerd
 from schedulerd.config import Settings
 from tests.unit.docs.named_tests import DOCS, NAMED, defined
 
 TEXT = (DOCS / "limits.md").read_text(encoding="utf-8")
 ROW = re.compile(
-    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+)(?: s)? \| (?:`(?P<where>[\w.]+)`|fixed) \| [^|]+ \| (?P<tests>[^|]+) \|$",
+    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+(?:\.\d+)?)(?: [sd])? \| (?:`(?P<where>[\w.]+)`|fixed) \| [^|]+ "
+    r"\| (?P<tests>[^|]+) \|$",
     re.M,
 )
 ROWS = list(ROW.finditer(TEXT))
 
 
 def test_every_line_of_the_tables_is_a_limit() -> None:
-    lines = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith("| limit ")]
+    heads = ("| limit |", "| how long |")
+    lines = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(heads)]
     assert len(ROWS) == len(lines)
 
 
@@ -27,13 +32,55 @@ def test_every_line_of_the_tables_is_a_limit() -> None:
 def test_a_limit_is_what_the_page_says(row: re.Match[str]) -> None:
     module, dot, name = row["where"].rpartition(".")
     value = getattr(importlib.import_module(module), name) if dot else Settings.model_fields[name].default
-    assert value == int(row["value"])
+    assert value == float(row["value"]) * (1e9 if name.endswith("_NS") else 1)
 
 
-def test_every_setting_that_is_a_limit_is_there() -> None:
-    limits = {name for name in Settings.model_fields if "max" in name.split("_")}
+def test_every_setting_that_is_a_limit_or_a_time_is_there() -> None:
+    words = {"max", "s", "days"}
+    limits = {name for name in Settings.model_fields if words & set(name.split("_"))}
+    assert limits - {row["where"] for row in ROWS} == set()
+
+
+OF_OTHERS = ("_generated", "simulate", "replay", "core.decide", "core.handlers")
+"""No part of the daemon, or bounds of one search, which are no limit for anybody."""
+
+CONSTANT = re.compile(r"^([A-Z]\w*_(?:MAX|SECONDS|SECONDS_MAX|SECONDS_MIN))\b[^=\n]*=", re.M)
+
+NO_LIMITS = {
+    "schedulerd.admin_client.TIMEOUT_SECONDS": "of the command line",
+    "schedulerd.client.channel.MESSAGE_BYTES_MAX": "that of the daemon",
+    "schedulerd.client.update_stream.KEPT_BYTES_MAX": "that of the daemon's outbox, seen from the other side",
+    "schedulerd.config.models.UINT64_MAX": "of a type",
+    "schedulerd.config.quantities.INT64_MAX": "of a type",
+    "schedulerd.core.model.trial.REASONS_MAX": "of a text",
+    "schedulerd.core.node_selector.TEXTS_MAX": "what is read once is not read again",
+    "schedulerd.daemon.collector.BUSY_SECONDS_MIN": "of Python's collector",
+    "schedulerd.daemon.collector.IDLE_SECONDS_MIN": "of Python's collector",
+    "schedulerd.journal.decode.RESOURCES_MAX": "what is read once is not read again",
+}
+
+
+def constants() -> set[str]:
+    """All that are named like a limit."""
+    root = Path(schedulerd.__file__).parent
+    modules = [one.name.removeprefix("schedulerd.") for one in pkgutil.walk_packages([str(root)], "schedulerd.")]
+    return {
+        f"schedulerd.{module}.{name}"
+        for module in modules
+        if not module.startswith(OF_OTHERS) and (path := root / f"{module.replace('.', '/')}.py").exists()
+        for name in CONSTANT.findall(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_every_constant_that_is_a_limit_is_there() -> None:
+    found = constants()
+    assert len(found) > 50
     named = {row["where"] for row in ROWS}
-    assert limits - named == {"cycle_placements_max", "recount_items_max"}, "these bound our own work, not a client's"
+    assert found - named == set(NO_LIMITS)
+
+
+def test_tests_in_the_text_exist() -> None:
+    assert set(NAMED.findall(TEXT)) <= defined()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["limit"])

@@ -318,7 +318,7 @@ INTERESTING = (
 STATES = tuple(ResourceManagerState)
 READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
-    *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS),
+    *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""

@@ -20,7 +20,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.preemption_facts import ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
-from schedulerd.observe.metrics import Metrics
+from schedulerd.observe.metrics import JournalCounts, Metrics
 from tests.unit.core.builders import a_conversation, a_node, an_ask
 from tests.unit.observe import build
 from tests.unit.observe.scrape import text
@@ -83,6 +83,7 @@ def busy() -> Metrics:
     metrics.watch_depth("inbox", lambda: 0)
     metrics.watch_depth("outbox", lambda: 0)
     metrics.watch_refusals(lambda: {("UpdateNode", "aborted"): 1})
+    metrics.watch_journal(lambda: JournalCounts(is_recording=True, written_bytes=1, waiting_bytes=1))
     metrics.watch_checksums(lambda: [(build.RM, "ABC")])
     return metrics
 

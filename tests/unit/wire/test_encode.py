@@ -184,6 +184,24 @@ def test_a_response_has_a_bounded_number_of_items(count: int) -> None:
     assert [item.UUID for item in items] == [str(number) for number in range(count)]
 
 
+def test_a_response_has_a_bounded_amount_of_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "TAG_CHARACTERS_MAX", 100)
+    ids = dict.fromkeys(("partition", "queue", "application_id", "allocation_key", "uuid", "node_id"), "")
+    placed = facts.Allocated(
+        **ids,
+        rm_id="rm-1",
+        resources=Resources(),
+        priority=0,
+        tags={"label": "x" * 45},
+        task_group="",
+        placeholder=False,
+        recovered=False,
+        asked_at_ns=0,
+    )
+    responses = drained([placed] * 5)
+    assert [response.items for response in responses] == [2, 2, 1]
+
+
 def test_a_batch_starts_empty() -> None:
     encoder = ResponseEncoder()
     encoder.add([released(1)])

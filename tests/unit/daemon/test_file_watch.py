@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.config import Settings, queue_file_paths
-from schedulerd.daemon.queue_file_watch import QueueFileWatch, Settling, contents
+from schedulerd.daemon.file_watch import FileWatch, Settling, contents
 from tests.config_map import ConfigMap
 
 
@@ -91,7 +91,7 @@ def test_it_looks_again_and_again(tmp_path: Path) -> None:
             if len(told) == 2:
                 done.set()
 
-        watching = asyncio.create_task(QueueFileWatch(paths, 0.001).run(changed))
+        watching = asyncio.create_task(FileWatch(paths, 0.001).run(changed))
         async with asyncio.timeout(10):
             await done.wait()
         watching.cancel()

@@ -1,10 +1,10 @@
-"""Notices that a queue file has changed, by reading the files again and again and comparing their contents.
+"""Notices that a queue file or a certificate has changed, by reading the files again and again and comparing contents.
 
 Polling, and the contents and not a notification or a time stamp, because it is right wherever a file may come from.
 Kubernetes swaps a mounted ConfigMap by renaming the symbolic link `..data` above it, so that no event ever happens at
 the path that is watched, and the time stamps are those of another file; network and overlay file systems send no events
-for what others write, and some keep time stamps too coarse to tell two writes apart. A queue file is at most a
-megabyte, so reading a handful of them every few seconds in a thread costs next to nothing.
+for what others write, and some keep time stamps too coarse to tell two writes apart. Such a file is at most a megabyte,
+so reading a handful of them every few seconds in a thread costs next to nothing.
 
 A change counts once two looks in a row have seen the same, so that a file is not taken while it is being written.
 """
@@ -48,7 +48,7 @@ class Settling:
         return has_settled
 
 
-class QueueFileWatch:
+class FileWatch:
     """Looks at the files that `paths` gives, every `poll_s` seconds. What they hold at construction is known."""
 
     def __init__(self, paths: Callable[[], Iterable[Path]], poll_s: float) -> None:
