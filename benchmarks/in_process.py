@@ -33,19 +33,24 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Timeouts
 from schedulerd.daemon.collector import spare_the_old
+from schedulerd.daemon.pace import Pace
 from schedulerd.ids import random_seed, uuid_source
 from schedulerd.wire.pieces import slices
 
 PARTITION = "default"
 PLACEMENTS_MAX = 200
-"""Per cycle; the daemon's default."""
+"""Per cycle, where that is to be the same on every machine."""
 
 
 class Drive:
     """Steps of a scheduler, each of them timed, and what it says counted."""
 
     def __init__(
-        self, scheduler: Scheduler, placed_max: int | None = None, clock_ns: Callable[[], int] = time.time_ns
+        self,
+        scheduler: Scheduler,
+        placed_max: int | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+        pace: Pace | None = None,
     ) -> None:
         """Stops where `placed_max` allocations are there. `clock_ns` is what the scheduler takes for the time."""
         self.scheduler = scheduler
@@ -55,6 +60,7 @@ class Drive:
         """Placeholders of which it was confirmed that they are gone."""
         self._placed_max = placed_max
         self._clock_ns = clock_ns
+        self._pace = pace
 
     def step(self, command: Command) -> list[Fact]:
         started_s = time.perf_counter()
@@ -87,19 +93,24 @@ class Drive:
 
     def _cycles(self) -> Iterator[list[Fact]]:
         while (placements := self._placements_left()) and self.scheduler.wants_cycle():
-            yield self.step(RunCycle(placements))
+            facts = self.step(RunCycle(placements))
+            if self._pace is not None:
+                self._pace.took(self.steps_s[-1], facts)
+            yield facts
 
     def _placements_left(self) -> int:
         """Of the next cycle."""
+        most = PLACEMENTS_MAX if self._pace is None else self._pace.placements
         if self._placed_max is None:
-            return PLACEMENTS_MAX
+            return most
         allocations = sum(len(partition.allocations) for partition in self.scheduler.cluster.partitions())
-        return min(PLACEMENTS_MAX, self._placed_max - allocations)
+        return min(most, self._placed_max - allocations)
 
 
 def run(workload: Workload) -> Measurement:
     """Raises `WrongResult`."""
-    drive = Drive(prepare(workload, uuid_source(random_seed())), workload.placed_max)
+    scheduler = prepare(workload, uuid_source(random_seed()))
+    drive = Drive(scheduler, workload.placed_max, pace=Pace(2 * PLACEMENTS_MAX))
     script = Script.of(workload)
     spare_the_old()
     measurement = carry_out(script, drive)

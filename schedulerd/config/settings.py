@@ -140,7 +140,7 @@ class Settings(BaseModel):
         description="Priorities by the names that resource managers of the interface of 2021-02 may give instead; "
         "NAME=NUMBER,NAME=NUMBER on the command line, a mapping in the settings file.",
     )
-    cycle_placements_max: int = Field(default=200, ge=1, le=1_000_000, description="Most placements in one cycle.")
+    cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
     inbox_max: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
     )

@@ -21,6 +21,7 @@ import structlog
 from schedulerd.core.commands import Command, RingAlarms, RunCycle
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.daemon.pace import Pace
 
 TURN_SECONDS = 0.010
 """How long commands are taken before the turn is closed. One more cycle and the encoding of responses come on top."""
@@ -89,7 +90,7 @@ class Owner:
         self._scheduler = scheduler
         self._sinks = tuple(sinks)
         self._stopwatch = stopwatch
-        self._placements_max = placements_max
+        self._pace = Pace(placements_max)
         self._recorder = recorder
         self._clock_ns = clock_ns
         self._now_ns = 0
@@ -169,8 +170,10 @@ class Owner:
             entry = None if after - started > TURN_SECONDS or self._inbox.empty() else self._inbox.get_nowait()
         if self._scheduler.wants_cycle():
             before = time.perf_counter()
-            self._step(RunCycle(self._placements_max))
-            self._stopwatch.cycle_seconds(time.perf_counter() - before)
+            facts = self._step(RunCycle(self._pace.placements))
+            seconds = time.perf_counter() - before
+            self._stopwatch.cycle_seconds(seconds)
+            self._pace.took(seconds, facts)
 
     def _step(self, command: Command, size_bytes: int = 0) -> list[Fact]:
         self._now_ns = max(self._now_ns, self._clock_ns())

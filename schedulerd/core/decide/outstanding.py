@@ -102,7 +102,9 @@ def _place(leaf: Queue) -> tuple[Key, ...]:
 
 def _applications(leaf: Queue, shape: Shape) -> Iterator[Application]:
     """Those with asks of the shape that are looked at, in order."""
-    return (one for one in leaf.lines.in_order(shape) if isinstance(one, Application))
+    for one in leaf.lines.in_order(shape):
+        if isinstance(one, Application):
+            yield one
 
 
 def _groups(application: Application, shapes: Collection[Shape]) -> list[AskGroup]:

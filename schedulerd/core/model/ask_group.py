@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.heap import in_order
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
 
 _SLACK = 32
+
+_Entry: TypeAlias = tuple[Any, ...]
+"""Priority below 0, serial and ask. Compared by identity, which a compiled tuple of fixed length does not have."""
 
 
 class AskGroup(Contender):
@@ -51,8 +54,8 @@ class AskGroup(Contender):
         self.counted = False
         """Whether these count in what waits for its kind (`Shape.waiting`): while it stands, and its application passes
         on what is needed there."""
-        self._heap: list[tuple[int, int, Ask]] = []
-        self._entries: dict[str, tuple[int, int, Ask]] = {}
+        self._heap: list[_Entry] = []
+        self._entries: dict[str, _Entry] = {}
         self._aside: dict[str, None] = {}
         """Keys of those that do not stand here at present, as all of them that is pending waits for a verdict."""
         self.stands = False
@@ -62,7 +65,8 @@ class AskGroup(Contender):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Ask]:
-        return (entry[2] for entry in self._entries.values())
+        for entry in self._entries.values():
+            yield entry[2]
 
     def __contains__(self, ask: Ask) -> bool:
         entry = self._entries.get(ask.key)
@@ -96,7 +100,7 @@ class AskGroup(Contender):
 
     def add(self, ask: Ask) -> None:
         ask.group = self
-        entry = (-ask.spec.priority, ask.serial, ask)
+        entry: _Entry = (-ask.spec.priority, ask.serial, ask)
         self._entries[ask.key] = entry
         self.stands = True
         self.claims += ask.spec.allow_preempt_other
@@ -140,25 +144,33 @@ class AskGroup(Contender):
 
     def highest_priority(self) -> int | None:
         """Of its asks; None if none of them may be placed next."""
-        return -self._head()[0] if self.stands else None
+        if not self.stands:
+            return None
+        lowest: int = self._head()[0]
+        return -lowest
 
     def first(self) -> Ask:
         """The one to place next. There must be one."""
-        return self._head()[2]
+        ask: Ask = self._head()[2]
+        return ask
 
     def in_order(self) -> Iterator[Ask]:
         """All that stand here, the first to be placed first; whoever stops early pays for no more than was taken."""
         entries = self._entries
-        return (entry[2] for entry in in_order(self._heap) if entries.get(entry[2].key) is entry)
+        for entry in in_order(self._heap):
+            if entries.get(entry[2].key) is entry:
+                yield entry[2]
 
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""
         return self._head()[:2]
 
-    def _head(self) -> tuple[int, int, Ask]:
+    def _head(self) -> _Entry:
         heap, entries = self._heap, self._entries
         entry = heap[0]
-        while entries.get(entry[2].key) is not entry:
+        ask: Ask = entry[2]
+        while entries.get(ask.key) is not entry:
             heappop(heap)
             entry = heap[0]
+            ask = entry[2]
         return entry

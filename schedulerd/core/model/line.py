@@ -50,7 +50,8 @@ class Contender:
         self.line = self.entry = None
 
 
-_Entry: TypeAlias = tuple[Key, int, Contender]
+_Entry: TypeAlias = tuple[Any, ...]
+"""Key, ticket and contender. Entries are compared by identity, which a compiled tuple of fixed length does not have."""
 
 
 class _Line:
@@ -71,14 +72,17 @@ class _Line:
     def head(self) -> _Entry:
         heap = self.heap
         entry = heap[0]
-        while entry[2].entry is not entry:
+        contender: Contender = entry[2]
+        while contender.entry is not entry:
             heappop(heap)
             entry = heap[0]
+            contender = entry[2]
         return entry
 
     def put(self, entry: _Entry) -> None:
         """Gives a contender its new place; its old entry, if it has one here, turns stale."""
-        heap, contender = self.heap, entry[2]
+        heap = self.heap
+        contender: Contender = entry[2]
         if heap and heap[0] is contender.entry:
             contender.entry = entry
             heapreplace(heap, entry)
@@ -133,11 +137,13 @@ class Lines:
                 continue
             heap = line.heap  # what `head` does, without a call: this is on the way of every placement three times
             head = heap[0]
-            while head[2].entry is not head:
+            contender: Contender = head[2]
+            while contender.entry is not head:
                 heappop(heap)
                 head = heap[0]
+                contender = head[2]
             if head is line.shown:
-                return head[2]
+                return contender
             line.shown = head
             heapreplace(front, (head[0], ticket, line))
         return None
@@ -196,19 +202,24 @@ class Lines:
 
     def first_of(self, shape: Shape) -> tuple[Key, Contender]:
         """The first of those who need the shape, whether it is closed or not, and its key; there must be somebody."""
-        key, _, contender = min((line.head() for line in self._by_shape[shape]), key=lambda entry: entry[0])
-        return key, contender
+        entry = min([line.head() for line in self._by_shape[shape]], key=lambda entry: entry[0])
+        contender: Contender = entry[2]
+        return entry[0], contender
 
     def in_order(self, shape: Shape) -> Iterator[Contender]:
         """All who need the shape, in order, whether it is closed or not; a line may not change meanwhile."""
         lines = [in_order(line.heap) for line in self._by_shape.get(shape, ())]
-        return (entry[2] for entry in merge(*lines, key=lambda entry: entry[0]) if entry[2].entry is entry)
+        for entry in merge(*lines, key=lambda entry: entry[0]):
+            if entry[2].entry is entry:
+                yield entry[2]
 
     def __iter__(self) -> Iterator[tuple[Key, Contender]]:
         """Everybody who stands in a line, with the key; for the invariants."""
         lines = {line: None for lines in self._by_shape.values() for line in lines}
         for line in lines:
-            yield from ((entry[0], entry[2]) for entry in line.heap if entry[2].entry is entry)
+            for entry in line.heap:
+                if entry[2].entry is entry:
+                    yield entry[0], entry[2]
 
     def _stand(self, contender: Contender, key: Key) -> None:
         """Moves the contender to the line of what it needs.

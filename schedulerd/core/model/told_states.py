@@ -118,4 +118,6 @@ class ToldStates:
 
 def waiting_places(partition: Partition) -> Iterator[Place]:
     """Everywhere that asks are looked at."""
-    return ((leaf, shape) for shape in partition.shapes.known() for leaf in shape.waiting)
+    for shape in partition.shapes.known():
+        for leaf in shape.waiting:
+            yield leaf, shape
