@@ -93,7 +93,7 @@ def _ask_first(turn: Turn, application: Application, task_group: TaskGroup, ask:
             are_all_refused = False
     elsewhere = trials.free_node(partition, ask, partition.first_fit(ask.shape)) if are_all_refused else None
     idle = next((one for one in task_group.all_fitting(ask.shape) if one.trial is None), None)
-    if elsewhere is not None and idle is not None:
+    if elsewhere is not None and idle is not None and partition.objection(ask.shape, elsewhere, (idle,)) is None:
         task_group.put_last(idle)
         trials.swap(turn, application, ask, idle, elsewhere)
         return True

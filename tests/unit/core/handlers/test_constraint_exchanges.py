@@ -212,3 +212,18 @@ def test_a_verdict_is_of_no_use_once_too_many_are_there() -> None:
     facts = talk.answer(*talk.asked)
     assert len(placed(facts + talk.schedule())) == 1
     assert talk.open_calls == 0
+
+
+def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
+    """It is the only one of its kind there, and without it the ask could not run there: so nobody is asked for ever."""
+    talk = Judge()
+    talk.begin()
+    talk.nodes(a_node("n1", {"memory": 30}, attributes={"zone": "a"}))
+    talk.apps(a_gang(memory=10))
+    talk.asks(a_placeholder("p", app="gang", tags=DB))
+    talk.schedule()
+    talk.asks(real(constraint=together("zone", IS_DB, least=1)))
+    facts = talk.cycle()
+    assert placed(facts) == [("gang", "r", "n1")]
+    assert of(ReleaseRequested, facts) == []
+    assert not talk.scheduler.wants_cycle()
