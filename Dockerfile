@@ -1,7 +1,10 @@
 # The first stage builds the wheel and the virtual environment, the second carries the latter and nothing else.
 # Everything that pip fetches is pinned by hash. tests/packaging/test_container.py performs these steps.
-FROM python:3.11-slim AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+#   docker build .                            the core is interpreted
+#   docker build --build-arg COMPILED=1 .     the core is machine code, made of the same sources: docs/compiled.md
+FROM python:3.11 AS build
+ARG COMPILED=0
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 HATCH_BUILD_HOOKS_ENABLE=$COMPILED
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
 RUN pip install --require-hashes --requirement requirements-build.lock

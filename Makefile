@@ -4,12 +4,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+COMPILED := build/compiled
+COMPILED_TESTS := tests/unit/core tests/property tests/sim tests/conformance tests/unit/test_build.py
 # As many tests at a time as there are processors; one after the other: make test WORKERS=0.
 PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist worksteal
-LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
+# What a compiled build needs is pinned as well.
+LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean
+.PHONY: demo test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench
 
 # The cluster fills, queues and drains before your eyes. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -64,6 +67,16 @@ profile: $(READY)
 	$(BIN)/python -m pip install --quiet "py-spy>=0.4"
 	$(BIN)/python -m benchmarks.profile $(or $(ARGS),u2000)
 
+# The core as machine code (docs/compiled.md), in a copy of the project: nothing compiled stands beside the sources.
+compiled: $(COMPILED)/.ready
+
+# The same tests as ever, but for those that patch or count what only an interpreter shows.
+compiled-test: $(COMPILED)/.ready
+	cd $(COMPILED) && $(CURDIR)/$(PYTEST) -m "not interpreted" $(or $(ARGS),$(COMPILED_TESTS))
+
+compiled-bench: $(COMPILED)/.ready
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m benchmarks $(or $(ARGS),--everything)
+
 # Regenerates schedulerd/_generated after a change of a .proto file.
 protos: $(READY)
 	$(BIN)/python protos/generate.py
@@ -73,7 +86,7 @@ protos: $(READY)
 lock: $(READY)
 	$(LOCK) --build-deps-for wheel --only-build-deps --output-file requirements-build.lock pyproject.toml
 	$(LOCK) --extra simulate --output-file requirements.lock pyproject.toml
-	$(LOCK) --extra simulate --extra dev --constraint requirements.lock --constraint requirements-build.lock \
+	$(LOCK) --extra simulate --extra compile --extra dev --constraint requirements.lock --constraint requirements-build.lock \
 		--build-deps-for wheel --output-file requirements-dev.lock pyproject.toml
 
 format: $(READY)
@@ -83,6 +96,13 @@ format: $(READY)
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(COMPILED)/.ready: $(READY) $(shell git ls-files schedulerd tests benchmarks) pyproject.toml
+	rm -rf $(COMPILED)
+	mkdir -p $(COMPILED)
+	git ls-files -z | xargs -0 cp --parents --target-directory $(COMPILED)
+	cd $(COMPILED) && HATCH_BUILD_HOOKS_ENABLE=1 $(CURDIR)/$(BIN)/python -m hatchling build --target wheel
+	@touch $@
 
 # The virtual environment, made once and again whenever the pinned packages or the project's metadata change.
 $(READY): requirements-dev.lock pyproject.toml

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from schedulerd import __version__
 from schedulerd.address import Target
+from schedulerd.build import description
 from schedulerd.config import (
     Problem,
     QueueFileInvalid,
@@ -64,7 +64,7 @@ def _not_installed(name: str, module: str) -> click.Command:
 
 
 @click.group(cls=_Commands)
-@click.version_option(__version__, message="schedulerd %(version)s")
+@click.version_option(description(), message="schedulerd %(version)s")
 def cli() -> None:
     """A batch scheduler that speaks the YuniKorn scheduler interface over gRPC."""
 

@@ -19,8 +19,8 @@ import grpc
 import structlog
 import uvloop
 
-from schedulerd import __version__
 from schedulerd.address import split_address
+from schedulerd.build import description
 from schedulerd.config import (
     DEFAULT_GROUP,
     PolicyGroupUnknown,
@@ -213,7 +213,7 @@ class Daemon:
         await self._grpc.start()
         self._not_ready_because = ""
         spare_the_old()
-        log.info("serving", version=__version__, grpc_port=self._grpc.port, http_port=self._http.port)
+        log.info("serving", version=description(), grpc_port=self._grpc.port, http_port=self._http.port)
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)

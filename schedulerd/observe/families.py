@@ -149,7 +149,9 @@ LAST_RELOAD_SUCCESSFUL = _gauge("config_last_reload_successful", ("rm",), "Wheth
 CONFIG_INFO = _gauge("config_info", ("rm", "checksum"), "Always 1; the checksum is that of the queue file that holds.")
 INBOX_DEPTH = _gauge("inbox_depth", (), "Commands that wait for the scheduler.")
 OUTBOX_DEPTH = _gauge("outbox_depth", (), "Responses that wait to be sent, over all resource managers.")
-BUILD_INFO = _gauge("build_info", ("version",), "Always 1; the labels say which build runs.")
+BUILD_INFO = _gauge(
+    "build_info", ("version", "core"), "Always 1; the labels say which build runs: the core is interpreted or compiled."
+)
 
 PLACEMENT_LATENCY = _histogram(
     "placement_latency", (), _WAIT_BOUNDS_SECONDS, "From an ask being taken to its allocation being sent on its way."

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from schedulerd import __version__
+from schedulerd.build import core_build
 from schedulerd.core.facts import Fact
 from schedulerd.core.model.partition import Partition
 from schedulerd.observe import families
@@ -124,7 +125,7 @@ class Metrics:
         self._partitions = partitions
 
     def _families(self) -> Iterator[Metric]:
-        yield gauges(families.BUILD_INFO, [((__version__,), 1)])
+        yield gauges(families.BUILD_INFO, [((__version__, core_build()), 1)])
         for family, depth in self._depths.items():
             yield gauges(family, [((), depth())])
         yield gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])

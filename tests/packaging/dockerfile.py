@@ -97,6 +97,8 @@ class Build:
 
     context: Path
     folder: Path
+    arguments: dict[str, str] = field(default_factory=dict)
+    """What `docker build --build-arg` would be given."""
     environment: dict[str, str] = field(default_factory=dict)
     workdir: str = "/"
 
@@ -160,10 +162,15 @@ class Build:
             case "WORKDIR":
                 self.workdir = instruction.text
                 Path(self.inside(self.workdir)).mkdir(parents=True, exist_ok=True)
+            case "ARG":
+                name, _, default = instruction.text.partition("=")
+                self.environment[name] = self.arguments.get(name, default)
             case "ENV":
                 for word in instruction.words():
                     name, _, value = word.partition("=")
-                    self.environment[name] = self.inside(value).replace("$PATH", self.environment["PATH"])
+                    self.environment[name] = re.sub(
+                        r"\$(\w+)", lambda match: self.environment[match[1]], self.inside(value)
+                    )
             case "COPY":
                 self._copy(instruction)
             case "RUN":

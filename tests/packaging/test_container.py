@@ -15,16 +15,25 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import schedulerd
+from schedulerd.ids import uuid_source
 from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
+from tests.sim import history_file
+from tests.sim.clusters import TIMEOUTS
+from tests.sim.sightings import Sightings
+from tests.sim.simulation import WORLDS, Failure, simulate
+from tests.unit.replay.recorded import a_header, write_journal
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES = parse((REPOSITORY / "Dockerfile").read_text())
 IMAGE: Stage = STAGES[-1]
+MOVES = 300
+"""Of each simulated world that the compiled core plays again."""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +118,33 @@ class TestBuiltImage:
         assert queue_file == (REPOSITORY / "config" / "queues.yaml").read_bytes()
 
 
+def a_journal(folder: Path, seed: int) -> Path:
+    """Written by the core as it is here, of a simulated history that names the UUIDs which a replay will make."""
+    history, failure = simulate(seed, MOVES, Sightings())
+    assert failure is None
+    folder.mkdir()
+    header, file = replace(a_header(), timeouts=TIMEOUTS), folder / "history.json"
+    history_file.write(file, Failure(0, [], history))
+    made = uuid_source(header.uuid_seed)
+    uuids = [made() for _ in range(len(history) * 100)]
+    file.write_text(re.sub(r'"uuid-(\d+)"', lambda match: f'"{uuids[int(match[1]) - 1]}"', file.read_text()))
+    return write_journal(folder, history_file.read(file)[0], header, header.scheduler())
+
+
+@pytest.mark.timeout(600)
+def test_it_can_be_built_with_a_compiled_core(tmp_path: Path) -> None:
+    """The compiler takes about a minute, hence the longer limit."""
+    copy_build_context(REPOSITORY, tmp_path / "context")
+    build = Build(tmp_path / "context", tmp_path, arguments={"COMPILED": "1"})
+    build.perform(STAGES)
+    done = build.run([*IMAGE.last("ENTRYPOINT").words(), "--version"])
+    assert f"{schedulerd.__version__} (compiled core)" in done.stdout
+    for seed in range(len(WORLDS)):
+        journal = a_journal(tmp_path / str(seed), seed)
+        replayed = build.run([*IMAGE.last("ENTRYPOINT").words(), "replay", str(journal), "--check"])
+        assert replayed.returncode == 0, replayed.stdout
+
+
 def test_the_user_is_not_root() -> None:
     user, _, group = IMAGE.last("USER").text.partition(":")
     assert int(user) > 0
@@ -116,7 +152,7 @@ def test_the_user_is_not_root() -> None:
 
 
 def test_all_stages_share_the_python_that_the_environment_links_to() -> None:
-    assert len({stage.image for stage in STAGES}) == 1
+    assert len({stage.image.removesuffix("-slim") for stage in STAGES}) == 1
 
 
 def test_whatever_pip_fetches_is_pinned_by_hash() -> None:

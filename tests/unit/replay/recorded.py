@@ -74,11 +74,13 @@ def a_header(uuid_seed: int = 5) -> Header:
     )
 
 
-def write_journal(parent: Path, history: History, header: Header | None = None) -> Path:
-    """What a daemon would have written of this history; another header than `a_header` is not true."""
+def write_journal(
+    parent: Path, history: History, header: Header | None = None, scheduler: Scheduler | None = None
+) -> Path:
+    """What a daemon with this scheduler, that of `a_header`, would have written; another header is not true of it."""
     header = header or a_header()
     recorder = JournalRecorder.begin(parent, header, lambda ending: None, file_max_bytes=2**30, max_bytes=2**30)
-    scheduler = a_header().scheduler()
+    scheduler = scheduler or a_header().scheduler()
     for now_ns, command in history:
         recorder.command(now_ns, command)
         recorder.facts(scheduler.step(now_ns, command))
