@@ -6,6 +6,7 @@ comes to the top or when most of the heap is cancelled, whichever is first.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
 
@@ -31,15 +32,13 @@ class AlarmKind(Enum):
     TURNED_DOWN = auto()
 
 
+@dataclass(slots=True, eq=False)
 class Alarm:
-    __slots__ = ("deadline_ns", "kind", "live", "subject")
-
-    def __init__(self, deadline_ns: int, kind: AlarmKind, subject: object) -> None:
-        self.deadline_ns = deadline_ns
-        self.kind = kind
-        self.subject = subject
-        """What it is about: an application, an allocation, a reservation, a partition, an early item and so on."""
-        self.live = True
+    deadline_ns: int
+    kind: AlarmKind
+    subject: object
+    """What it is about: an application, an allocation, a reservation, a partition, an early item and so on."""
+    live: bool = True
 
 
 class Alarms:

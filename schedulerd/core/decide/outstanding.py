@@ -102,9 +102,7 @@ def _place(leaf: Queue) -> tuple[Key, ...]:
 
 def _applications(leaf: Queue, shape: Shape) -> Iterator[Application]:
     """Those with asks of the shape that are looked at, in order."""
-    for one in leaf.lines.in_order(shape):
-        if isinstance(one, Application):
-            yield one
+    return (one for one in leaf.lines.in_order(shape) if isinstance(one, Application))
 
 
 def _groups(application: Application, shapes: Collection[Shape]) -> list[AskGroup]:

@@ -8,7 +8,7 @@ A search goes through many nodes, so it runs in slices: it only reads, and what 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import count
@@ -17,16 +17,7 @@ from typing import NamedTuple
 
 from schedulerd.core.decide.claim import Claim
 from schedulerd.core.decide.prospects import Prospects, portions
-from schedulerd.core.decide.victims import (
-    Candidate,
-    Effort,
-    Harm,
-    Rank,
-    VictimSet,
-    candidate,
-    smallest_set,
-    unit_weights,
-)
+from schedulerd.core.decide.victims import Effort, Harm, Rank, VictimSet, candidate, smallest_set, unit_weights
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -236,7 +227,7 @@ class Search:
             need = self._with_quota(short)
             candidates = self._claim.may_end(reversed(node.allocations.values()), need)
             if up_to is not None:
-                candidates = _no_higher(candidates, up_to)
+                candidates = (one for one in candidates if one.rank <= up_to)
             found = smallest_set(candidates, need, self._claim.unit, self.effort)
         if found is None or self.partition.objection_without(self.ask.shape, node, found.victims) is not None:
             return None
@@ -290,9 +281,3 @@ def victims_for_required_node(
     if found is None or application.partition.objection_without(ask.shape, node, found.victims) is not None:
         return None
     return found
-
-
-def _no_higher(candidates: Iterable[Candidate], up_to: Rank) -> Iterator[Candidate]:
-    for one in candidates:
-        if one.rank <= up_to:
-            yield one

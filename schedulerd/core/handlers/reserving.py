@@ -39,7 +39,8 @@ def look(turn: Turn, partition: Partition) -> None:
         if partition.largest().lacks(shape.items) is not None:
             patience.nodeless[shape] = None
             continue
-        due.append((at_ns, _place_of_first(partition, shape), shape))
+        firsts = ((*one.place(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, shape))
+        due.append((at_ns, next(firsts, ()), shape))
     for _, _, shape in sorted(due, key=itemgetter(0, 1)):
         _line_up(turn, partition, shape)
 
@@ -64,13 +65,6 @@ def _line_up(turn: Turn, partition: Partition, shape: Shape) -> None:
         again_ns = turn.now_ns + delay_ns if again_ns is None else min(again_ns, turn.now_ns + delay_ns)
     if again_ns is not None:
         patience.reservations_due.hurry(shape, again_ns - delay_ns)
-
-
-def _place_of_first(partition: Partition, shape: Shape) -> tuple[object, ...]:
-    """Where the first of those that wait for a node stands; () if there is none."""
-    for application, ask in _asks_of(partition.root, shape):
-        return *application.place(), application.groups[ask.band].key()
-    return ()
 
 
 def _asks_of(host: Host, shape: Shape) -> Iterator[tuple[Application, Ask]]:

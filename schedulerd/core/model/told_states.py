@@ -118,6 +118,4 @@ class ToldStates:
 
 def waiting_places(partition: Partition) -> Iterator[Place]:
     """Everywhere that asks are looked at."""
-    for shape in partition.shapes.known():
-        for leaf in shape.waiting:
-            yield leaf, shape
+    return ((leaf, shape) for shape in partition.shapes.known() for leaf in shape.waiting)
