@@ -12,6 +12,7 @@ from statistics import median, quantiles
 from benchmarks.measurement import Decisions, Looks, Measurement
 from benchmarks.work import Work
 from schedulerd import __version__
+from schedulerd.build import core_build
 
 MIB = 1024 * 1024
 UNKNOWN = "-"
@@ -188,6 +189,7 @@ def machine() -> dict[str, str | int | float]:
         "cores": os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "core": core_build(),
         "load_1_min": round(os.getloadavg()[0], 2),
     }
 

@@ -24,6 +24,8 @@ from tests.property.constrained import Move, plans
 from tests.property.test_constraints import check_constraints
 from tests.unit.core import builders
 
+pytestmark = pytest.mark.interpreted
+
 EXAMPLES_MAX = 1_000
 HOLDS, EXPRESSION_HOLDS, SEARCH = Affinity.holds, expressions._holds, Constraints._first_where_it_holds
 

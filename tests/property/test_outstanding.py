@@ -109,6 +109,7 @@ def test_as_many_are_outstanding_as_rules_would_let_in_together(files: list[Tree
     check_outstanding(files, plan)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [

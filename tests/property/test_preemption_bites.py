@@ -31,6 +31,8 @@ from tests.property.test_preemption import check_decisions
 from tests.property.test_victims import check_best, choices
 from tests.unit.core import builders
 
+pytestmark = pytest.mark.interpreted
+
 MAY_END, NEW_SIDE = Claim.may_end, Claim._new_side
 SMALLEST_SET = victims.smallest_set
 FENCED, EXEMPT = PreemptionPolicy.FENCE, PreemptionPolicy.DISABLED

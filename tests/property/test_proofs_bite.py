@@ -33,6 +33,8 @@ from tests.property.test_reloads import check_lining_up_anew, check_reloads, che
 from tests.property.test_usage import check_quotas, check_usage
 from tests.unit.core import builders
 
+pytestmark = pytest.mark.interpreted
+
 FREE, CONFIGURE, ASSESS, LINE_UP = commit.free, Queue.configure, reload.assess, Application.line_up
 
 

@@ -34,6 +34,8 @@ from tests.sim.shorten import shorten
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import START_NS, Failure, History, simulate
 
+pytestmark = pytest.mark.interpreted
+
 
 def test_the_story_is_sound_and_says_enough() -> None:
     pond = Pond()

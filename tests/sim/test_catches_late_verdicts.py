@@ -16,6 +16,8 @@ from tests.sim.choosy_judging_world import WORLDS
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import simulate
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = (6, 11, 10)
 STEPS = 400
 FIRST_FIT = Constraints.first_fit

@@ -23,6 +23,8 @@ from schedulerd.core.specs import PreemptionPolicy
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import simulate
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = (8, 2, 5, 20, 11, 29)
 STEPS = 500
 

@@ -48,6 +48,8 @@ from tests.sim.clusters import PARTITIONS
 from tests.sim.gang_law import GangLaw
 from tests.sim.simulation import START_NS, new_scheduler
 
+pytestmark = pytest.mark.interpreted
+
 RM = "rm-b"
 SIZE = Resources(memory=10)
 WHOLE = Resources(memory=30)

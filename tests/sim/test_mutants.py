@@ -13,6 +13,8 @@ from tests.sim.mutants.mutation import Mutant, Seed, put_in
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import EVERY_WORLD, simulate
 
+pytestmark = pytest.mark.interpreted
+
 MUTANTS_MIN = 25
 LONGEST = dict(sorted(mutant.finder for mutant in MUTANTS if isinstance(mutant.finder, Seed)))
 """By seed, the most moves that a mutant takes: what is last of those of a seed."""

@@ -17,6 +17,8 @@ from tests.sim.oracle import misplaced, overlooked
 from tests.sim.pond import RM, Pond
 from tests.sim.rm_memory import ResourceManagerMemory
 
+pytestmark = pytest.mark.interpreted
+
 FactChange = Callable[[list[Fact]], list[Fact]]
 
 

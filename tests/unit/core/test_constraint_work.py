@@ -21,6 +21,8 @@ from tests.unit.core.builders import RM, Conversation, a_node, a_partition_spec,
 from tests.unit.core.constraints import DB, HOST, IS_DB, IS_WEB, WEB, has, none_of, on, together
 from tests.unit.core.test_work import calls_during
 
+pytestmark = pytest.mark.interpreted
+
 GPU_NODES = 20
 PLACEMENTS = 50
 LARGE, LARGER, LARGEST = 200, 800, 3_200

@@ -25,6 +25,8 @@ from tests.unit.core.builders import (
     states,
 )
 
+pytestmark = pytest.mark.interpreted
+
 # Directly: three hosts above each other, and a contender at the lowest
 
 

@@ -12,6 +12,8 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.shape import Shape
 from tests.unit.core.builders import a_shape
 
+pytestmark = pytest.mark.interpreted
+
 CONTENDERS = 5
 SHAPES = _SHARED_NEEDS_MAX + 4
 """So many that a contender may need more than fit into a shared line."""

@@ -46,6 +46,8 @@ from schedulerd.core.specs import (
     Timeouts,
 )
 
+pytestmark = pytest.mark.interpreted
+
 RM = "rm-1"
 FEW, MANY = (2,), (10, 10, 10)
 """Children of each queue by level: two leaves, and a thousand on the third level below the root."""

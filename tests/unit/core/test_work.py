@@ -32,6 +32,8 @@ from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 
+pytestmark = pytest.mark.interpreted
+
 PLACEMENTS_MAX = 100
 BLOCK_AND_NODE = 2
 """Visits of a placement that finds room at once: the first block of nodes and the first node in it."""

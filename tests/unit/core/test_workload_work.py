@@ -18,6 +18,8 @@ from benchmarks.workload import Workload
 from schedulerd.core.commands import RingAlarms, RunCycle
 from tests.unit.core.test_work import BLOCK_AND_NODE, PLACEMENTS_MAX, ask, calls_during, place, start, step
 
+pytestmark = pytest.mark.interpreted
+
 Build = Callable[[], Workload]
 
 COUNTS = ("asks_tried", "nodes_visited", "queues_rekeyed", "applications_rekeyed", "groups_rekeyed", "nodes_rekeyed")
