@@ -33,7 +33,7 @@ class CallbackService:
 
     async def connect(self, _requests: object, context: ServicerContext) -> None:
         """Returns or aborts when the stream is over."""
-        stream = CallbackStream(self._callbacks, self._tally, self._links, self._owner, context, parse=self._parse)
+        stream = CallbackStream(self._callbacks, self._tally, self._links, self._owner, context, self._parse)
         await stream.run()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:

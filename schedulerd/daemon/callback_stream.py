@@ -22,7 +22,7 @@ from schedulerd.daemon.calls import Calls, NoStateDump
 from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.stream_call import ServicerContext, StreamCall
+from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import Hello, HelloInvalid, read_hello, verdicts_in
 
@@ -47,8 +47,8 @@ class CallbackStream(StreamCall):
         links: Links,
         owner: Owner,
         context: ServicerContext,
+        parse: Parse[callback_pb2.CallbackAnswer],
         clock_seconds: Callable[[], float] = time.monotonic,
-        parse: Callable[[bytes], callback_pb2.CallbackAnswer] = callback_pb2.CallbackAnswer.FromString,
     ) -> None:
         super().__init__(METHOD, links, owner, context)
         self._directory = directory
@@ -84,7 +84,7 @@ class CallbackStream(StreamCall):
             raise NoStateDump(f"no answer of the resource manager within {timeout_seconds:g} s") from error
 
     async def _read_all(self) -> None:
-        message = await self._receive(self._parse)
+        message = await self._read()
         if message is None:
             self.end(Ending(grpc.StatusCode.OK, "no hello was sent"))
             return
@@ -94,13 +94,18 @@ class CallbackStream(StreamCall):
         while message is not None:
             await self._take(message)
             del message  # It can be large, and the next one may be long in coming.
-            message = await self._receive(self._parse)
+            message = await self._read()
             if message is not None and message.HasField("hello"):
                 raise Refused(
                     grpc.StatusCode.INVALID_ARGUMENT, "hello: was sent before; to change it open a new stream"
                 )
         if self.hello.answers:
             self.end(Ending(grpc.StatusCode.OK, "the client has finished sending and cannot answer any more"))
+
+    async def _read(self) -> callback_pb2.CallbackAnswer | None:
+        """The next message, or None if the client has finished sending."""
+        raw = await self._receive()
+        return None if raw is None else await self._parsed(raw, self._parse)
 
     def _greet(self, message: callback_pb2.CallbackAnswer) -> None:
         if not message.HasField("hello"):

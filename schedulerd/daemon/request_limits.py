@@ -5,7 +5,8 @@ The scheduler itself judges items; this is what would cost before it sees any. `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +16,8 @@ from google.protobuf.message import Message
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import checks
 from schedulerd.daemon.links import Refused
-from schedulerd.wire.item_count import has_more_items
+from schedulerd.daemon.stream_call import Parse
+from schedulerd.wire.item_count import ITEM_BYTES_MIN, item_counts
 
 VERSION_LENGTH_MAX = 256
 """Of the version that a resource manager says it has."""
@@ -30,19 +32,25 @@ class RequestLimits:
     items_max: int
     resource_managers_max: int
 
-    def parser(self, request_type: type[RequestT]) -> Callable[[bytes], RequestT]:
+    def parser(self, request_type: type[RequestT]) -> Parse[RequestT]:
         """Reads a request of the type; raises `Refused` if it has too many items, before any of them is read."""
 
-        def parse(raw: bytes) -> RequestT:
-            if has_more_items(raw, request_type, self.items_max):
+        async def parse(raw: bytes) -> RequestT:
+            if len(raw) > ITEM_BYTES_MIN * self.items_max:
+                await self._check_items(raw, request_type)
+            return request_type.FromString(raw)
+
+        return parse
+
+    async def _check_items(self, raw: bytes, request_type: type[Message]) -> None:
+        for count in item_counts(raw, request_type):
+            if count > self.items_max:
                 raise Refused(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
                     f"the request has more than {self.items_max} items (setting max_message_items): send them in "
                     "several requests",
                 )
-            return request_type.FromString(raw)
-
-        return parse
+            await asyncio.sleep(0)
 
     def check_registration(self, request: si_pb2.RegisterResourceManagerRequest, registered: Collection[str]) -> None:
         """Raises `Refused`; `registered` are the rmIDs there are, which may register again."""

@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import grpc
 import structlog
@@ -32,6 +32,8 @@ log = structlog.stdlib.get_logger(__name__)
 MessageT = TypeVar("MessageT")
 ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
 
+Parse: TypeAlias = Callable[[bytes], Coroutine[None, None, MessageT]]
+"""Reads a message; a large one takes several turns of the loop. Raises `DecodeError` or `Refused`."""
 
 _LOST = Ending(grpc.StatusCode.OK, "the client is gone")
 
@@ -132,15 +134,19 @@ class StreamCall(ABC):
         """What else runs as long as the call."""
         return ()
 
-    async def _receive(self, parse: Callable[[bytes], MessageT]) -> MessageT | None:
-        """The next message, or None if the client has finished sending. Raises `Refused` if `parse` cannot read it."""
+    async def _receive(self) -> bytes | None:
+        """The next message, or None if the client has finished sending."""
         raw: object = await self._context.read()
         if raw is grpc.aio.EOF:
             return None
         assert isinstance(raw, bytes), "without a deserialiser gRPC hands over bytes"
         self._request_bytes = len(raw)
+        return raw
+
+    async def _parsed(self, raw: bytes, parse: Parse[MessageT]) -> MessageT:
+        """Raises `Refused` if the message cannot be read."""
         try:
-            return parse(raw)
+            return await parse(raw)
         except DecodeError as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"not a request of {self._method}: {error}") from error
 

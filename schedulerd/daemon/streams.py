@@ -29,7 +29,7 @@ from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position, takes_part
-from schedulerd.daemon.stream_call import ServicerContext, StreamCall
+from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.wire.dialect import Stream
 
 GIVE_WAY_IDLE_SECONDS = 0.1
@@ -67,7 +67,7 @@ class Dialogue(Generic[RequestT]):
     def __init__(
         self,
         kind: Stream,
-        parse: Callable[[bytes], RequestT],
+        parse: Parse[RequestT],
         decode: Callable[[RequestT], Iterator[Command]],
         complete: Callable[[Command], Awaitable[Command]] | None = None,
         resync: bytes = b"",
@@ -243,12 +243,13 @@ class StreamSession(StreamCall, Generic[RequestT]):
     async def _read(self) -> RequestT | None:
         """The next request, or None if its client has finished sending."""
         self._waiting_for_client = True
-        message = await self._receive(self._dialogue.parse)
+        raw = await self._receive()
         self._waiting_for_client = False
         self._requests += 1
-        if message is None:
+        if raw is None:
             self._finished_sending.set()
-        return message
+            return None
+        return await self._parsed(raw, self._dialogue.parse)
 
     async def _write_all(self) -> None:
         await self._my_turn.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -63,7 +64,7 @@ DECODERS: dict[type[Any], Callable[[Any], Iterable[Command]]] = {
 def read(message_type: type[Any], raw: bytes) -> Any:
     """The message, or None if the bytes are none; anything else that is raised is a mistake of ours."""
     try:
-        return LIMITS.parser(message_type)(raw)
+        return asyncio.run(LIMITS.parser(message_type)(raw))
     except (DecodeError, Refused):
         return None
 
@@ -112,4 +113,4 @@ def test_what_can_be_read_leaves_the_books_balanced(message_type: type[Message])
 def test_a_million_entries_are_refused_before_they_are_read() -> None:
     asks = si_pb2.AllocationRequest.DESCRIPTOR.fields_by_name["asks"].number
     with pytest.raises(Refused, match="more than 1000 items"):
-        LIMITS.parser(si_pb2.AllocationRequest)(field(asks, b"") * 1_000_000)
+        asyncio.run(LIMITS.parser(si_pb2.AllocationRequest)(field(asks, b"") * 1_000_000))

@@ -17,6 +17,7 @@ from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.callbacks import Callbacks, Cancellable
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.encode import ResponseEncoder
@@ -96,8 +97,9 @@ class World:
 
     def open(self) -> tuple[CallbackCall, asyncio.Task[None]]:
         context = CallbackCall()
+        parse = RequestLimits(items_max=1_000, resource_managers_max=1).parser(callback_pb2.CallbackAnswer)
         stream = CallbackStream(
-            self.callbacks, self.tally, self.links, self.owner, cast(ServicerContext, context), lambda: 0.0
+            self.callbacks, self.tally, self.links, self.owner, cast(ServicerContext, context), parse, lambda: 0.0
         )
         return context, asyncio.create_task(until_over(stream))
 

@@ -11,13 +11,17 @@ from schedulerd.core.commands import UpdateNodes
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.stream_call import ServicerContext
+from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.stream_call import Parse, ServicerContext
 from schedulerd.daemon.streams import Dialogue, StreamSession
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from tests.unit.daemon.fake_call import FakeContext, until_over
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
+
+LIMITS = RequestLimits(items_max=1_000, resource_managers_max=1)
+PARSE_NODES = LIMITS.parser(si_pb2.NodeRequest)
 
 
 class NodeCall(FakeContext):
@@ -55,10 +59,14 @@ class World:
             clock_ns=lambda: SECOND_NS,
         )
 
-    def open(self, headers: tuple[tuple[str, str], ...] = ()) -> tuple[NodeCall, asyncio.Task[None]]:
+    def open(
+        self,
+        headers: tuple[tuple[str, str], ...] = (),
+        parse: Parse[si_pb2.NodeRequest] = PARSE_NODES,
+    ) -> tuple[NodeCall, asyncio.Task[None]]:
         context = NodeCall()
         context.request_headers = headers
-        dialogue = Dialogue(Stream.NODE, si_pb2.NodeRequest.FromString, RequestDecoder().nodes)
+        dialogue = Dialogue(Stream.NODE, parse, RequestDecoder().nodes)
         session = StreamSession(dialogue, self.links, self.owner, cast(ServicerContext, context))
         return context, asyncio.create_task(until_over(session))
 

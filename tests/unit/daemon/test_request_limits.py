@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TypeVar
+
 import grpc
 import pytest
 from google.protobuf.message import Message
@@ -12,6 +15,12 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.core.checks import TAGS_LENGTH_MAX
 from schedulerd.daemon.links import Refused
 from schedulerd.daemon.request_limits import VERSION_LENGTH_MAX, RequestLimits
+from schedulerd.wire.item_count import FIELDS_MAX
+
+UNKNOWN_FIELD = b"\x78\x00"
+"""Of number 15, which no request has."""
+
+RequestT = TypeVar("RequestT", bound=Message)
 
 ALLOCATION, NODE, NEW_NODE = (
     si_pb2.Allocation(),
@@ -36,12 +45,16 @@ REQUESTS: list[tuple[Message, int]] = [
 ]
 
 
+def parsed(raw: bytes, request_type: type[RequestT], items_max: int) -> RequestT:
+    return asyncio.run(RequestLimits(items_max, 1).parser(request_type)(raw))
+
+
 @pytest.mark.parametrize(("request_", "count"), REQUESTS)
 def test_a_request_with_one_item_too_many_is_refused(request_: Message, count: int) -> None:
     raw = request_.SerializeToString()
-    assert RequestLimits(count, 1).parser(type(request_))(raw) == request_
+    assert parsed(raw, type(request_), count) == request_
     with pytest.raises(Refused) as refused:
-        RequestLimits(count - 1, 1).parser(type(request_))(raw)
+        parsed(raw, type(request_), count - 1)
     assert refused.value.ending.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert refused.value.ending.details == (
         f"the request has more than {count - 1} items (setting max_message_items): send them in several requests"
@@ -78,6 +91,30 @@ def test_so_many_resource_managers_are_taken_and_those_that_are_may_register_aga
 
 def test_verdicts_are_items_too() -> None:
     answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict()] * 3)
-    assert RequestLimits(3, 1).parser(callback_pb2.CallbackAnswer)(answer.SerializeToString()) == answer
+    raw = answer.SerializeToString()
+    assert parsed(raw, callback_pb2.CallbackAnswer, 3) == answer
     with pytest.raises(Refused):
-        RequestLimits(2, 1).parser(callback_pb2.CallbackAnswer)(answer.SerializeToString())
+        parsed(raw, callback_pb2.CallbackAnswer, 2)
+
+
+def test_the_loop_turns_while_the_items_of_a_large_request_are_counted() -> None:
+    slices = 30
+    parse = RequestLimits(1, 1).parser(si_pb2.AllocationRequest)
+
+    async def turns_meanwhile() -> int:
+        counting = asyncio.create_task(parse(UNKNOWN_FIELD * FIELDS_MAX * slices))
+        turns = 0
+        while not counting.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert not (await counting).asks
+        return turns
+
+    assert asyncio.run(turns_meanwhile()) >= slices
+
+
+def test_a_request_that_is_too_short_to_have_too_many_items_is_not_looked_through() -> None:
+    parse = RequestLimits(FIELDS_MAX * 2, 1).parser(si_pb2.AllocationRequest)
+    reading = parse(UNKNOWN_FIELD * FIELDS_MAX * 2)
+    with pytest.raises(StopIteration):
+        reading.send(None)

@@ -18,7 +18,7 @@ from schedulerd.wire.dialect import Stream
 from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 from schedulerd.wire.shared_resources import SharedResources
 from tests.unit.daemon.fake_call import FakeContext, turns, until_over
-from tests.unit.daemon.stream_world import World, run
+from tests.unit.daemon.stream_world import LIMITS, World, run
 
 STOP = StopResourceManager("rm", StopCause.RECONNECT_TIMEOUT)
 OK = (grpc.StatusCode.OK, "")
@@ -28,7 +28,8 @@ def opened(world: World) -> tuple[FakeContext, asyncio.Task[None]]:
     """A call of Update whose client has said who it is."""
     context = FakeContext()
     decoder = UpdateDecoder(SharedResources(), {})
-    dialogue = Dialogue(Stream.UPDATE, si_pb2.UpdateRequest.FromString, decoder.commands, resync=RESYNC_RESPONSE)
+    parse = LIMITS.parser(si_pb2.UpdateRequest)
+    dialogue = Dialogue(Stream.UPDATE, parse, decoder.commands, resync=RESYNC_RESPONSE)
     session = StreamSession(dialogue, world.links, world.owner, cast(ServicerContext, context))
 
     context.requests.put_nowait(si_pb2.UpdateRequest(rmID="rm").SerializeToString())

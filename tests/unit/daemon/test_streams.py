@@ -9,10 +9,12 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from schedulerd._generated.si.v1.si_pb2 import NodeRequest
 from schedulerd.daemon import streams as module
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
 from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
+from schedulerd.daemon.streams import StreamSession
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.stream_world import World, run
 
@@ -53,6 +55,41 @@ def test_a_stream_without_end_gives_way_when_nothing_more_has_come(monkeypatch: 
         await first
         await turns()
         assert world.nodes == ["older-0", "newer-0"]
+        second.cancel()
+
+    run(play)
+
+
+def test_a_stream_gives_way_only_when_the_request_it_is_reading_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GIVE_WAY_IDLE_SECONDS", 0.001)
+
+    async def play(world: World) -> None:
+        looks, may_go_on = 0, asyncio.Event()
+        looked = StreamSession._has_read_all
+
+        async def look(stream: StreamSession[NodeRequest]) -> bool:
+            nonlocal looks
+            looks += 1
+            if looks == 4:
+                may_go_on.set()
+            return await looked(stream)
+
+        monkeypatch.setattr(StreamSession, "_has_read_all", look)
+
+        async def parse(raw: bytes) -> NodeRequest:
+            request = NodeRequest.FromString(raw)
+            if request.nodes[0].nodeID == "older-1":
+                await may_go_on.wait()
+            return request
+
+        older, first = world.open(parse=parse)
+        older.send("older-0", "older-1")
+        await turns()
+        newer, second = world.open()
+        newer.send("newer-0")
+        await first
+        await turns()
+        assert world.nodes == ["older-0", "older-1", "newer-0"]
         second.cancel()
 
     run(play)

@@ -362,6 +362,6 @@ def test_an_unknown_buffer_is_refused() -> None:
 
 def test_the_build_and_the_process_are_there_too() -> None:
     metrics = Metrics()
-    assert samples(metrics, "schedulerd_build_info") == {(__version__, core_build()): 1}
+    assert samples(metrics, "schedulerd_build_info") == {(core_build(), __version__): 1}
     assert samples(metrics, "process_resident_memory_bytes")[()] > 0
     assert len(samples(metrics, "python_gc_collections_total")) == 3
