@@ -142,6 +142,8 @@ class _Count:
         """How many have that, or have others end for them."""
         self._served_in: dict[tuple[Queue, Shape], int] = {}
         """The same by leaf and shape."""
+        self._served_by: dict[Queue, dict[Application, Shape]] = {}
+        """Whose they are, by leaf, with the first shape that they are of."""
         self._run_anyhow: dict[Application, None] = {}
         """Those that are supposed to run, and need no free place for it."""
         self._promised: dict[tuple[Queue, Shape], Resources] = {}
@@ -177,16 +179,23 @@ class _Count:
             taken = self._take(leaf, shape, None, self._pending(leaf, shape))
             self._run_again(leaf, shape, taken)
             self._headroom.keep_promise(leaf, self._promised.get((leaf, shape), Resources()))
+        self._count_starting(leaf, dict.fromkeys(starting))
+
+    def _count_starting(self, leaf: Queue, shapes: Collection[Shape]) -> None:
+        """Those for which there is room already come first. One that would get nothing takes no place from the next."""
         seen: dict[Application, None] = {}
-        together = dict.fromkeys(starting)
-        for shape in _ranked(leaf, starting):
+        for application, shape in self._served_by.get(leaf, {}).items():
+            if shape in shapes and self._headroom.lets_start(leaf, shape):
+                seen[application] = None
+                self._start(leaf, shape, application, shapes)
+        for shape in _ranked(leaf, list(shapes)):
             for application in _applications(leaf, shape):
                 if application in seen:
                     continue
-                if not self._headroom.lets_start(leaf, shape):
+                if not (self._headroom.lets_start(leaf, shape) and self._headroom.room_for(leaf, shape, 1)):
                     break
                 seen[application] = None
-                self._start(leaf, shape, application, together)
+                self._start(leaf, shape, application, shapes)
 
     def _run_again(self, leaf: Queue, shape: Shape, taken: int) -> None:
         """Applications that were about to complete run again whether as many run or not, but count from then on."""
@@ -278,3 +287,4 @@ class _Count:
             place = application.queue, group.kind
             self._served[group] = self._served.get(group, 0) + count
             self._served_in[place] = self._served_in.get(place, 0) + count
+            self._served_by.setdefault(application.queue, {}).setdefault(application, group.kind)

@@ -110,6 +110,14 @@ def test_no_more_applications_start_than_may() -> None:
     assert counted(talk) == [("root.a", {"memory": size}, 2) for _ in range(2) for size in (8, 9)]
 
 
+def test_an_application_that_the_quota_keeps_out_leaves_its_place_to_the_next() -> None:
+    root = a_root(a_queue_spec("a", max={"memory": 50}, max_applications=2))
+    talk = a_conversation(a_node("n1", {"memory": 5}), root=root)
+    talk.apps(an_app("second"), an_app("third"))
+    waits(talk, an_ask("k", 30), an_ask("k", 30, app="second"), an_ask("k", 20, app="third"))
+    assert talk.outstanding() == [("app", "k", 1), ("third", "k", 1)]
+
+
 def test_one_that_was_about_to_complete_counts_when_it_runs_again() -> None:
     """It needs no free place for that, and leaves none to the second."""
     talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max_applications=1)))
@@ -146,8 +154,27 @@ def test_what_others_were_asked_to_end_for_is_not_outstanding_and_has_its_quota(
     assert talk.outstanding() == [("app", "waits", 1)]
 
 
-def gang(talk: Conversation, name: str, members: int) -> list[NewAsk]:
-    talk.apps(an_app(name, placeholder_ask=Resources(memory=10 * members)))
+def test_one_that_others_were_asked_to_end_for_has_the_place_to_start_until_another_has_it() -> None:
+    """Also if the quota has no room for more of what it asks for."""
+    first = a_queue_spec("a", guaranteed={"memory": 40}, max={"memory": 15}, preemption_delay_ns=0, max_applications=1)
+    talk = a_conversation(a_node("n1", {"memory": 40}), root=a_root(first, a_queue_spec("b")))
+    talk.apps(an_app("other", "root.b"), an_app("second"))
+    talk.asks(an_ask("runs", 10, 4, app="other"))
+    talk.schedule()
+    waits(talk, an_ask("claims", 10, allow_preempt_other=True))
+    assert any(one.is_firm for one in talk.model().reservations)
+    waits(talk, an_ask("small", 2, app="second"))
+    assert talk.outstanding() == []
+    waits(talk, an_ask("more", 3))
+    assert talk.outstanding() == [("app", "more", 1)]
+    talk.nodes(a_node("n2", {"memory": 2}))
+    assert placed(talk.schedule()) == [("second", "small", "n2")]
+    assert any(one.is_firm for one in talk.model().reservations)
+    assert talk.outstanding() == []
+
+
+def gang(talk: Conversation, name: str, members: int, user: str = "bob") -> list[NewAsk]:
+    talk.apps(an_app(name, user=user, placeholder_ask=Resources(memory=10 * members)))
     return [a_placeholder("p", 10, members, app=name)]
 
 
@@ -161,6 +188,15 @@ def test_of_several_gangs_those_are_outstanding_that_the_quota_would_let_start_t
     talk = a_conversation(a_node("n1", {"memory": 5}), root=a_root(a_queue_spec("a", max={"memory": 80})))
     waits(talk, *(ask for name in ("one", "two", "three") for ask in gang(talk, name, 3)), an_ask("k", 10, 4))
     assert talk.outstanding() == [("app", "k", 4), ("one", "p", 3)]
+
+
+def test_a_gang_that_a_limit_keeps_out_is_promised_nothing() -> None:
+    limits = (LimitSpec(("ann",), max=Limits(memory=30)),)
+    root = a_root(a_queue_spec("a", limits=limits, max={"memory": 60}))
+    talk = a_conversation(a_node("n1", {"memory": 5}), root=root)
+    talk.apps(an_app("other", user="ann"))
+    waits(talk, an_ask("k", 25, app="other"), *gang(talk, "one", 3, user="ann"), *gang(talk, "two", 2))
+    assert talk.outstanding() == [("other", "k", 1), ("two", "p", 2)]
 
 
 def test_a_gang_that_has_some_members_has_the_rest_outstanding() -> None:

@@ -8,6 +8,7 @@ from schedulerd.core import commands as c
 from schedulerd.core.decide import outstanding as module
 from schedulerd.core.decide.outstanding import outstanding, turned_away
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import (
     RM,
     a_node,
@@ -23,15 +24,9 @@ from tests.unit.core.test_work import calls_during
 SHAPES = 10
 
 
-def waiting(asks: int, *, applications: int = 1, leaves: int = 1, shapes: int = SHAPES) -> Partition:
-    """Asks that find no node, every application with asks of up to five shapes, in leaves with a large quota."""
+def tried(root: QueueSpec, apps: list[c.NewApplication], pending: list[c.NewAsk]) -> Partition:
+    """With a small node, after as many cycles as it takes."""
     scheduler = a_scheduler()
-    root = a_root(*(a_queue_spec(f"q{number}", max={"memory": 10**12}) for number in range(leaves)), max={"gpu": 1})
-    apps = [an_app(f"a{number}", f"root.q{number % leaves}") for number in range(applications)]
-    pending = [
-        an_ask(f"k{number}", 10 + (number // applications + number % applications // leaves) % shapes, app=app)
-        for number, app in ((number, f"a{number % applications}") for number in range(asks))
-    ]
     for command in (
         c.RegisterResourceManager(RM, (a_partition_spec(root),)),
         c.ConnectResourceManager(RM),
@@ -43,6 +38,18 @@ def waiting(asks: int, *, applications: int = 1, leaves: int = 1, shapes: int = 
     while scheduler.wants_cycle():
         scheduler.step(0, c.RunCycle(1_000))
     (partition,) = scheduler.cluster.partitions()
+    return partition
+
+
+def waiting(asks: int, *, applications: int = 1, leaves: int = 1, shapes: int = SHAPES) -> Partition:
+    """Asks that find no node, every application with asks of up to five shapes, in leaves with a large quota."""
+    root = a_root(*(a_queue_spec(f"q{number}", max={"memory": 10**12}) for number in range(leaves)), max={"gpu": 1})
+    apps = [an_app(f"a{number}", f"root.q{number % leaves}") for number in range(applications)]
+    pending = [
+        an_ask(f"k{number}", 10 + (number // applications + number % applications // leaves) % shapes, app=app)
+        for number, app in ((number, f"a{number % applications}") for number in range(asks))
+    ]
+    partition = tried(root, apps, pending)
     found = outstanding(partition)
     assert (len(found), sum(one.pending for one in found)) == (shapes * leaves, asks)
     return partition
@@ -59,6 +66,17 @@ def test_a_look_calls_as_many_functions_however_many_applications_wait() -> None
     few, many = waiting(1_000, applications=100), waiting(10_000, applications=1_000)
     calls = calls_during(lambda: outstanding(few))
     assert calls_during(lambda: outstanding(many)) <= calls < 100 * SHAPES
+
+
+def test_applications_that_the_quota_keeps_out_are_not_gone_through() -> None:
+    def calls(applications: int) -> int:
+        root = a_root(a_queue_spec("q", max={"memory": 25}, max_applications=5))
+        apps = [an_app(f"a{number}", "root.q") for number in range(applications)]
+        partition = tried(root, apps, [an_ask("k", 10, app=app.application_id) for app in apps])
+        assert [one.pending for one in outstanding(partition)] == [1, 1]
+        return calls_during(lambda: outstanding(partition))
+
+    assert calls(1_000) == calls(10)
 
 
 def test_a_look_costs_by_shapes_and_leaves() -> None:
