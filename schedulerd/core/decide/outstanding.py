@@ -144,6 +144,8 @@ class _Count:
         """The same by leaf and shape."""
         self._served_by: dict[Queue, dict[Application, Shape]] = {}
         """Whose they are, by leaf, with the first shape that they are of."""
+        self._started: dict[Queue, dict[Application, None]] = {}
+        """Those that are supposed to start, by leaf."""
         self._run_anyhow: dict[Application, None] = {}
         """Those that are supposed to run, and need no free place for it."""
         self._promised: dict[tuple[Queue, Shape], Resources] = {}
@@ -182,10 +184,13 @@ class _Count:
         self._count_starting(leaf, dict.fromkeys(starting))
 
     def _count_starting(self, leaf: Queue, shapes: Collection[Shape]) -> None:
-        """Those for which there is room already come first. One that would get nothing takes no place from the next."""
-        seen: dict[Application, None] = {}
+        """Those that have started with other shapes, and those for which there is room already, come first. One that
+        would get nothing takes no place from the next."""
+        seen = dict(self._started.get(leaf, {}))
+        for application in seen:
+            self._take_all(leaf, application, shapes)
         for application, shape in self._served_by.get(leaf, {}).items():
-            if shape in shapes and self._headroom.lets_start(leaf, shape):
+            if application not in seen and shape in shapes and self._headroom.lets_start(leaf, shape):
                 seen[application] = None
                 self._start(leaf, shape, application, shapes)
         for shape in _ranked(leaf, list(shapes)):
@@ -242,14 +247,20 @@ class _Count:
 
     def _start(self, leaf: Queue, shape: Shape, application: Application, shapes: Collection[Shape]) -> None:
         """The application is supposed to start with this shape, and then gets all that it asks for of these shapes."""
+        self._started.setdefault(leaf, {})[application] = None
+        placed = self._take_all(leaf, application, shapes)
+        rest = Resources({name: amount - placed[name] for name, amount in shape.gate if amount > placed[name]})
+        self._headroom.start(leaf, shape, rest)
+
+    def _take_all(self, leaf: Queue, application: Application, shapes: Collection[Shape]) -> Resources:
+        """What the application asks for of these shapes, as far as there is room; how much that is."""
         pending: dict[Shape, int] = {}
         for group in _groups(application, shapes):
             pending[group.kind] = pending.get(group.kind, 0) + group.pending - self._served.get(group, 0)
         placed = Resources()
         for kind, count in pending.items():
             placed.add(kind.items, self._take(leaf, kind, application, count))
-        rest = Resources({name: amount - placed[name] for name, amount in shape.gate if amount > placed[name]})
-        self._headroom.start(leaf, shape, rest)
+        return placed
 
     def _take(self, leaf: Queue, shape: Shape, application: Application | None, count: int) -> int:
         count = self._headroom.room_for(leaf, shape, max(0, count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.commands import ConnectCallbacks, NewAsk, NodeAction
-from schedulerd.core.decide.outstanding import outstanding
+from schedulerd.core.decide.outstanding import outstanding, turned_away
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Limits, Resources
@@ -247,3 +247,16 @@ def test_what_the_rm_refuses_where_there_is_room_is_not_outstanding_until_there_
     assert talk.outstanding() == []
     waits(talk, an_ask("fill", 20))
     assert talk.outstanding() == [("app", "k", 1)]
+
+
+def test_who_starts_with_what_is_outstanding_has_started_for_what_it_is_refused_as_well() -> None:
+    talk = Judge(Refuses(("refused", "n1")))
+    talk.begin(a_root(a_queue_spec("a", max_applications=1)))
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(an_app("app"))
+    talk.asks(an_ask("refused", 10), an_ask("large", 50))
+    talk.schedule()
+    talk.schedule()
+    assert talk.outstanding() == [("app", "large", 1)]
+    sizes = [(one.shape.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
+    assert sizes == [({"memory": 50}, 1), ({"memory": 10}, 1)]
