@@ -29,6 +29,18 @@ IMPACT_LINES_MAX = 50
 COMPLAINTS_MAX = 20
 """How many lines about mistakes of one kind by one resource manager are written per second."""
 
+_ON_THE_WAY = frozenset(
+    {
+        ApplicationState.NEW,
+        ApplicationState.STARTING,
+        ApplicationState.RUNNING,
+        ApplicationState.COMPLETING,
+        ApplicationState.EXPIRED,
+    }
+)
+"""States through which every application passes: that it was accepted, and how it ended, is news. A line takes as long as
+some placements, and small applications come by the hundreds in a second."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -183,6 +195,8 @@ def _level(fact: f.Fact, line: _Line) -> int:
             return logging.WARNING
         case p.QuotaPreempted(victims=0):
             return logging.WARNING
+        case f.ApplicationChanged(state=state) if state in _ON_THE_WAY:
+            return logging.DEBUG
         case f.NodeChanged(old_state=old_state, state=state) if old_state == state:
             return logging.DEBUG
         case _:

@@ -88,6 +88,14 @@ def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
 @pytest.mark.parametrize(
     ("fact", "level"),
     [
+        (application(None, ApplicationState.NEW), "debug"),
+        (application(ApplicationState.NEW, ApplicationState.ACCEPTED), "info"),
+        (application(ApplicationState.ACCEPTED, ApplicationState.STARTING), "debug"),
+        (application(ApplicationState.STARTING, ApplicationState.RUNNING), "debug"),
+        (application(ApplicationState.RUNNING, ApplicationState.COMPLETING), "debug"),
+        (application(ApplicationState.COMPLETING, ApplicationState.COMPLETED), "info"),
+        (application(ApplicationState.RUNNING, ApplicationState.FAILING), "info"),
+        (application(ApplicationState.COMPLETED, ApplicationState.EXPIRED), "debug"),
         (resource_manager(ResourceManagerState.RUNNING), "info"),
         (resource_manager(ResourceManagerState.PAUSED), "warning"),
         (resource_manager(ResourceManagerState.STOPPED), "warning"),
@@ -224,7 +232,9 @@ def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Writt
 
 
 def test_news_are_never_suppressed(written: Written) -> None:
-    written.log.observe([application(None, ApplicationState.NEW, f"app-{n}") for n in range(100)], SECOND_NS)
+    written.log.observe(
+        [application(ApplicationState.NEW, ApplicationState.ACCEPTED, f"app-{n}") for n in range(100)], SECOND_NS
+    )
     assert len(written.lines()) == 100
 
 
