@@ -38,8 +38,8 @@ _ON_THE_WAY = frozenset(
         ApplicationState.EXPIRED,
     }
 )
-"""States through which every application passes: that it was accepted, and how it ended, is news. Small applications come
-by the hundreds in a second, and a line takes as long as some placements."""
+"""States through which every application passes: that it was accepted, and how it ended, is news. Small applications
+come by the hundreds in a second, and a line takes as long as some placements."""
 
 
 @dataclass(frozen=True, slots=True)
