@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -20,8 +20,9 @@ import click
 from benchmarks.report import table
 
 SAMPLES_PER_S = 500
-DAEMON = "schedulerd serve"
-MEASURED = "carry_out (benchmarks/in_process.py"
+DAEMON = ("schedulerd serve", "Runner.run (asyncio/runners.py")
+"""The daemon's process, and the loop in it: its other threads wait, which a sampler takes for work."""
+MEASURED = ("carry_out (benchmarks/in_process.py",)
 """The function in which an in-process run is measured: what is outside is not of interest."""
 
 
@@ -62,14 +63,16 @@ def main(workload: str, through_grpc: bool, times: int, top: int, stacks: Path) 
     click.echo(f"\nCPU us each by the clock of the process: {result['cpu_us']:,.2f}. The stacks are in {stacks}.")
 
 
-def _samples(lines: Iterable[str], inside: str) -> Iterator[tuple[list[str], int]]:
-    """Frames from the outermost to the innermost, and how often they were seen; from the first one `inside` on."""
+def _samples(lines: Iterable[str], inside: Sequence[str]) -> Iterator[tuple[list[str], int]]:
+    """Frames from the outermost to the innermost, and how often they were seen; from the last one of `inside` on."""
     for line in lines:
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
-        at = next((at for at, frame in enumerate(frames) if inside in frame), None)
-        if at is not None:
-            yield frames[at:], int(count)
+        for name in inside:
+            first = next((at for at, frame in enumerate(frames) if name in frame), len(frames))
+            frames = frames[first:]
+        if frames:
+            yield frames, int(count)
 
 
 def _report(own: Counter[str], top: int, us_per_sample: float) -> str:
