@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -58,15 +59,14 @@ def the_journal(parent: Path) -> Path:
 
 
 def other_pythons() -> list[str]:
-    """Interpreters of other versions that schedulerd supports, as far as there are any."""
-    names = [f"python3.{minor}" for minor in (11, 12, 13) if minor != sys.version_info.minor]
-    commands = [[name, "-c", "import sys; print(sys.executable)"] for name in names]
+    """Interpreters of other versions that schedulerd supports: on the path, or where version managers put ours."""
     found = []
-    for command in commands:
-        try:
-            found.append(subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip())
-        except (FileNotFoundError, subprocess.CalledProcessError):
-            continue
+    for name in (f"python3.{minor}" for minor in (11, 12, 13) if minor != sys.version_info.minor):
+        for command in (name, *map(str, Path(sys.base_prefix).parent.glob(f"*/bin/{name}"))):
+            with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):
+                tell = [command, "-c", "import sys; print(sys.executable)"]
+                found.append(subprocess.run(tell, capture_output=True, check=True, text=True).stdout.strip())
+                break
     return found
 
 
