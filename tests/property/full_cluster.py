@@ -182,7 +182,7 @@ class Crowd(Conversation):
         assert bench.kept[key, node_id], "nothing is kept for the ask"
         only = required_node(waiting.ask)
         if only:
-            assert not bench.exceeds_quota(waiting, stays=True), "others end in vain"
+            assert not bench.exceeds_quota(waiting), "others end in vain"
         else:
             del bench.kept[key, node_id]
             assert waiting.pending > bench.firmly_kept(key), "others end already for all that is pending"
