@@ -76,6 +76,11 @@ class Drive:
             facts += said
         return facts
 
+    def turn(self, command: Command) -> None:
+        """One command and one cycle, as the daemon's loop alternates while more commands wait for it."""
+        self.step(command)
+        next(self._cycles(), None)
+
     def run_cycles(self) -> None:
         """For as long as anything might be placed; what they say is dropped at once."""
         for _ in self._cycles():
@@ -148,9 +153,8 @@ def carry_out(script: Script, drive: Drive) -> Measurement:
     cpu_before_s, started_s = time.process_time(), time.perf_counter()
     if intake is None:
         for command in script.asks:
-            drive.handle(command)
-    else:
-        drive.run_cycles()
+            drive.turn(command)
+    drive.run_cycles()
     for command in script.replacements:
         drive.confirm(drive.handle(command))
     seconds, cpu_seconds = time.perf_counter() - started_s, time.process_time() - cpu_before_s
