@@ -125,16 +125,25 @@ def _make_room(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
     """False if nobody is asked to end for it now."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     if ask.shape.required_node:
-        if not application.partition.spec.preemption_enabled:
-            return False
-        limit = _lasting_refusal(application, reservation)
-        if limit is None:
-            return preemption.for_required_node(turn, reservation, kept)
-        reason = f"{limit}; others end for room on its node, not for a quota"
-        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, reason)
-        return False
+        is_allowed = application.partition.spec.preemption_enabled
+        return is_allowed and _make_room_on_only_node(turn, reservation, kept)
     if reservation.is_firm and not reservation.victims and shortage(reservation.items, node, kept):
         reservations.end(turn, reservation, ReservationEnd.NODE)
+    return False
+
+
+def _make_room_on_only_node(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
+    """Others end for room on its node, not for a quota: without that it waits, and it is said if that may be for long."""
+    application, partition = reservation.application, reservation.application.partition
+    assert application.queue is not None
+    kind = application.groups[reservation.ask.band].kind
+    if application.queue.short_for(kind, _own_claim(reservation)) is None:
+        return preemption.for_required_node(turn, reservation, kept)
+    partition.short_of_quota[reservation] = None
+    limit = _lasting_refusal(application, reservation)
+    if limit is not None:
+        reason = f"{limit}; others end for room on its node, not for a quota"
+        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, reason)
     return False
 
 

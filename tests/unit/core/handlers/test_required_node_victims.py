@@ -14,6 +14,7 @@ from tests.unit.core.builders import (
     a_root,
     an_app,
     an_ask,
+    an_existing,
     of,
     only,
     placed,
@@ -164,6 +165,30 @@ def test_it_is_not_for_a_queue_without_quota() -> None:
     talk.asks(a_daemon())
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([], [])
+
+
+def test_others_end_as_soon_as_the_quota_it_lacked_is_free_again() -> None:
+    talk = a_talk("v", root=the_root(most=15, preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(a_daemon("d"))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 10}, an_existing("e1", app="daemons")))
+    reload(talk, the_root(most=15))
+    assert preempted(talk.schedule()) == []
+    talk.release(application_id="daemons", uuid="e1")
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_nobody_ends_yet_while_the_quota_is_still_used_by_what_is_on_its_way_out() -> None:
+    talk = a_talk("v", root=the_root(most=15, preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(a_daemon("d"))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 10}, an_existing("e1", app="daemons")))
+    talk.asks(a_daemon("first", node="n2", app="app"))
+    assert preempted(talk.schedule()) == ["k"]
+    reload(talk, the_root(most=15))
+    facts = talk.schedule()
+    assert (preempted(facts), of(PreemptionRefused, facts)) == ([], [])
+    assert preempted(gone(talk, "k") + talk.schedule()) == ["v"]
 
 
 # several on one node
