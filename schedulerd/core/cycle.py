@@ -18,7 +18,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.turn import Turn
 
-PARKED_MAX = 1_000
+PARKED_MAX = 200
 """How many shapes one cycle may find impossible in a partition before it gives the loop back."""
 
 
