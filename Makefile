@@ -43,7 +43,7 @@ sim: $(READY)
 # Many seeds of all worlds on all processors, for hours. It goes on where it was interrupted, as long as nothing changed.
 soak: $(READY)
 	$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),10000) --steps $(or $(STEPS),2000) --jobs 0 \
-		--resume .soak --output .soak $(ARGS)
+		--look-at-all-every $(or $(EVERY),20) --resume .soak --output .soak $(ARGS)
 
 # Whether the simulator finds every one of the core's deliberate breaks: make mutants ARGS="--search" looks for seeds.
 mutants: $(READY)

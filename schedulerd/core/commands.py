@@ -46,6 +46,8 @@ class StopCause(StrEnum):
 
     RECONNECT_TIMEOUT = "reconnect_timeout"
     OUTBOX_OVERFLOW = "outbox_overflow"
+    CONNECTION_LOST = "connection_lost"
+    """With responses that may not have come."""
     UNREGISTERED = "unregistered"
 
 

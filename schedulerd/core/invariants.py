@@ -6,13 +6,17 @@ check; never by the scheduler to decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from schedulerd.core import invariants_constraints, invariants_room, invariants_states, invariants_trials
-from schedulerd.core.alarms import Alarm
+from schedulerd.core import (
+    invariants_alarms,
+    invariants_constraints,
+    invariants_room,
+    invariants_states,
+    invariants_trials,
+)
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.handlers.application_states import TIMED_STATES
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -27,10 +31,13 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ApplicationOrder
 
 
-def violations(scheduler: Scheduler) -> list[str]:
-    """One sentence per broken invariant; empty if all is well."""
+def violations(scheduler: Scheduler, partitions: Iterable[Partition] | None = None) -> list[str]:
+    """One sentence per broken invariant; empty if all is well.
+
+    With `partitions` no others are gone through; what is not of a partition is counted anyway.
+    """
     found: list[str] = []
-    for partition in scheduler.cluster.partitions():
+    for partition in scheduler.cluster.partitions() if partitions is None else partitions:
         for check in (
             _nodes,
             _allocations,
@@ -50,7 +57,7 @@ def violations(scheduler: Scheduler) -> list[str]:
     for rm in scheduler.cluster.resource_managers.values():
         found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_trials.calls(rm))
         found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_states.told_states(rm))
-    found.extend(_alarms(scheduler))
+    found.extend(invariants_alarms.alarms(scheduler))
     return found
 
 
@@ -62,11 +69,13 @@ def extent(scheduler: Scheduler) -> int:
     )
 
 
-def _differ(what: str, has: Resources, counted: Resources) -> Iterator[str]:
+def _differ(what: str, has: Resources, counted: Resources) -> list[str]:
+    found = []
     if has != counted:
-        yield f"{what} is {has.nonzero()}, counted {counted.nonzero()}"
-    if any(amount < 0 for amount in has.values()):
-        yield f"{what} is negative: {has.nonzero()}"
+        found.append(f"{what} is {has.nonzero()}, counted {counted.nonzero()}")
+    if has and min(has.values()) < 0:
+        found.append(f"{what} is negative: {has.nonzero()}")
+    return found
 
 
 def _nodes(partition: Partition) -> Iterator[str]:
@@ -214,6 +223,7 @@ def _gang(app: Application, name: str) -> Iterator[str]:
 
 
 def _queues(partition: Partition) -> Iterator[str]:
+    promised, running = _promised_and_running(partition)
     for queue in partition.root.subtree():
         allocated, pending = Resources(), Resources()
         for child in queue.children.values():
@@ -225,18 +235,13 @@ def _queues(partition: Partition) -> Iterator[str]:
             pending.add(app.pending.items())
         yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
-        promised = Resources()
-        for one in queue.subtree():
-            for app in one.applications.values():
-                promised.add(app.gang.promised.items() if app.gang is not None else ())
-        yield from _differ(f"promised in {queue.path}", queue.promised, promised)
+        yield from _differ(f"promised in {queue.path}", queue.promised, promised[queue])
         if queue.is_leaf and any(not child.draining for child in queue.children.values()):
             yield f"{queue.path} is a leaf and has queues that are not draining"
         if queue.is_unneeded and partition.cleanup_alarm is None:
             yield f"nobody needs {queue.path} any longer, and nothing will remove it"
-        running = sum(bool(app.usage_ledgers) for one in queue.subtree() for app in one.applications.values())
-        if queue.running != running:
-            yield f"{queue.path} counts {queue.running} running applications, there are {running}"
+        if queue.running != running[queue]:
+            yield f"{queue.path} counts {queue.running} running applications, there are {running[queue]}"
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
         if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
@@ -244,6 +249,23 @@ def _queues(partition: Partition) -> Iterator[str]:
             for app in queue.applications.values():
                 if app.waits_its_turn != (app.state is ApplicationState.ACCEPTED and app is not turn):
                     yield f"it is {'not ' if app is not turn else ''}the turn of {app.application_id} in {queue.path}"
+
+
+def _promised_and_running(partition: Partition) -> tuple[dict[Queue, Resources], dict[Queue, int]]:
+    """What is promised to gangs in each queue and below it, and how many applications run there."""
+    promised: dict[Queue, Resources] = {}
+    running: dict[Queue, int] = {}
+    for queue in reversed(partition.root.subtree()):  # children come before their parents
+        promised[queue] = total = Resources()
+        running[queue] = 0
+        for app in queue.applications.values():
+            running[queue] += bool(app.usage_ledgers)
+            if app.gang is not None:
+                total.add(app.gang.promised.items())
+        for child in queue.children.values():
+            running[queue] += running[child]
+            total.add(promised[child].items())
+    return promised, running
 
 
 def _waiting(partition: Partition) -> Iterator[str]:
@@ -263,16 +285,21 @@ def _waiting(partition: Partition) -> Iterator[str]:
 
 
 def _host(host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
-    wanted = {shape for contender in contenders for shape in contender.needs}
-    if wanted != set(host.lines.shapes()):
+    lines = host.lines
+    needy = [contender for contender in contenders if contender.needs]
+    in_line = list(lines)
+    first = lines.first()
+    if first is None and not (needy or in_line or host.needs or lines.closed or lines.shapes()):
+        return
+    wanted = {shape for contender in needy for shape in contender.needs}
+    if wanted != set(lines.shapes()):
         yield f"what is needed at {name} is not what its contenders need"
-    standing = {contender for _, contender in host.lines}
-    if standing != {contender for contender in contenders if contender.needs}:
+    if {contender for _, contender in in_line} != set(needy):
         yield f"those who stand in line at {name} are not those who need something"
-    own = {shape for shape, closing in host.lines.closed.items() if closing.origin is host}
-    if host.host is not None and set(host.needs) != (wanted - own if host.passes_on else set()):
+    own = {shape for shape, closing in lines.closed.items() if closing.origin is host}
+    if host.host is not None and host.needs.keys() != (wanted - own if host.passes_on else set()):
         yield f"{name} does not ask above for what its contenders need"
-    for shape, closing in host.lines.closed.items():
+    for shape, closing in lines.closed.items():
         if shape not in wanted:
             yield f"{name} is closed for {shape.resources}, which nobody needs there"
         if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
@@ -280,19 +307,14 @@ def _host(host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
         is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
         if isinstance(host, Queue) and is_for_quota and host.refusal(shape) is None:
             yield f"{name} is closed for {shape.resources} though its quota has room"
-    if any(shape not in host.lines.closed for shape in wanted) != (host.lines.first() is not None):
+    if (wanted <= lines.closed.keys()) != (first is None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
-    yield from _order(host, name)
-
-
-def _order(host: Host, name: str) -> Iterator[str]:
     keys: list[tuple[Key, Contender]] = []
-    for key, contender in host.lines:
-        if isinstance(contender, Host | AskGroup) and key != contender.key():
+    for key, contender in in_line:
+        if isinstance(contender, (Host, AskGroup)) and key != contender.key():
             yield f"the place of somebody in line at {name} is stale"
-        if any(shape not in host.lines.closed for shape in contender.needs):
+        if not contender.needs.keys() <= lines.closed.keys():
             keys.append((key, contender))
-    first = host.lines.first()
     if keys and first is not min(keys, key=lambda one: one[0])[1]:
         yield f"the first in line at {name} is not the one with the smallest key"
 
@@ -350,48 +372,3 @@ def _ledgers(
     for (name, path), usage in counted.items():
         if not usage.is_zero():
             yield f"usage of {kind} {name} in {path} is not kept, counted {usage.nonzero()}"
-
-
-def _execution_times(app: Application) -> Iterator[str]:
-    """What may only run for so long has its alarm for as long as it runs (SEMANTICS E2, E3)."""
-    runs = app.state in (ApplicationState.STARTING, ApplicationState.RUNNING)
-    if runs and app.spec.execution_timeout_ms > 0 and app.spec.placeholder_ask.is_zero() and app.run_alarm is None:
-        yield f"application {app.application_id} runs without the alarm of its execution timeout"
-    for allocation in app.allocations.values():
-        if allocation.spec.execution_timeout_ms > 0 and allocation.alarm is None and allocation.releasing is None:
-            yield f"allocation {allocation.uuid} runs without the alarm of its execution timeout"
-
-
-def _alarms(scheduler: Scheduler) -> Iterator[str]:
-    """Every alarm belongs to a state that has one, and every such state has its alarm."""
-    owned: set[Alarm] = set()
-    for rm in scheduler.cluster.resource_managers.values():
-        waits = rm.state in (ResourceManagerState.INIT, ResourceManagerState.PAUSED)
-        if (rm.alarm is not None and rm.alarm.live) != waits:
-            yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
-        owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
-        owned.update(trial.alarm for trial in rm.callbacks.open_trials.values() if trial.alarm is not None)
-        if rm.told_states is not None and rm.told_states.alarm is not None:
-            owned.add(rm.told_states.alarm)
-        for partition in rm.partitions.values():
-            owned.update(one.alarm for one in partition.reservations if one.alarm is not None)
-            above = (one.above_max_alarm for one in partition.root.subtree())
-            owned.update(one for one in above if one is not None)
-            alarm = partition.patience.alarm
-            own_alarms = partition.cleanup_alarm, alarm, partition.turned_down.alarm
-            owned.update(one for one in own_alarms if one is not None and one.live)
-            for app in (*partition.applications.values(), *partition.terminated.values()):
-                patience = app.gang.patience if app.gang is not None else None
-                execution = (one.alarm for one in app.allocations.values())
-                alarms = (app.alarm, app.gang_alarm, app.run_alarm, patience, *execution)
-                owned.update(alarm for alarm in alarms if alarm is not None)
-                yield from _execution_times(app)
-                if app.gang_alarm is not None and not app.placeholders:
-                    yield f"application {app.application_id} has a placeholder timeout, but no placeholder"
-                timed = app.state in TIMED_STATES
-                has_grace = app.state is ApplicationState.ACCEPTED
-                waits_for_rm = app.state is ApplicationState.COMPLETING and bool(app.allocations)
-                if (app.alarm is not None) != timed and not waits_for_rm and not has_grace:
-                    yield f"application {app.application_id} in state {app.state} has {'no' if timed else 'an'} alarm"
-    if set(scheduler.cluster.alarms.live()) != owned:
-        yield "there are alarms that nothing owns, or owned ones that will not ring"

@@ -71,13 +71,14 @@ def rooms(partition: Partition) -> Iterator[str]:
             for queue in trial.application.queue.lineage:
                 for ledger in (claimed, on_trial):
                     ledger.setdefault(queue.path, Resources()).add(held(partition, trial).items())
+    nothing = Resources()
     for queue in partition.root.subtree():
         for what, has, counted in (
             ("leaving", queue.leaving, leaving),
             ("claimed in", queue.claimed, claimed),
             ("on trial in", queue.on_trial, on_trial),
         ):
-            if has != counted.get(queue.path, Resources()):
+            if has != counted.get(queue.path, nothing):
                 yield f"{what} {queue.path} is {has.nonzero()}, counted {counted.get(queue.path, {})}"
 
 

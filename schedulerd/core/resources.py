@@ -22,11 +22,15 @@ class Resources(dict[str, int]):
         return 0
 
     def __eq__(self, other: object) -> bool:
+        if dict.__eq__(self, other) is True:
+            return True
         if not isinstance(other, Mapping):
             return NotImplemented
-        return dict.__eq__(self, other) is True or self.canonical() == Resources.canonical(other)
+        return self.canonical() == Resources.canonical(other)
 
     def __ne__(self, other: object) -> bool:
+        if dict.__eq__(self, other) is True:
+            return False
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
@@ -34,11 +38,11 @@ class Resources(dict[str, int]):
 
     def canonical(self: Mapping[str, int]) -> Items:
         """The non-zero amounts sorted by name: equal resources have equal items, so they can be a dictionary key."""
-        return tuple(sorted(item for item in self.items() if item[1]))
+        return tuple(sorted(self.items() if all(self.values()) else [item for item in self.items() if item[1]]))
 
     def nonzero(self) -> dict[str, int]:
         """A plain dictionary of the amounts that are not 0, sorted by name."""
-        return dict(self.canonical())
+        return dict(self.canonical()) if self else {}
 
     def is_zero(self) -> bool:
         return not any(self.values())

@@ -6,6 +6,8 @@ grow with it.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -34,12 +36,24 @@ from schedulerd.core.views import (
     UserView,
 )
 
+Shown: TypeAlias = dict[Allocation, AllocationView]
+"""The allocations of a partition that were seen already: each is seen twice, with its application and its node."""
+
 
 def resource_managers(scheduler: Scheduler, look: Look | None = None) -> list[ResourceManagerView]:
     """What the look is for, by resource manager; without one, everything."""
     look = look or Look()
     known = scheduler.cluster.resource_managers
-    return [_resource_manager(rm, look) for _, rm in look.take_named("resource_managers", known, look.rm_id)]
+    return [
+        resource_manager(
+            rm,
+            [
+                _partition(one, rm.state, look)
+                for _, one in look.take_named("partitions", rm.partitions, look.partition)
+            ],
+        )
+        for _, rm in look.take_named("resource_managers", known, look.rm_id)
+    ]
 
 
 def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
@@ -48,7 +62,8 @@ def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
     return _partition(rm.partitions[name], rm.state, Look())
 
 
-def _resource_manager(rm: ResourceManager, look: Look) -> ResourceManagerView:
+def resource_manager(rm: ResourceManager, partitions: list[PartitionView]) -> ResourceManagerView:
+    """The resource manager with these of its partitions."""
     return ResourceManagerView(
         rm_id=rm.rm_id,
         state=rm.state.value,
@@ -57,9 +72,7 @@ def _resource_manager(rm: ResourceManager, look: Look) -> ResourceManagerView:
         configuration_source=rm.configuration.source,
         configuration_checksum=rm.configuration.checksum,
         configured_at_ns=rm.configured_at_ns,
-        partitions=[
-            _partition(one, rm.state, look) for _, one in look.take_named("partitions", rm.partitions, look.partition)
-        ],
+        partitions=partitions,
     )
 
 
@@ -70,6 +83,7 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
     nodes = look.take_named("nodes", one.nodes, look.node_id)
     queues = one.root.subtree()
     requests = outstanding_requests(one)
+    shown: Shown = {}
     return PartitionView(
         rm_id=one.rm_id,
         name=one.name,
@@ -80,9 +94,11 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
             _queue(queue, look)
             for queue in sorted(look.take("queues", queues, len(queues)), key=lambda queue: queue.path)
         ],
-        applications=[_application(app, explain, look) for app in applications],
-        terminated=[_application(app, explain, look) for app in look.take("terminated", terminated, len(terminated))],
-        nodes=[_node(node, look) for _, node in nodes],
+        applications=[_application(app, explain, look, shown) for app in applications],
+        terminated=[
+            _application(app, explain, look, shown) for app in look.take("terminated", terminated, len(terminated))
+        ],
+        nodes=[_node(node, look, shown) for _, node in nodes],
         users=_users("users", one.usages.users, look),
         groups=_users("groups", one.usages.groups, look),
         outstanding=look.take("outstanding", requests, len(requests)),
@@ -134,7 +150,7 @@ def _queue(queue: Queue, look: Look) -> QueueView:
     )
 
 
-def _application(app: Application, explain: Explanation, look: Look) -> ApplicationView:
+def _application(app: Application, explain: Explanation, look: Look, shown: Shown) -> ApplicationView:
     pending = (ask for group in app.groups.values() for ask in group)
     asks = look.take("asks", pending, sum(map(len, app.groups.values())))
     return ApplicationView(
@@ -150,7 +166,7 @@ def _application(app: Application, explain: Explanation, look: Look) -> Applicat
         placeholder_allocated=app.placeholder_allocated.nonzero(),
         pending=app.pending.nonzero(),
         asks=[_ask(app, ask, explain) for ask in sorted(asks, key=lambda ask: ask.key)],
-        allocations=_allocations("allocations of applications", app.allocations, look),
+        allocations=_allocations("allocations of applications", app.allocations, look, shown),
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
         gang_deadline_ns=app.gang_alarm.deadline_ns if app.gang_alarm is not None else None,
@@ -209,23 +225,27 @@ def _ask(app: Application, ask: Ask, explain: Explanation) -> AskView:
     )
 
 
-def _allocations(kind: str, allocations: dict[str, Allocation], look: Look) -> list[AllocationView]:
-    found = [
-        AllocationView(
-            application_id=one.application.application_id,
-            allocation_key=one.key,
-            uuid=one.uuid,
-            node_id=one.node.node_id,
-            resources=one.shape.resources.nonzero(),
-            priority=one.spec.priority,
-            task_group=one.spec.task_group,
-            placeholder=one.placeholder,
-            used=one.used.nonzero() if one.used is not None else None,
-            releasing=one.releasing.name if one.releasing is not None else "",
-        )
-        for one in look.take(kind, allocations.values(), len(allocations))
-    ]
+def _allocations(kind: str, allocations: dict[str, Allocation], look: Look, shown: Shown) -> list[AllocationView]:
+    if not allocations:
+        return []
+    taken = look.take(kind, allocations.values(), len(allocations))
+    found = [shown.get(one) or shown.setdefault(one, _allocation(one)) for one in taken]
     return sorted(found, key=lambda view: (view.application_id, view.allocation_key, view.uuid))
+
+
+def _allocation(one: Allocation) -> AllocationView:
+    return AllocationView(
+        application_id=one.application.application_id,
+        allocation_key=one.key,
+        uuid=one.uuid,
+        node_id=one.node.node_id,
+        resources=one.shape.resources.nonzero(),
+        priority=one.spec.priority,
+        task_group=one.spec.task_group,
+        placeholder=one.placeholder,
+        used=one.used.nonzero() if one.used is not None else None,
+        releasing=one.releasing.name if one.releasing is not None else "",
+    )
 
 
 def _reservation(one: Reservation) -> ReservationView:
@@ -240,7 +260,7 @@ def _reservation(one: Reservation) -> ReservationView:
     )
 
 
-def _node(node: Node, look: Look) -> NodeView:
+def _node(node: Node, look: Look, shown: Shown) -> NodeView:
     return NodeView(
         node_id=node.node_id,
         state=node.state.value,
@@ -258,5 +278,5 @@ def _node(node: Node, look: Look) -> NodeView:
         reservations=[
             _reservation(one) for one in look.take("reservations", node.reservations.values(), len(node.reservations))
         ],
-        allocations=_allocations("allocations of nodes", node.allocations, look),
+        allocations=_allocations("allocations of nodes", node.allocations, look, shown),
     )

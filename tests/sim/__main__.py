@@ -1,6 +1,6 @@
 """`python -m tests.sim --seed N --steps N`: simulated histories with faults, judged after every step.
 
-With `--resume DIR` what was found clean is remembered there, for these very sources and so many steps, and a run that
+With `--resume DIR` what was found clean is remembered there, for these very sources and options, and a run that
 was interrupted goes on where it was.
 """
 
@@ -37,16 +37,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds; 0 for one per processor")
     parser.add_argument("--output", type=Path, default=Path(), help="directory for histories that failed")
     parser.add_argument("--resume", type=Path, help="directory where clean seeds are remembered")
+    parser.add_argument(
+        "--look-at-all-every",
+        type=int,
+        default=1,
+        metavar="STEPS",
+        help="in so many steps all is judged, after the others what they may have changed; 1 for all after every step",
+    )
     options = parser.parse_args(arguments)
+    every = options.look_at_all_every
     seeds = range(options.seed, options.seed + options.seeds)
-    clean = _Clean(options.resume, options.steps)
+    clean = _Clean(options.resume, f"{options.steps}-{every}")
     sightings = Sightings()
     for seed in seeds:
         sightings.join(clean.seen.get(seed, Sightings()))
     todo = [seed for seed in seeds if seed not in clean.seen]
     failures = 0
     with ProcessPoolExecutor(options.jobs or os.cpu_count()) as pool:
-        for seed, text, seen in pool.map(partial(_run, options.steps, options.output), todo):
+        for seed, text, seen in pool.map(partial(_run, options.steps, every, options.output), todo):
             sightings.join(seen)
             failures += text is not None
             if text is None:
@@ -76,10 +84,10 @@ def _table(counts: Mapping[str, int], expected: Iterable[str]) -> Iterator[str]:
 class _Clean:
     """The seeds in which nothing was wrong, with what was seen; one line of a file each, if there is one."""
 
-    def __init__(self, directory: Path | None, steps: int) -> None:
+    def __init__(self, directory: Path | None, kind: str) -> None:
         """The file is that of these sources: whatever they change, all seeds have to be played again."""
         self.seen: dict[int, Sightings] = {}
-        self._path = directory / f"{_digest()}-{steps}.jsonl" if directory is not None else None
+        self._path = directory / f"{_digest()}-{kind}.jsonl" if directory is not None else None
         if self._path is not None and self._path.exists():
             for line in self._path.read_text().splitlines():
                 seed, seen, faults = json.loads(line)
@@ -99,9 +107,9 @@ def _digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _run(steps: int, directory: Path, seed: int) -> tuple[int, str | None, Sightings]:
+def _run(steps: int, look_at_all_every: int, directory: Path, seed: int) -> tuple[int, str | None, Sightings]:
     sightings = Sightings()
-    _, failure = simulate(seed, steps, sightings, EVERY_WORLD, is_faulty=True)
+    _, failure = simulate(seed, steps, sightings, EVERY_WORLD, is_faulty=True, look_at_all_every=look_at_all_every)
     if failure is None:
         return seed, None, sightings
     path = directory / f"sim-seed-{seed}.json"

@@ -7,8 +7,9 @@ as long as these books are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from schedulerd.core.callback_facts import VerdictNotWanted
 from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
@@ -26,10 +27,12 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.views import ApplicationView, NodeView, PartitionView, ResourceManagerView
 
 Ledger = defaultdict[str, Resources]
+AskName = tuple[str, str, Items]
+"""Application, key, and the size of the ask."""
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Books:
     nodes: dict[str, NodeChanged] = field(default_factory=dict)
     allocations: dict[str, Allocated] = field(default_factory=dict)
     releasing: dict[str, str] = field(default_factory=dict)
-    asks: Counter[tuple[str, str, tuple[tuple[str, int], ...]]] = field(default_factory=Counter)
+    asks: Counter[AskName] = field(default_factory=Counter)
     applications: Counter[tuple[str, ApplicationState]] = field(default_factory=Counter)
     states: dict[str, ApplicationState] = field(default_factory=dict)
     """Of the applications that have a queue."""
@@ -158,9 +161,10 @@ class Auditor:
             books.queue_allocated[path].add(items, times)
 
 
-def _lineage(path: str) -> list[str]:
+@cache
+def _lineage(path: str) -> tuple[str, ...]:
     names = path.split(".")
-    return [".".join(names[:length]) for length in range(1, len(names) + 1)]
+    return tuple(".".join(names[:length]) for length in range(1, len(names) + 1))
 
 
 def _compare(found: list[str], what: str, counted: object, shown: object) -> None:
@@ -207,8 +211,8 @@ def _applications(found: list[str], books: Books, partition: PartitionView) -> N
     _compare(found, "states of applications", books.states, states)
     for item in partition.applications:
         _application(found, books, item)
-    asks = sum((Counter(_open_asks(item)) for item in partition.applications), Counter())
-    _compare(found, "open asks", +books.asks, asks)
+    asks = {name: count for item in partition.applications for name, count in _open_asks(item)}
+    _compare(found, "open asks", {name: count for name, count in books.asks.items() if count > 0}, asks)
 
 
 def _users(found: list[str], books: Books, partition: PartitionView) -> None:
@@ -227,8 +231,6 @@ def _application(found: list[str], books: Books, item: ApplicationView) -> None:
     _compare(found, f"pending of {item.application_id}", books.application_pending[item.application_id], item.pending)
 
 
-def _open_asks(item: ApplicationView) -> dict[tuple[str, str, tuple[tuple[str, int], ...]], int]:
-    return {
-        (item.application_id, ask.allocation_key, Resources(ask.resources).canonical()): ask.pending
-        for ask in item.asks
-    }
+def _open_asks(item: ApplicationView) -> Iterator[tuple[AskName, int]]:
+    for ask in item.asks:
+        yield (item.application_id, ask.allocation_key, tuple(ask.resources.items())), ask.pending

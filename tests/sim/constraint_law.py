@@ -65,10 +65,6 @@ class ConstraintLaw:
             busy = any(fact.node_id in moved for fact in estate.running.values())
             self._sights["node that moves to another group with allocations"] += busy
             estate.machines = machines
-            for item in partition.applications:
-                for ask in item.asks:
-                    self._sights["too many of a kind together"] += "too many allocations" in ask.waiting_for
-                    self._sights["too few of a kind together"] += "too few allocations" in ask.waiting_for
         return found
 
     def allows(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:

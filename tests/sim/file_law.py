@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
 from schedulerd.core.configuration_facts import ConfigurationUpdated
@@ -11,25 +11,35 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import PartitionSpec, QueueSpec
 from schedulerd.core.views import LimitView, PartitionView, QueueView, ResourceManagerView
 
+Rules = tuple[object, ...]
+"""All that a file says of a queue."""
+Said = tuple[PartitionSpec, dict[str, Rules]]
+"""Of a partition, and by path of its queues."""
+
 
 class FileLaw:
     """Judges the steps of one history in their order."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[PartitionSpec, ...]] = {}
-        """What each resource manager's file says, if that holds."""
+        self._said: dict[str, dict[str, Said]] = {}
+        """What each resource manager's file says of which partition, if that holds."""
+        self._judged: dict[tuple[str, str], PartitionView] = {}
+        """What was as it says."""
 
     def after(self, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]) -> Iterator[str]:
         """What is not as the files say, as sentences; `state` is the one after the step."""
         if isinstance(command, RegisterResourceManager | UpdateConfiguration) and _holds(facts):
-            self._said[command.rm_id] = command.partitions
+            self._said[command.rm_id] = {one.name: (one, dict(_rules_of(one.root, ""))) for one in command.partitions}
         for rm in state:
-            specs = {spec.name: spec for spec in self._said[rm.rm_id]}
-            if sorted(specs) != sorted(partition.name for partition in rm.partitions):
-                yield f"{rm.rm_id} has partitions other than {sorted(specs)}"
+            said = self._said[rm.rm_id]
+            if said.keys() != {partition.name for partition in rm.partitions}:
+                yield f"{rm.rm_id} has partitions other than {sorted(said)}"
             for partition in rm.partitions:
-                for text in _differences(partition, specs[partition.name], facts):
-                    yield f"[{rm.rm_id}]{partition.name} is not what the file says: {text}"
+                name = rm.rm_id, partition.name
+                if partition is not self._judged.get(name):
+                    self._judged[name] = partition
+                    for text in _differences(partition, *said[partition.name], facts):
+                        yield f"[{rm.rm_id}]{partition.name} is not what the file says: {text}"
 
 
 def _holds(facts: Sequence[Fact]) -> bool:
@@ -40,17 +50,18 @@ def _holds(facts: Sequence[Fact]) -> bool:
     )
 
 
-def _differences(partition: PartitionView, spec: PartitionSpec, facts: Sequence[Fact]) -> Iterator[str]:
+def _differences(
+    partition: PartitionView, spec: PartitionSpec, named: Mapping[str, Rules], facts: Sequence[Fact]
+) -> Iterator[str]:
     said = (spec.node_order.value, spec.preemption_enabled)
     if (partition.node_order, partition.preemption_enabled) != said:
         yield f"nodes are ordered by {partition.node_order}, preemption is {partition.preemption_enabled}"
     queues = {queue.path: queue for queue in partition.queues}
-    named = dict(_named(spec.root, ""))
-    for path, one in named.items():
+    for path, rules in named.items():
         if path not in queues:
             yield f"{path} is missing"
-        elif _rules_shown(queues[path]) != _rules_said(one):
-            yield f"{path} has {_rules_shown(queues[path])}, the file {_rules_said(one)}"
+        elif _rules_shown(queues[path]) != rules:
+            yield f"{path} has {_rules_shown(queues[path])}, the file {rules}"
     for fact in facts:
         is_here = isinstance(fact, ApplicationAccepted) and (fact.rm_id, fact.partition) == (
             partition.rm_id,
@@ -60,19 +71,20 @@ def _differences(partition: PartitionView, spec: PartitionSpec, facts: Sequence[
             yield f"{fact.queue} is not named any longer, and takes {fact.application_id}"
 
 
-def _named(spec: QueueSpec, above: str) -> Iterator[tuple[str, QueueSpec]]:
+def _rules_of(spec: QueueSpec, above: str) -> Iterator[tuple[str, Rules]]:
+    """Of the queue and all below it, by path."""
     path = f"{above}{spec.name}"
-    yield path, spec
+    yield path, _rules_said(spec)
     for child in spec.children:
-        yield from _named(child, f"{path}.")
+        yield from _rules_of(child, f"{path}.")
 
 
-def _rules_shown(queue: QueueView) -> tuple[object, ...]:
+def _rules_shown(queue: QueueView) -> Rules:
     rules = queue.max, queue.guaranteed, queue.max_applications, queue.limits
     return *rules, queue.application_order, queue.preemption_policy, queue.preemption_delay_ns
 
 
-def _rules_said(spec: QueueSpec) -> tuple[object, ...]:
+def _rules_said(spec: QueueSpec) -> Rules:
     limits = [LimitView(one.users, one.groups, dict(one.max or {}), one.max_applications) for one in spec.limits]
     properties = spec.properties
     return (

@@ -271,7 +271,7 @@ def _counts(book: GangBook, item: ApplicationView) -> Iterator[tuple[str, object
     swaps = sum(one.cause is ReleaseCause.REPLACED for one in book.leaving.values())
     yield "parked asks", parked, item.parked
     yield "parked asks without a placeholder that is about to go", max(0, parked - swaps), 0
-    yield "parked asks below zero", -book.parked, Counter()
+    yield "parked asks below zero", [name for name, count in book.parked.items() if count < 0], []
     yield "pending placeholders", book.pending, sum(ask.pending for ask in item.asks if ask.placeholder)
     yield "running gang", book.began_ns is not None, item.gang_started
     for group in item.task_groups:

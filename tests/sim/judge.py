@@ -29,15 +29,25 @@ from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.room_law import RoomLaw
 from tests.sim.sightings import Sightings
 from tests.sim.start_law import StartLaw
+from tests.sim.watch import PartitionName, Watch
 
 
 class Judge:
     """Judges the steps of one history in their order, where nobody has a say and asks are not choosy."""
 
-    def __init__(self, scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], seen: Sightings) -> None:
-        """Counts in `seen` what it comes across."""
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        memories: Mapping[str, ResourceManagerMemory],
+        seen: Sightings,
+        look_at_all_every: int = 1,
+    ) -> None:
+        """Counts in `seen` what it comes across. `look_at_all_every` is that of the `Watch`."""
         self.memories = memories
         self._scheduler = scheduler
+        self._watch = Watch(scheduler, look_at_all_every)
+        self._unsettled: set[PartitionName] = set()
+        """What may have changed since it was judged that nobody is overlooked there."""
         self._seen = seen
         self._auditor = Auditor()
         self._ask_law = AskLaw()
@@ -52,33 +62,44 @@ class Judge:
     def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
         """What is wrong after this step, as sentences."""
         self._note_dropped(facts)
-        problems = violations(self._scheduler)
+        self._watch.look(command, facts)
+        changed, state = self._watch.changed, self._watch.state
+        problems = violations(self._scheduler, changed.values())
         deadline_ns = self._scheduler.next_deadline_ns()
         if isinstance(command, RingAlarms) and deadline_ns is not None and deadline_ns <= now_ns:
             problems.append(f"an alarm that was due at {deadline_ns} has not rung at {now_ns}")
-        state = view.resource_managers(self._scheduler)
+        fresh = self._watch.only(changed)
         self._auditor.take(facts)
-        problems += self._auditor.problems(state)
-        shown = {rm.rm_id: rm for rm in state}
+        problems += self._auditor.problems(fresh)
+        shown, moved = {rm.rm_id: rm for rm in state}, {rm_id for rm_id, _ in changed}
         for memory in self.memories.values():
             problems += memory.hear(command, facts)
-            problems += memory.disagreements(shown.get(memory.rm_id))
+            if memory.rm_id in moved or memory.rm_id not in shown:
+                problems += memory.disagreements(shown.get(memory.rm_id))
         problems += self._file_law.after(command, facts, state)
         problems += self._ask_law.after(command, facts, state)
         problems += self._start_law.after(command, facts, state)
         problems += misplaced(state, facts)
-        problems += self._laws(now_ns, command, facts, state)
+        problems += self._laws(now_ns, command, facts, fresh)
         self._seen.observe(command, facts, state)
         return problems
 
     def _laws(
-        self, now_ns: int, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]
+        self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
     ) -> list[str]:
-        problems = self._gang_law.after(now_ns, command, facts, state)
-        problems += self._room_law.after(now_ns, command, facts, state)
-        if not self._scheduler.wants_cycle():
-            problems += overlooked(state)
+        """`fresh` is the state after the step, without the partitions that are as they were."""
+        problems = self._gang_law.after(now_ns, command, facts, fresh)
+        problems += self._room_law.after(now_ns, command, facts, self._watch.state)
+        problems += overlooked(self._settled())
         return problems
+
+    def _settled(self) -> list[ResourceManagerView]:
+        """Where nobody may be overlooked: nowhere while a cycle is wanted, and else where that may have changed."""
+        self._unsettled.update(self._watch.changed)
+        if self._scheduler.wants_cycle():
+            return []
+        settled, self._unsettled = self._unsettled, set()
+        return self._watch.only(settled)
 
     def denied(self) -> list[str]:
         """Who has a right to room, and would get it if others ended, when everything has settled."""
@@ -103,10 +124,11 @@ class VerdictJudge(Judge):
         scheduler: Scheduler,
         memories: Mapping[str, ResourceManagerMemory],
         seen: Sightings,
+        look_at_all_every: int = 1,
         calls: Mapping[str, Calls] | None = None,
     ) -> None:
         """`calls` is what resource managers were asked; None if nobody else needs to know."""
-        super().__init__(scheduler, memories, seen)
+        super().__init__(scheduler, memories, seen, look_at_all_every)
         self._calls = {rm_id: Calls(rm_id) for rm_id in memories} if calls is None else calls
 
     def _start(self) -> None:
@@ -115,12 +137,11 @@ class VerdictJudge(Judge):
         self._down = self._turned_down()
 
     def _laws(
-        self, now_ns: int, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]
+        self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
     ) -> list[str]:
-        problems = self._constraint_law.after(facts, state)
+        problems = self._constraint_law.after(facts, fresh)
         self._refusals.hear(command, facts)
-        if not self._scheduler.wants_cycle():
-            problems += overlooked(state, self._may_have)
+        problems += overlooked(self._settled(), self._may_have)
         for calls in self._calls.values():
             problems += calls.hear(now_ns, command, facts, self._seen)
             rm = self._scheduler.cluster.resource_managers.get(calls.rm_id)

@@ -55,10 +55,11 @@ class RoomLaw:
             self._books.take(fact, now_ns)
         for name, partition in shown.items():
             book = self._books.by_name.setdefault(name, RoomBook())
-            book.forget_queues({queue.path for queue in partition.queues})
             if isinstance(command, RingAlarms):
                 found += _overdue(book, now_ns)
-            found += reservation_law.differences(book, partition)
+            if partition is not self._before.get(name):
+                book.forget_queues({queue.path for queue in partition.queues})
+                found += reservation_law.differences(book, partition)
         self._before = shown
         return found
 

@@ -7,7 +7,7 @@ every sight of `EXPECTED` was seen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateAllocations, UpdateApplications
 from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
@@ -117,6 +117,8 @@ class Sightings(Counter[str]):
         super().__init__(seen or {})
         self.faults = Counter(faults or {})
         """What went wrong on purpose, by kind."""
+        self._looked_at: dict[tuple[str, str], tuple[str, PartitionView, Counter[str]]] = {}
+        """What was seen in each partition the last time, and in which state its resource manager was then."""
 
     def __reduce__(self) -> tuple[type[Sightings], tuple[dict[str, int], dict[str, int]]]:
         return type(self), (dict(self), dict(self.faults))
@@ -130,7 +132,12 @@ class Sightings(Counter[str]):
         """`state` is the one after the step."""
         for rm in state:
             for partition in rm.partitions:
-                self._look_at(rm.state, partition)
+                name = rm.rm_id, partition.name
+                known = self._looked_at.get(name)
+                if known is None or known[0] != rm.state or known[1] is not partition:
+                    known = self._looked_at[name] = rm.state, partition, Counter(_sights(rm.state, partition))
+                for sight, count in known[2].items():
+                    self[sight] += count
         self._hear_of_swaps(command, facts)
         for fact in facts:
             self._hear(command, fact, facts)
@@ -141,28 +148,6 @@ class Sightings(Counter[str]):
 
     def missing(self) -> list[str]:
         return [sight for sight in EXPECTED if not self[sight]]
-
-    def _look_at(self, rm_state: str, partition: PartitionView) -> None:
-        for node in partition.nodes:
-            self["over-committed node"] += any(amount < 0 for amount in node.available.values())
-            if node.allocations:
-                self["draining node with allocations"] += node.state == NodeState.DRAINING
-                self["not-ready node with allocations"] += node.state == NodeState.NOT_READY
-        headrooms = {queue.path: queue.headroom for queue in partition.queues}
-        for queue in partition.queues:
-            over = any(queue.allocated.get(name, 0) > limit for name, limit in queue.max.items())
-            self["queue over its quota"] += over
-        for item in partition.applications:
-            headroom = headrooms[item.queue]
-            self["gang held back"] += bool(item.held_back_for)
-            gate = [amount > headroom.get(name, amount) for name, amount in item.placeholder_ask.items()]
-            is_asked = any(ask.placeholder for ask in item.asks)
-            self["gang that waits at its gate"] += is_asked and not item.gang_started and any(gate)
-            for ask in item.asks:
-                within = all(amount <= headroom.get(name, amount) for name, amount in ask.resources.items())
-                self["ask over a quota"] += not within
-                self["paused with asks pending"] += rm_state == ResourceManagerState.PAUSED
-        self["ask that no node fits"] += len(partition.outstanding)
 
     def _hear_of_swaps(self, command: Command, facts: Sequence[Fact]) -> None:
         gone = {fact.uuid: fact for fact in facts if isinstance(fact, Released)}
@@ -254,3 +239,36 @@ class Sightings(Counter[str]):
         )
         self["update of a half-placed ask"] += placed
         self["update that asks for no more than is placed"] += placed and not asked_anew
+
+
+def _sights(rm_state: str, partition: PartitionView) -> Iterator[str]:
+    """What is to be seen in a partition as it is."""
+    for node in partition.nodes:
+        if any(amount < 0 for amount in node.available.values()):
+            yield "over-committed node"
+        if node.allocations and node.state == NodeState.DRAINING:
+            yield "draining node with allocations"
+        if node.allocations and node.state == NodeState.NOT_READY:
+            yield "not-ready node with allocations"
+    headrooms = {queue.path: queue.headroom for queue in partition.queues}
+    for queue in partition.queues:
+        if any(queue.allocated.get(name, 0) > limit for name, limit in queue.max.items()):
+            yield "queue over its quota"
+    for item in partition.applications:
+        headroom = headrooms[item.queue]
+        if item.held_back_for:
+            yield "gang held back"
+        gate = (amount > headroom.get(name, amount) for name, amount in item.placeholder_ask.items())
+        if not item.gang_started and any(ask.placeholder for ask in item.asks) and any(gate):
+            yield "gang that waits at its gate"
+        for ask in item.asks:
+            if any(amount > headroom.get(name, amount) for name, amount in ask.resources.items()):
+                yield "ask over a quota"
+            if rm_state == ResourceManagerState.PAUSED:
+                yield "paused with asks pending"
+            if "too many allocations" in ask.waiting_for:
+                yield "too many of a kind together"
+            if "too few allocations" in ask.waiting_for:
+                yield "too few of a kind together"
+    for _ in partition.outstanding:
+        yield "ask that no node fits"

@@ -67,14 +67,16 @@ def simulate(
     worlds: Sequence[type[World]] = WORLDS,
     *,
     is_faulty: bool = False,
+    look_at_all_every: int = 1,
 ) -> tuple[History, Failure | None]:
     """`steps` moves of the seed's world and then a calm one; stops at the first step that is wrong.
 
     Which world a seed is about is what it leaves when divided by their number. The history is that of the world.
+    `look_at_all_every` is that of the `Watch`.
     """
     world = worlds[seed % len(worlds)](seed)
     scheduler = new_scheduler()
-    judge = _judge_of(world, scheduler, sightings)
+    judge = _judge_of(world, scheduler, sightings, look_at_all_every)
     moves: World | Faults = Faults(world, seed, sightings.faults) if is_faulty else world
     history: History = []
     for now_ns, command in commands(moves, scheduler, steps):
@@ -99,11 +101,11 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
     return _calm(scheduler, judging, history)
 
 
-def _judge_of(world: World, scheduler: Scheduler, sightings: Sightings) -> Judge:
+def _judge_of(world: World, scheduler: Scheduler, sightings: Sightings, look_at_all_every: int) -> Judge:
     if isinstance(world, AnyJudgingWorld):
-        return VerdictJudge(scheduler, world.memories, sightings, world.calls)
+        return VerdictJudge(scheduler, world.memories, sightings, look_at_all_every, world.calls)
     kind = VerdictJudge if isinstance(world, ChoosyWorld) else Judge
-    return kind(scheduler, world.memories, sightings)
+    return kind(scheduler, world.memories, sightings, look_at_all_every)
 
 
 def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | None:

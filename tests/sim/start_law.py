@@ -30,6 +30,8 @@ class StartLaw:
         if isinstance(command, RunCycle):
             for name, partition in shown.items():
                 before = self._before[name]
+                if partition is before:
+                    continue
                 yield from _one_too_many(before, partition)
                 for fact in facts:
                     if isinstance(fact, ApplicationChanged) and (fact.rm_id, fact.partition) == name:

@@ -133,7 +133,7 @@ def _make_room(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
 
 
 def _make_room_on_only_node(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
-    """Others end for room on its node, not for a quota: without that it waits, and it is said if that may be for long."""
+    """Others end for room on its node, not for a quota: without one it waits, and says so if that may be long."""
     application, partition = reservation.application, reservation.application.partition
     assert application.queue is not None
     kind = application.groups[reservation.ask.band].kind
