@@ -29,6 +29,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.trial import NEVER, Hearing, Purpose, Trial
 from schedulerd.core.model.turned_down import REMEMBERED_MAX
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.core.turn import Turn
 
@@ -254,17 +255,18 @@ def on_rested(turn: Turn, partition: Partition) -> None:
 
 
 def _awaited(partition: Partition, ask: Ask) -> Trial | None:
-    """A trial on a node that would have room for the ask without it, and did not refuse the ask."""
+    """A trial on a node that did not refuse the ask and would have room for it without this one and those before it."""
     hearing = ask.hearing
     assert hearing is not None
+    without: dict[Node, Resources] = {}
     for trial in islice(partition.callbacks.open_trials.values(), AWAITED_MAX):
         node = trial.node
         if not trial.items or trial.application.partition is not partition or hearing.bars_with_room(node):
             continue
         if partition.objection(ask.shape, node) is not None:
             continue
-        with_it = node.free.plus(dict(trial.items))
-        if node.free.lacks(ask.shape.items) is not None and with_it.lacks(ask.shape.items) is None:
+        free = without[node] = without.get(node, node.free).plus(dict(trial.items))
+        if node.free.lacks(ask.shape.items) is not None and free.lacks(ask.shape.items) is None:
             return trial
     return None
 

@@ -352,7 +352,6 @@ class Partition:
         self.shapes.forget_all()
         for noted in (self.touched, self.freed_queues):
             noted.clear()
-        self.freed_nodes.clear()
         self.patience.forget()
         for reservation in self.reservations:
             self.ready[reservation.node] = None

@@ -23,6 +23,7 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
+from tests.unit.core.claims import finished
 from tests.unit.core.configurations import reload
 from tests.unit.core.judges import Judge, Refuses, outcomes
 
@@ -88,6 +89,26 @@ def test_asks_go_back_to_their_lines_before_another_order_holds_there() -> None:
     assert outcomes(facts) == [("a", "n1", "void")]
     talk.schedule()
     assert talk.pairs() == [("a", "n1")] * 2
+
+
+def test_room_that_comes_free_with_another_queue_file_is_for_those_who_were_turned_down_too() -> None:
+    talk = Judge(Refuses(("a", "n1")))
+    talk.begin()
+    talk.nodes(a_node("n2", {"memory": 20}))
+    talk.apps(an_app())
+    talk.asks(an_ask("x"))
+    talk.schedule()
+    talk.is_silent = True
+    talk.asks(an_ask("b"))
+    talk.schedule()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.is_silent = False
+    talk.asks(an_ask("a", 20))
+    talk.schedule()
+    assert [ask.key for _, ask in talk.model().turned_down] == ["a"]
+    finished(talk, "x")
+    reload(talk, a_root(a_queue_spec("a", order=ApplicationOrder.FAIR)))
+    assert not talk.model().turned_down
 
 
 def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:

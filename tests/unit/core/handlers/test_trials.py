@@ -208,6 +208,23 @@ def test_an_ask_waits_for_the_room_of_another_that_is_on_trial_if_no_other_node_
     assert ("app", other, "n2") in placed(facts), "the room came free when the other was refused there"
 
 
+def test_an_ask_waits_for_the_room_of_several_together() -> None:
+    talk = a_talk("n2", silent=True)
+    talk.asks(an_ask("b"), an_ask("c"))
+    talk.schedule()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.asks(an_ask("a", 20))
+    talk.schedule()
+    b, c, a = talk.asked
+    assert (a.allocation_key, a.node_id) == ("a", "n1")
+    talk.give(Verdict(a.call_id, "tainted"))
+    talk.schedule()
+    talk.pairs()
+    talk.give(Verdict(b.call_id, "tainted"), Verdict(c.call_id, "tainted"))
+    talk.schedule()
+    assert ("a", "n2") in talk.pairs()
+
+
 def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulerd.core.handlers.trials.REMEMBERED_MAX", 2)
     assert turned_down.REMEMBERED_MAX > 2
