@@ -146,8 +146,9 @@ def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
             nowhere = on(none_of("zone", "gpu", *(f"z{zone}" for zone in range(LARGER // 100 + 1))))
             talk.asks(an_ask(f"k{number}", 1 + number, constraint=nowhere))
             talk.asks(an_ask(f"w{number}", 1 + number, constraint=together("zone", IS_DB, least=1 + number)))
-        talk.asks(an_ask("any", 1, 200))
-        talk.cycle(PLACEMENTS)
+        talk.asks(an_ask("any", 1, 400))
+        while len(of(Allocated, talk.cycle(PLACEMENTS))) < PLACEMENTS:
+            pass
         return calls_of(talk, RunCycle(PLACEMENTS), PLACEMENTS)
 
     many, few, nobody = work(80), work(10), work(0)
