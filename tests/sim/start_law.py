@@ -1,14 +1,14 @@
 """Who may start to run: no more applications than queues and limits allow, and one at a time where that is the rule.
 
-It is judged in the steps in which nothing ends, and so nobody makes place for others: those of cycles.
+It is judged in the steps in which nothing ends, and so nobody makes place for others: cycles and verdicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, RunCycle
-from schedulerd.core.facts import ApplicationChanged, Fact
+from schedulerd.core.commands import Command, GiveVerdicts, RunCycle
+from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.views import ApplicationView, PartitionView, ResourceManagerView
@@ -16,6 +16,8 @@ from tests.sim.oracle import Accounts
 
 Name = tuple[str, str]
 """Resource manager and partition."""
+Told = Allocated | ApplicationChanged
+"""What is said of an application that may have started."""
 
 
 class StartLaw:
@@ -27,23 +29,36 @@ class StartLaw:
     def after(self, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]) -> Iterator[str]:
         """Who started and may not, as sentences; `state` is the one after the step."""
         shown = {(rm.rm_id, partition.name): partition for rm in state for partition in rm.partitions}
-        if isinstance(command, RunCycle):
+        if isinstance(command, RunCycle | GiveVerdicts):
             for name, partition in shown.items():
                 before = self._before[name]
                 if partition is before:
                     continue
-                yield from _one_too_many(before, partition)
-                for fact in facts:
-                    if isinstance(fact, ApplicationChanged) and (fact.rm_id, fact.partition) == name:
+                told = [one for one in facts if isinstance(one, Told) and (one.rm_id, one.partition) == name]
+                yield from _one_too_many(before, partition, [one for one in told if isinstance(one, Allocated)])
+                for fact in told:
+                    if isinstance(fact, ApplicationChanged):
                         yield from _out_of_turn(before, partition, fact)
         self._before = shown
 
 
-def _one_too_many(before: PartitionView, after: PartitionView) -> Iterator[str]:
-    accounts, ran = Accounts(after), Accounts(before).running
-    for item in after.applications:
-        if item.application_id in accounts.running - ran:
-            yield from (f"{item.application_id} runs as one too many in {path}" for path in accounts.crowded(item))
+def _one_too_many(before: PartitionView, after: PartitionView, placed: Sequence[Allocated]) -> Iterator[str]:
+    """Who starts needs a free place to be placed. Who runs again after Completing needs none, but counts."""
+    accounts = Accounts(before)
+    then = {item.application_id: item for item in before.applications}
+    for fact in placed:
+        item = then[fact.application_id]
+        if item.application_id not in accounts.running:
+            accounts.running.add(item.application_id)
+            if not _runs_again(item):
+                yield from (f"{item.application_id} runs as one too many in {path}" for path in accounts.crowded(item))
+    for name in sorted(accounts.running ^ Accounts(after).running):
+        yield f"{name} is not counted as running from its first allocation on"
+
+
+def _runs_again(item: ApplicationView) -> bool:
+    """New asks bring one that is Completing back to Running (gang design, Cleanup): it does not start."""
+    return [state for _, state, _ in item.state_log][-2:] == [ApplicationState.COMPLETING, ApplicationState.RUNNING]
 
 
 def _out_of_turn(before: PartitionView, after: PartitionView, fact: ApplicationChanged) -> Iterator[str]:

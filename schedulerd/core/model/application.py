@@ -259,6 +259,9 @@ class Application(Host):
         ask.shape = self.partition.shapes.turned(ask.shape, down=down)
         self.wait_for(ask)
         self.review(ask)
+        assert self.queue is not None
+        for one in self.queue.lineage:  # it may be of another priority than all others that wait
+            one.rekey()
 
     def look_for_swaps(self) -> None:
         """Something may have come together: a real ask, a placeholder for it, and nothing they have to wait for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,14 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.specs import SECOND_NS, LimitSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
     a_placeholder,
+    a_queue_spec,
+    a_root,
     an_app,
     an_ask,
     of,
@@ -62,6 +65,27 @@ def test_one_that_was_completing_in_between_is_not_starting_again() -> None:
     talk.release()
     assert states(talk.asks(an_ask("l"))) == [S.RUNNING]
     assert states(talk.schedule() + talk.sleep(2 * TIMES.starting_ns)) == []
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_applications": 1}, {"limits": (LimitSpec(("*",), max_applications=1),)}], ids=["queue", "user"]
+)
+def test_one_that_was_completing_in_between_needs_no_free_place_but_takes_one(limits: dict[str, Any]) -> None:
+    """Only who starts waits for a place, and there are more than may run until two have ended."""
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a", **limits)))
+    talk.apps(an_app("second"), an_app("third"))
+    talk.asks(an_ask("k"))
+    talk.schedule()
+    talk.release()
+    talk.asks(an_ask("k", app="second"))
+    assert placed(talk.schedule()) == [("second", "k", "n1")]
+    talk.asks(an_ask("again"), an_ask("k", app="third"))
+    assert placed(talk.schedule()) == [("app", "again", "n1")]
+    assert talk.queue().running_applications == 2
+    talk.release(application_id="second")
+    assert placed(talk.schedule()) == []
+    talk.release()
+    assert placed(talk.schedule()) == [("third", "k", "n1")]
 
 
 def test_a_whole_gang_starts_and_counts_as_running_after_a_while_without_any_swap() -> None:

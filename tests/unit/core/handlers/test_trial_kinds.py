@@ -9,7 +9,7 @@ from schedulerd.core.preemption_facts import Preempted, PreemptionRefused, Reser
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.builders import a_node, a_placeholder, an_app, an_ask, of, only, placed
-from tests.unit.core.claims import a_claim, a_daemon, claim_root, fill, preempted, wait
+from tests.unit.core.claims import a_claim, a_daemon, claim_root, fill, kept, preempted, wait
 from tests.unit.core.judges import Judge, Refuses
 
 TIMES = Timeouts()
@@ -126,6 +126,24 @@ def test_a_daemon_is_asked_about_to_keep_its_node_to_end_others_and_to_run_there
     gone = talk.release(application_id="victims", uuid=victim.uuid, termination=victim.termination) + talk.schedule()
     assert placed(gone) == [("daemons", "d", "n1")]
     assert talk.pairs() == [("d", "n1")]
+
+
+def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_where_it_stands() -> None:
+    talk = Judge()
+    talk.begin()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(an_app())
+    talk.is_silent = True
+    talk.asks(a_daemon("d", priority=5, app="app"), an_ask("waits", 30))
+    talk.schedule()
+    talk.give(Verdict(talk.asked[-1].call_id, "tainted"))
+    talk.schedule()
+    talk.answer(talk.asked[-1])
+    assert kept(talk) == [("d", "n1", True)]
+    talk.schedule()
+    assert (talk.open_calls, bool(talk.model().turned_down)) == (1, True)
+    talk.nodes(a_node("n1", {"memory": 25}, action=NodeAction.UPDATE))
+    assert not talk.model().turned_down
 
 
 def test_nobody_ends_for_a_daemon_that_could_not_run_there_even_then() -> None:
