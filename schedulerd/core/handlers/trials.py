@@ -68,10 +68,10 @@ def set_aside(turn: Turn, application: Application, ask: Ask) -> None:
     awaited = _awaited(application.partition, ask)
     if awaited is None:
         _rest(turn, application, ask)
-    application.turn(ask, down=True)
-    if awaited is not None:
+    else:
         ask.hearing.awaits = awaited
         awaited.awaited_by[ask] = application
+    application.turn(ask, down=True)
 
 
 def place_in(turn: Turn, reservation: Reservation) -> None:

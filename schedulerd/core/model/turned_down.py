@@ -8,6 +8,7 @@ longest; each that is refused gives its room to the next. So the work is in prop
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
@@ -16,19 +17,54 @@ from schedulerd.core.model.due import Due
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Ask
     from schedulerd.core.model.application import Application
+    from schedulerd.core.model.node import Node
     from schedulerd.core.model.shape import Shape
 
 REMEMBERED_MAX = 200_000
 """How many refusals of an ask on a node are remembered in a partition. Beyond that an ask that is refused rests at
 once, and its refusals are forgotten."""
 
+AWAITING_MAX = 64
+"""At how many asks of a shape and priority that wait for the end of a trial it is looked when a node has more room. The
+others hear of it when that trial ends."""
 
-class TurnedDown:
-    __slots__ = ("_asks", "alarm", "due", "remembered")
+
+class _Level:
+    """Asks of one shape and priority, in the order in which they were set aside."""
+
+    __slots__ = ("awaiting", "resting")
 
     def __init__(self) -> None:
-        self._asks: dict[Shape, dict[int, dict[Ask, Application]]] = {}
-        """By shape and priority, in the order in which they were set aside; nothing empty."""
+        self.resting: dict[Ask, Application] = {}
+        """All nodes with room refused them: the later they were set aside, the more changes of nodes that covers."""
+        self.awaiting: dict[Ask, Application] = {}
+        """Not all did: they wait for the end of a trial on one that did not."""
+
+    def of(self, ask: Ask) -> dict[Ask, Application]:
+        """Those among which it is, or will be."""
+        return self.awaiting if ask.hearing is not None and ask.hearing.awaits is not None else self.resting
+
+    def __bool__(self) -> bool:
+        return bool(self.resting or self.awaiting)
+
+    def first(self, node: Node, count: int) -> Iterator[tuple[Application, Ask]]:
+        """Up to `count` that the node, as it is, did not refuse; of those who wait for trials, few are looked at."""
+        for ask, application in islice(self.awaiting.items(), AWAITING_MAX):
+            if count and ask.hearing is not None and not ask.hearing.bars_with_room(node):
+                yield application, ask
+                count -= 1
+        for ask, application in islice(self.resting.items(), count):
+            if ask.hearing is None or ask.hearing.since >= node.changed:
+                break
+            yield application, ask
+
+
+class TurnedDown:
+    __slots__ = ("_levels", "alarm", "due", "remembered")
+
+    def __init__(self) -> None:
+        self._levels: dict[Shape, dict[int, _Level]] = {}
+        """By shape and priority; nothing empty."""
         self.due: Due[Ask] = Due()
         """When they are asked for anew, whatever changed or did not."""
         self.alarm: Alarm | None = None
@@ -37,43 +73,42 @@ class TurnedDown:
         """Refusals that asks of the partition remember, set aside or not."""
 
     def __bool__(self) -> bool:
-        return bool(self._asks)
+        return bool(self._levels)
 
     def __iter__(self) -> Iterator[tuple[Application, Ask]]:
-        for levels in self._asks.values():
-            for asks in levels.values():
-                yield from ((application, ask) for ask, application in asks.items())
+        for levels in self._levels.values():
+            for level in levels.values():
+                for asks in (level.awaiting, level.resting):
+                    yield from ((application, ask) for ask, application in asks.items())
 
     def shapes(self) -> list[Shape]:
-        return list(self._asks)
+        return list(self._levels)
 
     def add(self, application: Application, ask: Ask) -> None:
-        self._asks.setdefault(ask.shape, {}).setdefault(ask.spec.priority, {})[ask] = application
+        level = self._levels.setdefault(ask.shape, {}).setdefault(ask.spec.priority, _Level())
+        level.of(ask)[ask] = application
 
     def discard(self, ask: Ask) -> None:
         """It is called back, or wanted no longer."""
-        levels = self._asks[ask.shape]
-        asks = levels[ask.spec.priority]
-        del asks[ask]
-        if not asks:
+        levels = self._levels[ask.shape]
+        level = levels[ask.spec.priority]
+        del level.of(ask)[ask]
+        if not level:
             del levels[ask.spec.priority]
         if not levels:
-            del self._asks[ask.shape]
+            del self._levels[ask.shape]
         self.due.discard(ask)
         if ask.hearing is not None and ask.hearing.awaits is not None:
             del ask.hearing.awaits.awaited_by[ask]
             ask.hearing.awaits = None
 
-    def first(self, shape: Shape, changed: int, count: int) -> list[tuple[Application, Ask]]:
-        """Up to `count` asks of the shape that were set aside before the node changed for the last time."""
-        levels = self._asks[shape]
+    def first(self, shape: Shape, node: Node, count: int) -> list[tuple[Application, Ask]]:
+        """Up to `count` asks of the shape that the node, as it is, did not refuse."""
+        levels = self._levels[shape]
         found: list[tuple[Application, Ask]] = []
         for priority in sorted(levels, reverse=True):
-            for ask, application in levels[priority].items():
-                if len(found) == count or ask.hearing is None or ask.hearing.since >= changed:
-                    break
-                found.append((application, ask))
+            found += levels[priority].first(node, count - len(found))
         return found
 
     def application_of(self, ask: Ask) -> Application:
-        return self._asks[ask.shape][ask.spec.priority][ask]
+        return self._levels[ask.shape][ask.spec.priority].of(ask)[ask]

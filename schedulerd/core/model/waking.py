@@ -55,7 +55,7 @@ def _call_back(partition: Partition) -> None:
         for shape in partition.turned_down.shapes():
             if partition.refusal(shape, node) is None:
                 count = max(1, min(node.free[name] // amount for name, amount in shape.items))
-                for application, ask in partition.turned_down.first(shape, node.changed, count):
+                for application, ask in partition.turned_down.first(shape, node, count):
                     application.turn(ask, down=False)
 
 

@@ -70,7 +70,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "stands in line": (lambda s: s.ask("a").group.come_back(s.ask("a")), "stands in line while all of it is on trial"),  # type: ignore[union-attr]
     "nothing to rest for": (lambda s: s.model().turned_down.due.discard(s.ask("down")), "waits for nothing"),
     "rests for ever": (lambda s: s.scheduler.cluster.alarms.cancel(s.model().turned_down.alarm), "rest for ever"),
-    "set aside unknown": (lambda s: s.model().turned_down._asks.clear(), "is set aside and nobody knows"),
+    "set aside unknown": (lambda s: s.model().turned_down._levels.clear(), "is set aside and nobody knows"),
     "remembers too much": (lambda s: setattr(s.model().turned_down, "remembered", 5), "count as remembered"),
     "never asked": (lambda s: setattr(s.ask("down"), "hearing", None), "nobody ever asked"),
     "nobody is awaited": (lambda s: setattr(s.hearing("down"), "awaits", s.trial), "a call that does not know"),

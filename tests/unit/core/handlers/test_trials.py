@@ -225,6 +225,30 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
     assert ("a", "n2") in talk.pairs()
 
 
+def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who_were_refused_there() -> None:
+    talk = a_talk("n2", silent=True)
+    talk.opinion = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
+    talk.asks(an_ask("refused"))
+    talk.schedule()
+    talk.answer(*talk.asked)
+    talk.asks(an_ask("b"), an_ask("c"))
+    talk.schedule()
+    c = talk.asked[-1]
+    talk.nodes(a_node("n1", {"memory": 10}))
+    talk.schedule()
+    talk.answer(talk.asked[-1])
+    talk.asks(an_ask("w"))
+    talk.schedule()
+    talk.answer(talk.asked[-1])
+    talk.schedule()
+    assert talk.asked_pairs[-2:] == [("refused", "n1"), ("w", "n1")]
+    assert len(list(talk.model().turned_down)) == 2
+    talk.pairs()
+    talk.answer(c)
+    talk.schedule()
+    assert ("w", "n2") in talk.pairs()
+
+
 def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulerd.core.handlers.trials.REMEMBERED_MAX", 2)
     assert turned_down.REMEMBERED_MAX > 2
