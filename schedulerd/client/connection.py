@@ -244,7 +244,7 @@ class Connection:
                 async with asyncio.timeout_at(deadline_s):
                     await self._channel.channel_ready()
                 if register:
-                    await self._register(REGISTER_TIMEOUT_S)
+                    await self._register(min(REGISTER_TIMEOUT_S, deadline_s - loop.time()))
             except TimeoutError:
                 raise loss from None
             except SchedulerUnreachable:

@@ -14,7 +14,8 @@ from schedulerd.config.policy_groups import (
 )
 from schedulerd.config.problems import Problem, shorten
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
-from schedulerd.config.settings import ENVIRONMENT_PREFIX, Settings, SettingsInvalid, load_settings
+from schedulerd.config.settings import Settings
+from schedulerd.config.settings_layers import ENVIRONMENT_PREFIX, SettingsInvalid, load_settings
 
 __all__ = [
     "DEFAULT_GROUP",

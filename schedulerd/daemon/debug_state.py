@@ -1,15 +1,14 @@
 """The answer of `/debug/state`: a look at the scheduler's state that cannot hold it up for long, whoever asks.
 
 The endpoint needs no credentials, so its cost is bounded, not trusted: it shows the first things of each kind and says
-how many it leaves out, and it checks the invariants, which needs everything, only while everything is little enough.
-What is shown is one moment of one state.
+how many it leaves out. To check the invariants it needs everything, so it does that only while everything is little
+enough, and not for who asks for a part. What is shown is one moment of one state.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,6 +33,10 @@ class StateQuery(BaseModel):
     node: str = ""
     limit: int = Field(default=LIMIT_MAX, ge=1, le=LIMIT_MAX)
 
+    @property
+    def is_for_a_part(self) -> bool:
+        return bool(self.rm or self.partition or self.application or self.node)
+
 
 @dataclass(frozen=True, slots=True)
 class DebugState:
@@ -48,11 +51,16 @@ class DebugState:
 
 
 def debug_state(scheduler: Scheduler, recount_items_max: int) -> Callable[[StateQuery], DebugState]:
-    """A function that looks at `scheduler`, and checks its invariants while it holds no more than so many items."""
+    """A function that looks at `scheduler`.
+
+    If the look is not for a part of it, it checks the invariants as well, while there are no more than so many items.
+    """
 
     def look_at(query: StateQuery) -> DebugState:
         look = Look(query.rm, query.partition, query.application, query.node, query.limit)
         managers = view.resource_managers(scheduler, look)
+        if query.is_for_a_part:
+            return DebugState(managers, look.left_out, None, "only a part was asked for, and all is needed for that")
         items = extent(scheduler)
         if items > recount_items_max:
             reason = f"{items} items are more than the {recount_items_max} of the setting recount_items_max"
@@ -60,14 +68,3 @@ def debug_state(scheduler: Scheduler, recount_items_max: int) -> Callable[[State
         return DebugState(managers, look.left_out, violations(scheduler), "")
 
     return look_at
-
-
-def as_json(state: object) -> str:
-    """Dataclasses, mappings and lists of what JSON can hold as JSON text; takes a while, so not for the loop."""
-    return json.dumps(state, default=_as_dictionary)
-
-
-def _as_dictionary(value: object) -> dict[str, object]:
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
-    return {field.name: getattr(value, field.name) for field in fields(value)}

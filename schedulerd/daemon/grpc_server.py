@@ -42,16 +42,16 @@ class GrpcServer:
         tls: ServerTls | None,
     ) -> None:
         """In plain text without `tls`. Raises `StartupFailed` if the address is taken."""
-        silence_ms = round(1000 * settings.keepalive_s)
+        silence_ms, sign_ms = round(1000 * settings.keepalive_s), round(1000 * _sign_of_life_seconds(settings))
         limits = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
             ("grpc.max_allowed_incoming_connections", settings.connections_max),
             ("grpc.server_handshake_timeout_ms", round(1000 * settings.handshake_timeout_s)),
             ("grpc.keepalive_time_ms", silence_ms),
-            ("grpc.keepalive_timeout_ms", silence_ms // 3),
+            ("grpc.keepalive_timeout_ms", sign_ms),
             # This is what counts, as long as gRPC's own default for it (a minute) is longer than the one before.
-            ("grpc.http2.ping_timeout_ms", silence_ms // 3),
+            ("grpc.http2.ping_timeout_ms", sign_ms),
         ]
         self._server = grpc.aio.server(
             interceptors=[RequestReader(refusals), IdentityInterceptor(identities, refusals)],
@@ -78,6 +78,16 @@ class GrpcServer:
     async def stop(self, grace_seconds: float) -> None:
         """Refuses new calls at once, and cancels those that are still running after the grace."""
         await self._server.stop(grace_seconds)
+
+
+def unnoticed_seconds(settings: Settings) -> float:
+    """For how long a connection may be dead, at most, before that is noticed."""
+    return settings.keepalive_s + _sign_of_life_seconds(settings)
+
+
+def _sign_of_life_seconds(settings: Settings) -> float:
+    """How long a client that is asked for a sign of life may take to give one."""
+    return settings.keepalive_s / 3
 
 
 def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None) -> int:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -25,8 +27,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from schedulerd.daemon.debug_state import StateQuery, as_json
+from schedulerd.daemon.debug_state import StateQuery
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
+from schedulerd.daemon.looks import Looks, TooManyLooks
+from schedulerd.daemon.slices import Slices
 
 BODY_BYTES_MAX = 4096
 """No request that is served here needs more."""
@@ -35,6 +39,7 @@ CONNECTIONS_MAX = 200
 SHUTDOWN_TIMEOUT_SECONDS = 2
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ class Sources:
     """How long ago the loop last ticked."""
     not_ready_because: Callable[[], str]
     """'' while the daemon serves, else a sentence: starting, draining."""
-    debug_state: Callable[[StateQuery], object]
-    """The answer of `/debug/state`: dataclasses, mappings and lists of what JSON can hold, and nothing that changes."""
+    looks: Looks
+    """For `/debug/state`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails when the last tick is longer ago."""
 
@@ -70,19 +75,24 @@ def build_app(sources: Sources) -> Starlette:
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),
         Route("/loglevel", _loglevel(sources.log_level), methods=["GET", "PUT"]),
-        Route("/debug/state", _debug_state(sources)),
+        Route("/debug/state", _debug_state(sources.looks)),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
 
 
 class _Moment(Collector):
-    """What a registry held when this was made."""
+    """What a registry held when this was made, to be written out in a thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._families = list(registry.collect())
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
+        slices = Slices()
+        for family in self._families:
+            one = copy(family)  # collectors may keep what they gave
+            # Encoders only iterate over samples, so that is where their thread can be stopped.
+            one.samples = slices.of(family.samples)  # type: ignore[assignment]
+            yield one
 
 
 def _metrics(registry: CollectorRegistry) -> Endpoint:
@@ -129,18 +139,38 @@ def _loglevel(log_level: LogLevel) -> Endpoint:
     return loglevel
 
 
-def _debug_state(sources: Sources) -> Endpoint:
-    """Looks on the loop, so that all of it is of one moment; writing it out is done aside, as for metrics."""
+def _debug_state(looks: Looks) -> Endpoint:
+    """All that one answer shows is of one moment."""
 
     async def debug_state(request: Request) -> Response:
         try:
             query = StateQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
-        body = await asyncio.to_thread(as_json, sources.debug_state(query))
+        try:
+            body = await _unless_gone(request, looks.take(query))
+        except TooManyLooks as error:
+            raise HTTPException(503, str(error)) from error
         return Response(body, media_type="application/json")
 
     return debug_state
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, ResultT]) -> ResultT | None:
+    """What comes of `work`, which is cancelled when the client goes away; the answer to that is read by nobody."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request) -> bytes:

@@ -8,6 +8,12 @@ asked for would be void each time. So an RM that sends without reading costs wha
 it has read; if it has not within the reconnect timeout, or if even then an outbox grows beyond its bound, it has to
 resync.
 No response is ever dropped while its RM is expected to read it.
+
+The interface has no acknowledgements, so what the transport took shortly before a stream was lost may have come or not.
+A client that cancelled its call on purpose goes on over the same connection, and lost nothing that it wanted; one whose
+connection broke has to come over another. That is how the two are told apart where such an RM is to resync: when its
+next stream of any kind comes from another peer, or when one from another peer has taken over before the loss of the
+older one was noticed.
 """
 
 from __future__ import annotations
@@ -59,6 +65,17 @@ class OpenCall(Protocol):
 class OpenStream(OpenCall, Protocol):
     """What a link needs of an update stream that is open on it."""
 
+    @property
+    def peer(self) -> str:
+        """The client's end of the connection: its address with its port."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the stream is over and we did not end it: its client cancelled it, or is gone."""
+
+    def is_in_doubt(self, seconds: float) -> bool:
+        """Whether its client may not have got what was written in the last seconds, and nobody can know."""
+
     def give_way(self) -> None:
         """A newer stream of the kind has come: read what was already sent, then close."""
 
@@ -69,7 +86,9 @@ class OpenStream(OpenCall, Protocol):
 class Link:
     """One registration of one resource manager."""
 
-    def __init__(self, rm_id: str, post: Post, outbox_bytes_max: int) -> None:
+    def __init__(self, rm_id: str, post: Post, outbox_bytes_max: int, in_doubt_seconds: float | None = None) -> None:
+        """`in_doubt_seconds`: what was written so long before a connection was lost is in doubt, and means a resync;
+        None to go on without what was lost."""
         self.rm_id = rm_id
         self.dialect: Dialect | None = None
         """That of its first stream; None before."""
@@ -81,16 +100,22 @@ class Link:
         """What the scheduler was told last: whether this RM is there to receive allocations."""
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
+        self._in_doubt_seconds = in_doubt_seconds
+        self._lost_peer: str | None = None
+        """Of the last stream that was lost with responses in doubt; None if its connection is known to live."""
         self._streams: dict[Stream, list[OpenStream]] = {kind: [] for kind in Stream}
         """Of each kind the open streams, oldest first: the last one is current, the others are giving way."""
         self._why_closed = dict.fromkeys(Stream, AbsenceCause.NOBODY_READS)
         """Of each kind why its last stream has ended."""
         self._keeps_up = True
         self._suspended = False
-        self._overflowed = False
+        self._is_stopping = False
 
     def add(self, kind: Stream, stream: OpenStream) -> OpenStream | None:
         """Makes `stream` the current one of its kind; gives the one it takes over from."""
+        if self._lost_peer not in (None, stream.peer):
+            self._stop(StopCause.CONNECTION_LOST)
+        self._lost_peer = None
         streams = self._streams[kind]
         older = streams[-1] if streams else None
         if older is not None:
@@ -104,7 +129,17 @@ class Link:
         """The stream has ended; `cause` is why nobody reads it any more."""
         self._streams[kind].remove(stream)
         self._why_closed[kind] = cause
+        if self._in_doubt_seconds is not None and stream.is_in_doubt(self._in_doubt_seconds):
+            self._doubt(kind, stream)
         self._tell_scheduler()
+
+    def _doubt(self, kind: Stream, stream: OpenStream) -> None:
+        """`stream` has ended, and its client may not have got all."""
+        newer = self._streams[kind]
+        if newer and newer[-1].peer != stream.peer:
+            self._stop(StopCause.CONNECTION_LOST)
+        elif stream.is_lost:
+            self._lost_peer = stream.peer
 
     def suspend(self) -> None:
         """Has nothing placed any more, so that what waits can be sent to the end."""
@@ -124,17 +159,15 @@ class Link:
         """Keeps the responses of one turn, each for the stream of its kind.
 
         Too many stop the RM, but not those of the turn that makes it fall behind: who reads is not punished for one
-        request with a large answer. Nothing is kept for this registration from then on: with a gap it would mislead.
+        request with a large answer.
         """
-        if self._overflowed:
+        if self._is_stopping:
             return
         for kind, payload in responses:
             self.outboxes[kind].put(payload)
         largest = max(outbox.size_bytes for outbox in self.outboxes.values())
-        self._overflowed = largest > self._outbox_bytes_max and not self._keeps_up
-        if self._overflowed:
-            self._clear()
-            self._post(StopResourceManager(self.rm_id, StopCause.OUTBOX_OVERFLOW))
+        if largest > self._outbox_bytes_max and not self._keeps_up:
+            self._stop(StopCause.OUTBOX_OVERFLOW)
         else:
             self.regulate()
 
@@ -149,6 +182,13 @@ class Link:
                     streams[-1].let_read(keeps_up)
             self._tell_scheduler()
 
+    def _stop(self, cause: StopCause) -> None:
+        """Nothing is kept for this registration from then on: with a gap it would mislead."""
+        self._clear()
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._post(StopResourceManager(self.rm_id, cause))
+
     def _clear(self) -> None:
         for outbox in self.outboxes.values():
             outbox.clear()
@@ -156,7 +196,7 @@ class Link:
     def _tell_scheduler(self) -> None:
         absence = self._absence()
         is_there = absence is None
-        if is_there != self.is_there and not self._overflowed:  # then it is being stopped, which says it all
+        if is_there != self.is_there and not self._is_stopping:  # then it is being stopped, which says it all
             self.is_there = is_there
             self._post(
                 ConnectResourceManager(self.rm_id)

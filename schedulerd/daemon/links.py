@@ -35,6 +35,8 @@ REGISTERED_AGAIN = Ending(
 _WHY_STOPPED = {
     StopCause.RECONNECT_TIMEOUT.value: "nobody read its allocations for longer than the reconnect timeout",
     StopCause.OUTBOX_OVERFLOW.value: "more responses were waiting than are kept for a client that does not read them",
+    StopCause.CONNECTION_LOST.value: "a connection was lost with responses on their way, and the next stream came over "
+    "another one (--resync-after-lost-connection)",
 }
 
 
@@ -64,9 +66,11 @@ class Links:
         post: Post,
         *,
         outbox_bytes_max: int,
+        in_doubt_seconds: float | None = None,
         identities: Identities = EVERYBODY,
         refusals: Refusals | None = None,
     ) -> None:
+        """`outbox_bytes_max` and `in_doubt_seconds` are those of every `Link`."""
         self.identities = identities
         """Whose streams these may be."""
         self.refusals = Refusals() if refusals is None else refusals
@@ -74,6 +78,7 @@ class Links:
         self._encoder = encoder
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
+        self._in_doubt_seconds = in_doubt_seconds
         self._links: dict[str, Link] = {}
         self._stopped: OrderedDict[str, str] = OrderedDict()
         self._streams: set[OpenCall] = set()
@@ -196,7 +201,7 @@ class Links:
             self._encoder.forget(fact.rm_id)
             self.drop(fact.rm_id, REGISTERED_AGAIN)
             self._stopped.pop(fact.rm_id, None)
-            self._links[fact.rm_id] = Link(fact.rm_id, self._post, self._outbox_bytes_max)
+            self._links[fact.rm_id] = Link(fact.rm_id, self._post, self._outbox_bytes_max, self._in_doubt_seconds)
         elif fact.state is ResourceManagerState.STOPPED:
             self._encoder.forget(fact.rm_id)
             self._stop(fact)

@@ -35,7 +35,7 @@ from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.collector import Collector, spare_the_old
-from schedulerd.daemon.debug_state import DebugState, StateQuery, debug_state
+from schedulerd.daemon.debug_state import debug_state
 from schedulerd.daemon.descriptors import DescriptorWatch
 from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
@@ -43,13 +43,14 @@ from schedulerd.daemon.event_service import EventService
 from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
 from schedulerd.daemon.file_watch import FileWatch
 from schedulerd.daemon.groups import GroupResolver
-from schedulerd.daemon.grpc_server import GrpcServer
+from schedulerd.daemon.grpc_server import GrpcServer, unnoticed_seconds
 from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.journaling import begin_journal, end_journal
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
+from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
 from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
@@ -58,6 +59,7 @@ from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.daemon.state_service import StateService
+from schedulerd.daemon.streams import IN_DOUBT_SECONDS
 from schedulerd.daemon.tls import ServerTls, tls_files
 from schedulerd.ids import random_seed, uuid_source
 from schedulerd.observe.event_recorder import EventRecorder
@@ -133,6 +135,7 @@ class Daemon:
             ResponseEncoder(),
             lambda command: self._owner.post(command),
             outbox_bytes_max=settings.outbox_max_bytes,
+            in_doubt_seconds=_in_doubt_seconds(settings),
             identities=identities,
             refusals=refusals,
         )
@@ -154,8 +157,8 @@ class Daemon:
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_partitions(self._scheduler.cluster.partitions)
-        look_at = debug_state(self._scheduler, settings.recount_items_max)
-        handlers = self._handlers(queue_files, callbacks, metrics, look_at)
+        looks = Looks(debug_state(self._scheduler, settings.recount_items_max))
+        handlers = self._handlers(queue_files, callbacks, metrics, looks)
         self._tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         self._tls = ServerTls.of(settings)
         self._grpc = GrpcServer(settings, handlers, identities, refusals, self._tls)
@@ -166,7 +169,7 @@ class Daemon:
                 log_level=log_level,
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
-                debug_state=look_at,
+                looks=looks,
             ),
         )
 
@@ -175,7 +178,7 @@ class Daemon:
         queue_files: QueueFiles,
         callbacks: Callbacks,
         metrics: Metrics,
-        look_at: Callable[[StateQuery], DebugState],
+        looks: Looks,
     ) -> list[grpc.GenericRpcHandler]:
         """The methods of all services."""
         settings, links, owner, reloads = self._settings, self._links, self._owner, self._reloads
@@ -188,7 +191,7 @@ class Daemon:
         services = (
             scheduler,
             admin,
-            StateService(resource_managers, admin.check_registered, look_at, callbacks.state_dump),
+            StateService(resource_managers, admin.check_registered, looks, callbacks.state_dump),
             EventService(self._events),
             CallbackService(callbacks, metrics.callbacks, links, owner, limits),
         )
@@ -251,6 +254,11 @@ class Daemon:
         self._events.close()
         await self._grpc.stop(LAST_CALLS_SECONDS)
         self._http.stop()
+
+
+def _in_doubt_seconds(settings: Settings) -> float | None:
+    """What was written so long before a lost connection was noticed may not have come; None if that is let be."""
+    return unnoticed_seconds(settings) + IN_DOUBT_SECONDS if settings.resync_after_lost_connection else None
 
 
 def _event_feed(settings: Settings, owner: Owner, metrics: Metrics) -> EventFeed:

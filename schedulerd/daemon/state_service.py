@@ -18,7 +18,8 @@ from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.calls import NoStateDump
-from schedulerd.daemon.debug_state import LIMIT_MAX, DebugState, StateQuery, as_json
+from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
+from schedulerd.daemon.looks import Looks, TooManyLooks
 from schedulerd.daemon.service import UnaryContext, bounded, unary
 from schedulerd.wire import autoscaling
 
@@ -37,7 +38,7 @@ class StateService:
         self,
         resource_managers: Mapping[str, ResourceManager],
         check_registered: Callable[[str, UnaryContext], Awaitable[None]],
-        look_at: Callable[[StateQuery], DebugState],
+        looks: Looks,
         dump_of: Callable[[str, float], Awaitable[str]],
     ) -> None:
         """`resource_managers` are the scheduler's own, to be read on its loop.
@@ -46,20 +47,22 @@ class StateService:
         """
         self._resource_managers = resource_managers
         self._check_registered = check_registered
-        self._look_at = look_at
+        self._looks = looks
         self._dump_of = dump_of
 
     async def state_dump(
         self, request: admin_pb2.GetStateDumpRequest, context: UnaryContext
     ) -> admin_pb2.GetStateDumpResponse:
-        """Looks on the loop, so that all of it is of one moment, and writes it out aside."""
+        """All that it says of the scheduler is of one moment; resource managers are asked after that."""
         if request.rmID:
             await self._check_registered(request.rmID, context)
-        state = self._look_at(StateQuery(rm=request.rmID))
+        try:
+            state = await self._looks.take(StateQuery(rm=request.rmID))
+        except TooManyLooks as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         wanted = [request.rmID] if request.rmID else sorted(self._resource_managers)[:LIMIT_MAX]
-        dumps = asyncio.gather(*map(self._dump, wanted))
-        text = await asyncio.to_thread(as_json, state)
-        return admin_pb2.GetStateDumpResponse(state=text, resourceManagers=_bounded(await dumps))
+        dumps = await asyncio.gather(*map(self._dump, wanted))
+        return admin_pb2.GetStateDumpResponse(state=state, resourceManagers=_bounded(dumps))
 
     async def _dump(self, rm_id: str) -> admin_pb2.ResourceManagerDump:
         try:

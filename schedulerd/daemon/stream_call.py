@@ -106,7 +106,7 @@ class StreamCall(ABC):
         )
 
     @property
-    def _is_lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the call is over and we did not end it: its client cancelled it, or is gone."""
         return not self._ended.done() or self._ended.cancelled() or self._ended.result() is _LOST
 

@@ -10,8 +10,9 @@ already sent, so that requests of an RM that opens a stream per message keep the
 A response counts as delivered when the transport has taken it. What was on its way when a connection broke may be lost
 with it, as in any stream without acknowledgements, and what was being written when a newer stream took over may come on
 both: an RM that lost a connection it did not close itself should register again, which is how the interface
-resynchronises, unless it says how far it has come (see `resumption`). Such a client also is done when it has finished
-sending: the stream ends when everything it sent is answered.
+resynchronises, unless it says how far it has come (see `resumption`); the daemon can be told to make it do so (see
+`link`). A client that says how far it has come also is done when it has finished sending: the stream ends when
+everything it sent is answered.
 """
 
 from __future__ import annotations
@@ -104,6 +105,16 @@ class StreamSession(StreamCall, Generic[RequestT]):
         self._written_at = float("-inf")
         """By the loop's clock, when the transport took a response last."""
 
+    @property
+    def peer(self) -> str:
+        """The client's end of the connection: its address with its port."""
+        return self._context.peer()
+
+    def is_in_doubt(self, seconds: float) -> bool:
+        """Whether its client may not have got what was written in the last seconds, and nobody can know."""
+        was_written = self._is_writing or asyncio.get_running_loop().time() - self._written_at < seconds
+        return was_written and self._position is None
+
     def end(self, ending: Ending) -> None:
         """Closes the stream soon; the first ending counts. A writer that may go on until it has sent all is told."""
         super().end(ending)
@@ -161,21 +172,21 @@ class StreamSession(StreamCall, Generic[RequestT]):
         return True
 
     def _leave(self) -> None:
-        if self._is_lost and self._position is None:
+        if self.is_lost and self.is_in_doubt(IN_DOUBT_SECONDS):
             self._tell_of_doubt()
         cause = AbsenceCause.REFUSED if self._was_refused else AbsenceCause.GONE
         self._links.detach(self._link, self._dialogue.kind, self, cause)
 
     def _tell_of_doubt(self) -> None:
         """For the operator who will look for the pods that a client knows nothing of."""
-        if self._is_writing or asyncio.get_running_loop().time() - self._written_at < IN_DOUBT_SECONDS:
-            log.warning(
-                "connection lost while responses were on their way",
-                rm_id=self._rm_id,
-                stream=self._method,
-                peer=self._context.peer(),
-                advice="if the resource manager did not close it itself, let it register again: it may not know all",
-            )
+        log.warning(
+            "connection lost while responses were on their way",
+            rm_id=self._rm_id,
+            stream=self._method,
+            peer=self.peer,
+            advice="if the resource manager did not close it itself, let it register again: it may not know all; "
+            "--resync-after-lost-connection tells it to",
+        )
 
     async def _read_all(self) -> None:
         message = await self._read()

@@ -94,10 +94,11 @@ class JournalFiles:
     def _begin_next(self) -> None:
         # The old one stays what it is, and takes the end mark, if the new one cannot be begun.
         header = replace(self._header, file=self._header.file + 1, commands_before=self.commands)
-        file, file_bytes = self._begin(header)
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._file, self._file_bytes, self._header = file, file_bytes, header
+        full = self._file
+        self._file, self._file_bytes = self._begin(header)
+        self._header = header
+        with full:
+            os.fsync(full.fileno())
 
     def _begin(self, header: Header) -> tuple[FileIO, int]:
         path = self._directory / file_name(header.file)

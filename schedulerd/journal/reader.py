@@ -7,6 +7,7 @@ said; everything else that is not as it was written stops the reading, because a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,22 +88,21 @@ class Journal:
 
     def _lines(self, path: Path, number: int, commands: int) -> Iterator[tuple[int, Any]]:
         """What stands in a file behind its header, with the offset of its block."""
-        is_last = path == self.files[-1]
-        with path.open("rb") as file:
-            contents = blocks(file)
-            try:
+        try:
+            with path.open("rb") as file:
+                contents = blocks(file)
                 header = next(contents, None)
                 if header is not None:
                     self._check_header(path, number, commands, header)
                 while (offset := file.tell()) and (content := next(contents, None)) is not None:
                     for line in content.splitlines():
                         yield offset, json.loads(line)
-            except TornTail as torn:
-                if not is_last:
-                    raise JournalUnreadable(f"{path} ends within a block, although another file follows") from torn
-                self.cut_bytes = path.stat().st_size - torn.offset
-            except (Damaged, json.JSONDecodeError) as error:
-                raise JournalUnreadable(f"{path}: {error}") from error
+        except TornTail as torn:
+            if path != self.files[-1]:
+                raise JournalUnreadable(f"{path} ends within a block, although another file follows") from torn
+            self.cut_bytes = path.stat().st_size - torn.offset
+        except (OSError, Damaged, json.JSONDecodeError) as error:
+            raise JournalUnreadable(f"{path}: {error}") from error
 
     def _check_header(self, path: Path, number: int, commands: int, content: bytes) -> None:
         expected = replace(self.header, file=number, commands_before=commands)
@@ -135,12 +135,21 @@ def _files(path: Path) -> tuple[Path, ...]:
             names = ", ".join(journal.name for journal in journals)
             raise JournalUnreadable(f"there are several journals in {path}, say which: {names}")
         if not journals:
-            raise JournalUnreadable(f"there is no journal in {path}: no file *{SUFFIX}")
+            raise JournalUnreadable(f"there is no journal in {path}: {_why_none(path)}")
         files = sorted(journals[0].glob(f"*{SUFFIX}"))
     for number, file in enumerate(files, start=1):
         if file.name != file_name(number):
             raise JournalUnreadable(f"{file.parent / file_name(number)} is missing: it comes before {file.name}")
     return tuple(files)
+
+
+def _why_none(path: Path) -> str:
+    """What may not be looked into seems to be empty, and journals are for their owner only."""
+    try:
+        closed = sorted(one.name for one in path.iterdir() if one.is_dir() and not os.access(one, os.R_OK | os.X_OK))
+    except OSError as error:
+        return error.strerror or str(error)
+    return f"no file *{SUFFIX}" + (f", and no permission to look into {', '.join(closed)}" if closed else "")
 
 
 def _header(path: Path) -> Header:

@@ -21,10 +21,12 @@ from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.core import view
 from schedulerd.core.invariants import violations
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.daemon.debug_state import DebugState, as_json
+from schedulerd.daemon.debug_state import DebugState
+from schedulerd.daemon.json_pieces import as_json
 from schedulerd.journal import Journal, JournalUnreadable
 from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
 from schedulerd.replay.moment import MomentInvalid, parse_moment, time_text
+from schedulerd.replay.names import printable
 from schedulerd.replay.playback import NotReproduced, Playback
 from schedulerd.replay.story import Story
 
@@ -163,7 +165,7 @@ def _explain(playback: Playback, journal: Journal, subject: str, *, is_json: boo
     story.finish(playback.last_ns)
     if not story.rows:
         near = ", ".join(story.nearest())
-        _fail(f"{subject} does not occur" + (f"; there are {near}" if near else ""), DIFFERENT)
+        _fail(printable(f"{subject} does not occur" + (f"; there are {near}" if near else "")), DIFFERENT)
     start_ns = journal.header.started_ns
     if tables is None:
         rows = [{"at": time_text(row.at_ns), "event": row.event, **row.values} for row in story.rows]

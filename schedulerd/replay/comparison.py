@@ -32,7 +32,7 @@ class Comparison:
     start_ns: int
     """When the journal was begun, in nanoseconds since the epoch."""
     end_ns: int
-    """When its last command came."""
+    """When its last command came; 0 if there was none."""
 
     def queues(self) -> list[QueueName]:
         """Those of all worlds."""
@@ -43,11 +43,11 @@ class Comparison:
         several = len({(one.rm_id, one.partition) for one in self.queues()}) > 1
         return f"[{queue.rm_id}]{queue.partition} {queue.path}" if several else queue.path
 
-    def newly_rejected(self) -> dict[str, str]:
+    def newly_rejected(self) -> dict[tuple[str, str], str]:
         """Applications, with the reason, that only the new file rejects."""
         return _without(self.worlds[NEW].rejected, self.worlds[RECORDED].rejected)
 
-    def no_longer_rejected(self) -> dict[str, str]:
+    def no_longer_rejected(self) -> dict[tuple[str, str], str]:
         """Applications, with the reason, that only the record rejects. What they would have run is not known."""
         return _without(self.worlds[RECORDED].rejected, self.worlds[NEW].rejected)
 
@@ -55,7 +55,7 @@ class Comparison:
         """Everything, as plain values; shares are of 1, lengths of time in nanoseconds."""
         return {
             "start": time_text(self.start_ns),
-            "end": time_text(self.end_ns),
+            "end": time_text(self.end_ns) if self.end_ns else None,
             "worlds": {
                 name: {
                     "queues": [{**queue._asdict(), **asdict(one)} for queue, one in outcome.queues.items()],
@@ -126,5 +126,5 @@ def _known(files: Mapping[str, ConfigurationText]) -> str:
     return "there are " + ", ".join(f"{rm_id!r} ({file.source})" for rm_id, file in sorted(files.items()))
 
 
-def _without(some: Mapping[tuple[str, str], str], others: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    return {key[1]: reason for key, reason in some.items() if key not in others}
+def _without(some: Mapping[tuple[str, str], str], others: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    return {name: reason for name, reason in some.items() if name not in others}

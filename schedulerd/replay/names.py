@@ -8,6 +8,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
+def printable(text: str) -> str:
+    """A text for a terminal: resource managers may put anything into theirs, and a terminal obeys some of it."""
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
 class ApplicationName(NamedTuple):
     """An application; a resource manager may use the name again when it is over."""
 

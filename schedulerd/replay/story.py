@@ -72,8 +72,9 @@ class Story:
         self._names: dict[ApplicationName, None] = {}
         """The applications that it is, or that it is an ask of."""
         self._ids: set[str] = set()
-        self._reasons: list[str] = []
-        """Why it waits, without details, as it was found last."""
+        """All others, for as long as it has not occurred."""
+        self._waits: dict[tuple[ApplicationName, str], Row] = {}
+        """Why it waits, as it was told last, by application and reason without details; of what held then."""
 
     @property
     def kinds(self) -> list[str]:
@@ -90,12 +91,11 @@ class Story:
                 self.rows.append(_row(step.now_ns, fact))
             refused |= isinstance(fact, CycleRan) and fact.parked > 0
         if told or refused:
-            self._tell_why(step.now_ns)
+            self._tell_why(step.now_ns, again=False)
 
     def finish(self, now_ns: int) -> None:
         """Tells, at the end, what it waits for if it still does."""
-        self._reasons = []
-        self._tell_why(now_ns)
+        self._tell_why(now_ns, again=True)
 
     def nearest(self) -> list[str]:
         """The ids of the history that look most like the one that was asked for."""
@@ -112,29 +112,41 @@ class Story:
         for kind, get in _PLACES[type(fact)]:
             ids = get(fact)
             for one in (ids,) if isinstance(ids, str) else ids:
-                self._ids.add(one)
                 if one == self.subject:
                     found = True
                     self._note(kind, fact)
+                elif not self._kinds:
+                    self._ids.add(one)
         return found
 
     def _note(self, kind: str, fact: Any) -> None:
         self._kinds[kind] = None
+        self._ids.clear()
         self._rm_ids[fact.rm_id] = None
         if self.subject in (getattr(fact, "application_id", ""), getattr(fact, "allocation_key", "")):
             self._names[application_of(fact)] = None
 
-    def _tell_why(self, now_ns: int) -> None:
-        """Says each reason that did not hold when this was called last; its details always change."""
-        found: dict[str, tuple[str, list[str]]] = {}
+    def _tell_why(self, now_ns: int, *, again: bool) -> None:
+        """Says each reason that did not hold when this was called last; its details always change.
+
+        With `again` also those that did, unless they were said in the same words at the same time.
+        """
+        found: dict[tuple[ApplicationName, str], tuple[str, list[str]]] = {}
         for name in self._names:
             key = "" if name.application_id == self.subject else self.subject
             for sentence, keys in why_pending(self._scheduler, name, key).items():
-                found.setdefault(_DETAIL.sub("", sentence), (sentence, []))[1].extend(keys)
+                found.setdefault((name, _DETAIL.sub("", sentence)), (sentence, []))[1].extend(keys)
+        before, self._waits = self._waits, {}
         for reason, (sentence, keys) in found.items():
-            if reason not in self._reasons:
-                self.rows.append(Row(now_ns, WAITS, {"allocation_key": keys[0], "asks": len(keys), "reason": sentence}))
-        self._reasons = list(found)
+            name, _ = reason
+            values = {"allocation_key": keys[0], "asks": len(keys), "reason": sentence}
+            row = Row(now_ns, WAITS, {"rm_id": name.rm_id, "partition": name.partition, **values})
+            said = before.get(reason)
+            if said is None or (again and said != row):
+                self.rows.append(row)
+            else:
+                row = said
+            self._waits[reason] = row
 
 
 def _row(now_ns: int, fact: Fact) -> Row:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 
 from rich.console import Console
 from rich.table import Table
 
 from schedulerd.replay.comparison import Comparison
 from schedulerd.replay.moment import duration_text, offset_text, time_text
+from schedulerd.replay.names import printable
 from schedulerd.replay.outcome import Outcome, QueueOutcome, Share
 from schedulerd.replay.story import Row, Story
 
-_NOT_SHOWN = ("rm_id", "partition", "at_ns")
-"""Values that are the same in the whole story, or the time of its row."""
+_WHOSE = ("rm_id", "partition")
+"""Said only in a story of several: an id is unique in a partition of a resource manager."""
+_REASONS_MAX = 20
+"""So many reasons for rejections are told, each with one of its applications."""
 _CAUSES = ("cause", "reason", "message", "why")
 """Sentences, which come last."""
 
@@ -34,7 +37,7 @@ def print_comparison(comparison: Comparison) -> None:
     for table in comparison_tables(comparison):
         console.print(table)
     for line in comparison_lines(comparison):
-        console.print(line)
+        console.print(printable(line))
 
 
 def _console() -> Console:
@@ -45,20 +48,22 @@ def _console() -> Console:
 def story_table(story: Story, start_ns: int) -> Table:
     """One line for each row; those that differ in nothing but the ask are one. Times are counted from `start_ns`."""
     kinds = " and ".join(story.kinds)
-    table = Table(title=f"{story.subject}: {kinds}; seconds since {time_text(start_ns)}", title_justify="left")
+    title = f"{printable(story.subject)}: {kinds}; seconds since {time_text(start_ns)}"
+    table = Table(title=title, title_justify="left")
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("what", no_wrap=True)
     table.add_column("details", overflow="fold")
+    plain = [name for name in _WHOSE if len({row.values[name] for row in story.rows if row.values.get(name)}) <= 1]
     queue: object = None
     for (time, event, _), group in groupby(story.rows, partial(_likeness, start_ns)):
         first, *others = group
-        values = dict(first.values)
+        values = {name: value for name, value in first.values.items() if name not in plain}
         if others:
             values["allocation_key"] = f"{values['allocation_key']} and {len(others)} more"
         if "queue" in values and values["queue"] == queue:
             del values["queue"]
         queue = values.get("queue", queue)
-        table.add_row(time, event, details(values, first.at_ns, story.subject))
+        table.add_row(time, event, printable(details(values, first.at_ns, story.subject)))
     return table
 
 
@@ -72,7 +77,7 @@ def details(values: Mapping[str, object], at_ns: int, subject: str) -> str:
     """The values of a row in words, without those that say nothing or only whose story it is."""
     shown = []
     for name, value in values.items():
-        if name in (*_NOT_SHOWN, *_CAUSES) or value is None or value is False or value in ("", (), {}, subject):
+        if name in ("at_ns", *_CAUSES) or value is None or value is False or value in ("", (), {}, subject):
             continue
         if value is True:
             shown.append(_words(name))
@@ -145,7 +150,7 @@ def _queues_table(
             continue
         for number, (world, one) in enumerate(lines):
             cells = [cell(one) for cell in columns.values()] if one is not None else ["no such queue"]
-            table.add_row("" if number else comparison.queue_text(queue), world, *cells)
+            table.add_row("" if number else printable(comparison.queue_text(queue)), world, *cells)
         table.add_section()
     return table
 
@@ -161,10 +166,20 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     asks = (f"{world} {outcome.rejected_asks:,}" for world, outcome in comparison.worlds.items())
     if any(outcome.rejected_asks for outcome in comparison.worlds.values()):
         yield f"Asks rejected: {', '.join(asks)}"
-    for application_id, reason in comparison.newly_rejected().items():
-        yield f"Rejected under the new file only: application {application_id}: {reason}"
-    for application_id, reason in comparison.no_longer_rejected().items():
-        yield f"Rejected in the record only: application {application_id}: {reason}"
+    yield from _rejections("Rejected under the new file only", comparison.newly_rejected())
+    yield from _rejections("Rejected in the record only", comparison.no_longer_rejected())
+
+
+def _rejections(what: str, rejected: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """A line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for (_, application_id), reason in rejected.items():
+        by_reason.setdefault(reason, []).append(application_id)
+    for reason, (first, *others) in islice(by_reason.items(), _REASONS_MAX):
+        more = f" and {len(others):,} more" if others else ""
+        yield f"{what}: application {first}{more}: {reason}"
+    if len(by_reason) > _REASONS_MAX:
+        yield f"{what}: others for {len(by_reason) - _REASONS_MAX:,} more reasons; --json has all"
 
 
 def _over(outcome: Outcome, start_ns: int) -> str:

@@ -8,180 +8,37 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import grpc
 
-from schedulerd._generated.si.v1 import si_pb2
-from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from tests.contract import raw_client, raw_client_2021
+from tests.contract.absent_rm import DIALECTS, Absent, Heard, speaking
 from tests.contract.cable import Cable
 from tests.contract.daemon_process import DaemonProcess
-from tests.contract.raw_client import RawClient, Record, UpdateStream
-from tests.contract.raw_client_2021 import RawClient2021, merged
+from tests.contract.raw_client import Record, UpdateStream
 
-DIALECTS = ("2021-02", "2023-06")
 PODS = 3_000
-NODES = 30
 PODS_PER_MESSAGE = 100
 SHORT_PODS = 400
+"""So many are shown by one look at the state."""
 SHORT_MS = 2_000
 """How long allocations may run that are to end while the RM is away: it has heard of all of them long before that."""
-
-
-class Heard(NamedTuple):
-    """What responses say, in order."""
-
-    placed: list[str]
-    """Keys."""
-    ended: list[str]
-    """UUIDs that the scheduler wants released."""
-
 
 CONNECTION_SECONDS_MAX = 5
 """A connection that stands still for longer than about twice that is taken for dead, which is another story."""
 
+
+class Runs(NamedTuple):
+    """An allocation in somebody's books."""
+
+    key: str
+    uuid: str
+    node_id: str
+
+
 AGAIN = Heard(["again"], [])
 """What is heard after a resynchronisation by who asks for this one pod."""
-
-
-ClientT = TypeVar("ClientT", bound=RawClient)
-
-
-class Absent(ABC, Generic[ClientT]):
-    """What the two dialects do differently in these stories; every one is about the stream that carries allocations."""
-
-    def __init__(self, client: ClientT, record: Record | None) -> None:
-        """With a `record` it takes part in resumption, which its stream is opened with."""
-        self.client: ClientT = client
-        self.record = record
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.channel.close()
-
-    def heard(self, responses: Iterable[Any]) -> Heard:
-        got = list(responses)
-        return Heard([one.allocationKey for one in self.allocations(got)], [one.UUID for one in self.releases(got)])
-
-    @abstractmethod
-    def set_up(self) -> None:
-        """Registers, with nodes that have room for all pods and the application `app-1`."""
-
-    @abstractmethod
-    def open(self) -> UpdateStream[Any]:
-        """Opens the stream, and says whose it is."""
-
-    @abstractmethod
-    def asks(self, keys: Iterable[str], timeout_ms: int = 0) -> Any:
-        """A request for a pod of each key."""
-
-    @abstractmethod
-    def allocations(self, responses: Iterable[Any]) -> list[Any]:
-        """Those that are new, in order."""
-
-    @abstractmethod
-    def releases(self, responses: Iterable[Any]) -> list[Any]:
-        """In order."""
-
-    @abstractmethod
-    def is_resync(self, responses: Sequence[Any], code: grpc.StatusCode, details: str) -> bool:
-        """Whether a stream that ended so told to register again."""
-
-    @abstractmethod
-    def report(self, existing: Sequence[Any]) -> UpdateStream[Any]:
-        """Registers again and reports a node with these allocations; the stream that carries allocations."""
-
-
-class Absent2023(Absent[RawClient]):
-    def set_up(self) -> None:
-        self.client.set_up(nodes=NODES, memory=10 * PODS, vcore=PODS)
-
-    def open(self) -> UpdateStream[si_pb2.AllocationResponse]:
-        stream = self.client.allocations(record=self.record)
-        stream.send(self.client.hello())
-        return stream
-
-    def asks(self, keys: Iterable[str], timeout_ms: int = 0) -> si_pb2.AllocationRequest:
-        request = self.client.asks("app-1", keys)
-        for ask in request.asks:
-            ask.executionTimeoutMilliSeconds = timeout_ms
-        return request
-
-    def allocations(self, responses: Iterable[si_pb2.AllocationResponse]) -> list[Any]:
-        return raw_client.allocated(responses)
-
-    def releases(self, responses: Iterable[si_pb2.AllocationResponse]) -> list[Any]:
-        return [one for response in responses for one in response.released]
-
-    def is_resync(self, responses: Sequence[Any], code: grpc.StatusCode, details: str) -> bool:
-        return not responses and code is grpc.StatusCode.ABORTED and details.startswith("RESYNC")
-
-    def report(self, existing: Sequence[Any]) -> UpdateStream[Any]:
-        self.client.register()
-        applications, nodes = self.client.applications(), self.client.nodes()
-        applications.send(self.client.application("app-1"))
-        applications.until(lambda got: any(response.accepted for response in got))
-        request = self.client.node("node-0", 10 * PODS, PODS)
-        request.nodes[0].existingAllocations.extend(existing)
-        nodes.send(request)
-        nodes.until(lambda got: any(response.accepted for response in got))
-        return self.open()
-
-
-class Absent2021(Absent[RawClient2021]):
-    def set_up(self) -> None:
-        self.client.register()
-        stream = self.open()
-        request = self.client.everything([f"node-{number}" for number in range(NODES)], "app-1", [])
-        for node in request.newSchedulableNodes:
-            node.schedulableResource.CopyFrom(raw_client_2021.resource(memory=10 * PODS, vcore=PODS))
-        stream.send(request)
-        stream.until(lambda got: len(merged(got).acceptedNodes) == NODES)
-        stream.cancel()
-
-    def open(self) -> UpdateStream[si_2021_pb2.UpdateResponse]:
-        stream = self.client.updates(record=self.record)
-        stream.send(self.client.update())
-        return stream
-
-    def asks(self, keys: Iterable[str], timeout_ms: int = 0) -> si_2021_pb2.UpdateRequest:
-        request = self.client.work("app-1", keys)
-        for ask in request.asks:
-            ask.executionTimeoutMilliSeconds = timeout_ms
-        return request
-
-    def allocations(self, responses: Iterable[si_2021_pb2.UpdateResponse]) -> list[Any]:
-        return raw_client_2021.placed(responses)
-
-    def releases(self, responses: Iterable[si_2021_pb2.UpdateResponse]) -> list[Any]:
-        return [one for response in responses for one in response.releasedAllocations]
-
-    def is_resync(self, responses: Sequence[Any], code: grpc.StatusCode, details: str) -> bool:
-        told = [response.action for response in responses]
-        return told == [si_2021_pb2.UpdateResponse.RESYNC] and code is grpc.StatusCode.OK
-
-    def report(self, existing: Sequence[Any]) -> UpdateStream[Any]:
-        self.client.register()
-        stream = self.client.updates()
-        request = self.client.everything(["node-0"], "app-1", [])
-        (node,) = request.newSchedulableNodes
-        node.schedulableResource.CopyFrom(raw_client_2021.resource(memory=10 * PODS, vcore=PODS))
-        node.existingAllocations.extend(existing)
-        stream.send(request)
-        stream.until(lambda got: bool(merged(got).acceptedNodes))
-        return stream
-
-
-def speaking(dialect: str, target: str, record: Record | None = None) -> Absent[Any]:
-    """A resource manager of one of `DIALECTS`."""
-    if dialect == "2021-02":
-        return Absent2021(RawClient2021(target), record)
-    return Absent2023(RawClient(target), record)
 
 
 def pods(count: int) -> list[str]:
@@ -275,16 +132,72 @@ def away_for_too_long(daemon: DaemonProcess, rm: Absent[Any], pause: Callable[[]
     rm.set_up()
     stream = rm.open()
     flood(rm, stream)
-    running = rm.allocations([stream.next()])[:3]
+    running = rm.allocations([stream.next()])[:3]  # what else it has heard of has ended meanwhile, let us say
     stream.cancel()
     pause()
     daemon.wait_for_event("resource manager changed", lambda line: line["state"] == "stopped")
     assert rm.is_resync(*rm.open().rest())
-    for one in running:
-        one.nodeID = "node-0"
     again = rm.report(running)
     again.send(rm.asks(["again"]))
     return rm.heard(again.until(lambda got: bool(rm.heard(got).placed)))
+
+
+def allocations(daemon: DaemonProcess) -> list[dict[str, Any]]:
+    """The first few hundred of the only application; an invariant that does not hold fails the test."""
+    state = daemon.state()
+    assert state["violations"] == []
+    (manager,) = state["resource_managers"]
+    (application,) = manager["partitions"][0]["applications"]
+    return list(application["allocations"])
+
+
+def running(daemon: DaemonProcess) -> list[Runs]:
+    """What runs, by the daemon's books."""
+    return sorted(Runs(one["allocation_key"], one["uuid"], one["node_id"]) for one in allocations(daemon))
+
+
+def resynchronised(rm: Absent[Any], got: Sequence[Any], keys: Sequence[str]) -> list[Runs]:
+    """Is told to resync, reports all it has heard of, and asks for the other keys: all that runs, by its own books."""
+    while not rm.is_resync(*(end := rm.open().rest())):
+        # The channel may still have given this call to the connection that is breaking.
+        assert end[:2] == ([], grpc.StatusCode.UNAVAILABLE), end
+    known = rm.allocations(got)
+    again = rm.report(known)
+    missing = sorted(set(keys) - {one.allocationKey for one in known})
+    for first in range(0, len(missing), PODS_PER_MESSAGE):
+        again.send(rm.asks(missing[first : first + PODS_PER_MESSAGE]))
+    known += rm.allocations(again.until(lambda more: len(rm.heard(more).placed) >= len(missing)))
+    return sorted(Runs(one.allocationKey, one.UUID, one.nodeID) for one in known)
+
+
+def cut_off_without_a_record(cable: Cable, rm: Absent[Any], pause: Callable[[], None]) -> list[Runs]:
+    """The connection breaks in the middle of a flood; all that runs when it has resynchronised, by its own books."""
+    rm.set_up()
+    stream = rm.open()
+    flood(rm, stream, SHORT_PODS)
+    got = [stream.next()]
+    cable.cut()
+    got += stream.rest()[0]
+    pause()
+    return resynchronised(rm, got, pods(SHORT_PODS))
+
+
+def cut_off_in_silence(daemon: DaemonProcess, cable: Cable, rm: Absent[Any]) -> list[Runs]:
+    """An answer is swallowed, and the daemon notices only by the silence; the RM's books in the end as above."""
+    rm.set_up()
+    stream = rm.open()
+    stream.send(rm.asks(["heard"]))
+    got = stream.until(lambda got: bool(rm.heard(got).placed))
+    cable.swallow_answers()
+    stream.send(rm.asks(["swallowed"]))
+    while daemon.metric("schedulerd_resource_managers", state="paused") == 0:
+        pass
+    assert [one.key for one in running(daemon)] == ["heard", "swallowed"]
+    cable.cut()
+    cable.put_back()
+    got += stream.rest()[0]
+    assert rm.heard(got).placed == ["heard"]
+    return resynchronised(rm, got, ["heard", "swallowed"])
 
 
 def main(seconds: Sequence[float], timeout_seconds: float) -> None:
@@ -311,6 +224,14 @@ def _play_in_time(dialect: str, timeout_seconds: float, away_seconds: float) -> 
             uuids, heard = cut_off_again_and_again(daemon, cable, rm, lambda: time.sleep(away_seconds))
             told = heard == Heard(pods(PODS), uuids)
             print(f"{dialect}, cut off for {away_seconds} s, three times: all in order, once each: {told}")
+        with (
+            DaemonProcess("--resync-after-lost-connection", "--reconnect-timeout-s", str(timeout_seconds)) as strict,
+            Cable(strict.target) as cable,
+            speaking(dialect, cable.target) as rm,
+        ):
+            runs = cut_off_without_a_record(cable, rm, lambda: time.sleep(away_seconds))
+            told = [one.key for one in runs] == pods(SHORT_PODS) and runs == running(strict)
+            print(f"{dialect}, cut off for {away_seconds} s, has to resync: each once, in both books: {told}")
         with speaking(dialect, daemon.target) as rm:
             uuids, heard = away_while_all_ends(daemon, rm, lambda: time.sleep(away_seconds))
             print(f"{dialect}, no stream for {away_seconds} s: all in order, once each: {heard.ended == uuids}")

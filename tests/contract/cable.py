@@ -21,8 +21,8 @@ class Cable:
         self._to = host, int(port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.target = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._flows = threading.Event()
-        self._flows.set()
+        self._requests_flow, self._answers_flow = threading.Event(), threading.Event()
+        self.put_back()
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 
@@ -31,7 +31,7 @@ class Cable:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._flows.set()
+        self.put_back()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -43,10 +43,16 @@ class Cable:
 
     def pull(self) -> None:
         """Nothing goes through any more, in either direction."""
-        self._flows.clear()
+        self._requests_flow.clear()
+        self.swallow_answers()
+
+    def swallow_answers(self) -> None:
+        """Nothing comes from the daemon any more, which still hears its clients."""
+        self._answers_flow.clear()
 
     def put_back(self) -> None:
-        self._flows.set()
+        self._requests_flow.set()
+        self._answers_flow.set()
 
     def cut(self) -> None:
         """Ends all connections; new ones can be made."""
@@ -60,13 +66,13 @@ class Cable:
                 client, _ = self._listener.accept()
                 daemon = socket.create_connection(self._to)
                 self._ends += [client, daemon]
-                self._start(self._forward, client, daemon)
-                self._start(self._forward, daemon, client)
+                self._start(self._forward, client, daemon, self._requests_flow)
+                self._start(self._forward, daemon, client, self._answers_flow)
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, flows: threading.Event) -> None:
         try:
             while data := source.recv(CHUNK_BYTES):
-                self._flows.wait()
+                flows.wait()
                 sink.sendall(data)
         except OSError:
             pass  # one of the two is gone, and then both are
@@ -75,7 +81,7 @@ class Cable:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 
-    def _start(self, run: Callable[..., None], *arguments: socket.socket) -> None:
+    def _start(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()

@@ -125,10 +125,10 @@ async def placed_in(daemon: DaemonProcess, client: Client, applications: Iterabl
     """What the daemon has of these applications; no invariant of its state is broken, and nothing is there twice."""
     found: list[Placed] = []
     for application_id in applications:
-        state = await asyncio.to_thread(daemon.state, rm=client.rm_id, application=application_id)
-        assert state["violations"] == []
+        state = await asyncio.to_thread(daemon.state, rm=client.rm_id, application=application_id, node="none")
         (manager,) = state["resource_managers"]
         (application,) = manager["partitions"][0]["applications"]
         found += [(each["uuid"], each["allocation_key"], each["node_id"]) for each in application["allocations"]]
     assert len(found) == len(set(found))
+    assert (await asyncio.to_thread(daemon.state))["violations"] == []
     return set(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,18 +10,20 @@ import pytest
 
 from tests.contract.absent import (
     AGAIN,
-    DIALECTS,
     PODS,
     SHORT_PODS,
-    Absent,
+    allocations,
     away_for_too_long,
     away_while_all_ends,
     cable_pulled,
     cut_off,
     cut_off_again_and_again,
+    cut_off_in_silence,
+    cut_off_without_a_record,
     pods,
-    speaking,
+    running,
 )
+from tests.contract.absent_rm import DIALECTS, Absent, speaking
 from tests.contract.cable import Cable
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import Record
@@ -45,15 +48,6 @@ def cable(patient: DaemonProcess) -> Iterator[Cable]:
 def behind_cable(cable: Cable, dialect: str) -> Iterator[Absent[Any]]:
     with speaking(dialect, cable.target) as rm:
         yield rm
-
-
-def allocations(daemon: DaemonProcess) -> list[dict[str, Any]]:
-    """The first few hundred of the only application; an invariant that does not hold fails the test."""
-    state = daemon.state()
-    assert state["violations"] == []
-    (manager,) = state["resource_managers"]
-    (application,) = manager["partitions"][0]["applications"]
-    return list(application["allocations"])
 
 
 def until_nothing_moves(daemon: DaemonProcess) -> None:
@@ -111,3 +105,35 @@ def test_away_for_too_long_it_resynchronises(dialect: str) -> None:
     with DaemonProcess("--reconnect-timeout-s", "2") as daemon, speaking(dialect, daemon.target) as rm:
         assert away_for_too_long(daemon, rm, lambda: None) == AGAIN
         assert len(allocations(daemon)) == 4, "the three it reported, and the new one"
+
+
+def stops(daemon: DaemonProcess) -> list[str]:
+    """Why resource managers were stopped so far."""
+    told = [json.loads(line) for line in daemon.lines if line.startswith("{")]
+    return [
+        line["cause"] for line in told if line["event"] == "resource manager changed" and line["state"] == "stopped"
+    ]
+
+
+def test_who_is_to_resync_after_a_lost_connection_has_all_in_its_books_and_nothing_twice(dialect: str) -> None:
+    with (
+        DaemonProcess("--resync-after-lost-connection") as daemon,
+        Cable(daemon.target) as cable,
+        speaking(dialect, cable.target) as rm,
+    ):
+        runs = cut_off_without_a_record(cable, rm, lambda: until_nothing_moves(daemon))
+        assert [one.key for one in runs] == pods(SHORT_PODS)
+        assert runs == running(daemon)
+        assert stops(daemon) == ["connection_lost"]
+
+
+def test_what_went_into_silence_counts_as_lost_as_well(dialect: str) -> None:
+    with (
+        DaemonProcess("--resync-after-lost-connection", "--keepalive-s", "1.5") as daemon,
+        Cable(daemon.target) as cable,
+        speaking(dialect, cable.target) as rm,
+    ):
+        runs = cut_off_in_silence(daemon, cable, rm)
+        assert [one.key for one in runs] == ["heard", "swallowed"]
+        assert runs == running(daemon)
+        assert stops(daemon) == ["connection_lost"]

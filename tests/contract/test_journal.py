@@ -16,6 +16,7 @@ import pytest
 
 from schedulerd.journal import Journal
 from schedulerd.journal.digest import DIGEST_COMMANDS
+from tests.contract import full_disk_daemon
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient, allocated
 
@@ -145,6 +146,55 @@ def test_a_journal_that_finds_no_room_ends_and_the_daemon_goes_on(tmp_path: Path
     assert again["wrong"] == []
     assert again["commands"] == ended["commands"] > 4
     assert ("File too large" in again["end"]) == ("end_mark" not in ended)
+
+
+def on_a_disk(room_bytes: int, parent: Path) -> DaemonProcess:
+    return DaemonProcess(
+        "--journal",
+        str(parent),
+        module="tests.contract.full_disk_daemon",
+        environment={full_disk_daemon.ROOM: str(room_bytes)},
+    )
+
+
+def said_of_the_journal(daemon: DaemonProcess) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, daemon.lines) if line["event"].startswith("journal")]
+
+
+@pytest.mark.parametrize("room_bytes", [6_000, 20_000])
+def test_a_disk_that_fills_up_ends_the_journal_once_and_the_daemon_goes_on(room_bytes: int, tmp_path: Path) -> None:
+    with on_a_disk(room_bytes, tmp_path) as daemon, RawClient(daemon.target) as client:
+        client.set_up(memory=100_000, vcore=10_000)
+        stream = client.allocations()
+        for request in range(200):
+            stream.send(client.asks("app-1", [f"pod-{request}-{number}" for number in range(20)]))
+        ended = daemon.wait_for_event("journal ended")
+        assert ended["level"] == "error"
+        assert ended["reason"] == "it cannot be written: [Errno 28] No space left on device"
+        assert "scheduling goes on" in ended["consequence"]
+        stream.until(lambda got: len(allocated(got)) >= 4_000)
+        assert daemon.metric("schedulerd_journal_recording") == 0
+        assert daemon.metric("schedulerd_journal_waiting_bytes") == 0
+        assert daemon.state()["violations"] == []
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+        assert [line["event"] for line in said_of_the_journal(daemon)] == ["journal", "journal ended"]
+    again = played(the_journal(tmp_path), "77")
+    assert again["wrong"] == []
+    assert again["commands"] == ended["commands"] > 4
+    assert ("No space left" in again["end"]) == ("end_mark" not in ended)
+
+
+def test_a_disk_that_is_full_from_the_beginning_stops_no_start(tmp_path: Path) -> None:
+    with on_a_disk(100, tmp_path) as daemon, RawClient(daemon.target) as client:
+        (said,) = said_of_the_journal(daemon)
+        assert (said["level"], said["event"]) == ("error", "journal cannot be written")
+        assert said["reason"] == "[Errno 28] No space left on device"
+        client.set_up()
+        stream = client.allocations()
+        stream.send(client.asks("app-1", ["pod"]))
+        assert allocated([stream.next()])[0].allocationKey == "pod"
+        assert daemon.metric("schedulerd_journal_recording") == 0
 
 
 def test_a_torn_journal_stops_no_start_and_is_left_alone(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -11,8 +13,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.commands import RunCycle
+from schedulerd.journal import Entry, Journal
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
-from tests.contract.raw_client import RawClient, UpdateStream
+from tests.contract.raw_client import RawClient, UpdateStream, allocated
 from tests.contract.raw_client_2021 import RawClient2021
 
 ITEMS = 1_000
@@ -37,6 +41,24 @@ def test_items_of_a_request(daemon: DaemonProcess) -> None:
         code, details = stream.status()
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert f"the request has more than {ITEMS} items" in details
+
+
+def test_placements_of_a_cycle(tmp_path: Path) -> None:
+    with (
+        DaemonProcess("--cycle-placements-max", "3", "--journal", str(tmp_path)) as daemon,
+        RawClient(daemon.target, "rm") as client,
+    ):
+        client.set_up()
+        stream = client.allocations()
+        stream.send(client.asks("app-1", [f"k{number}" for number in range(10)]))
+        stream.until(lambda got: len(allocated(got)) >= 10)
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+    journal = Journal.open(tmp_path)
+    cycles = [one.command for one in journal if isinstance(one, Entry) and isinstance(one.command, RunCycle)]
+    assert journal.header.placements_max == 3
+    assert len(cycles) >= 4
+    assert {cycle.placements_max for cycle in cycles} == {3}
 
 
 def test_items_of_a_request_of_2021(daemon: DaemonProcess) -> None:

@@ -35,7 +35,7 @@ async def verdict(url: str, truth: Truth) -> list[str]:
             problems += judge.application(partition["applications"])
             problems += judge.node(partition["nodes"])
         problems += judge.sums(partition)
-        problems += shown["violations"]
+        problems += (await http.get("/debug/state")).raise_for_status().json()["violations"]
     return problems
 
 

@@ -14,7 +14,7 @@ from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, Give
 from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.callback_stream import CallbackStream
-from schedulerd.daemon.callbacks import Callbacks, Cancellable
+from schedulerd.daemon.callbacks import GRACE_SECONDS, Callbacks, Cancellable
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.request_limits import RequestLimits
@@ -72,9 +72,7 @@ class World:
         self.grace_is_over = True
         """False to have a stream's end not told before `end_grace`."""
         self._waiting: list[Timer] = []
-        self.callbacks = Callbacks(
-            self.links, lambda command: self.owner.post(command), self.tally, lambda _, call: self._call_later(call)
-        )
+        self.callbacks = Callbacks(self.links, lambda command: self.owner.post(command), self.tally, self._call_later)
         self.owner = Owner(
             self.scheduler,
             [self.links.deliver, self.callbacks.deliver],
@@ -84,7 +82,8 @@ class World:
             clock_ns=lambda: SECOND_NS,
         )
 
-    def _call_later(self, call: Callable[[], None]) -> Cancellable:
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Cancellable:
+        assert seconds == GRACE_SECONDS
         if self.grace_is_over:
             return asyncio.get_running_loop().call_soon(call)
         self._waiting.append(Timer(call))

@@ -26,6 +26,8 @@ class FakeContext:
         self.headers: tuple[tuple[str, str], ...] | None = None
         """What was sent before the first response; None if nothing was."""
         self.request_headers: tuple[tuple[str, str], ...] = ()
+        self.client = "ipv4:127.0.0.1:1"
+        """The other end of the connection."""
         self.status = (grpc.StatusCode.OK, "")
 
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
@@ -50,7 +52,7 @@ class FakeContext:
         raise Aborted
 
     def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
+        return self.client
 
     def half_close(self) -> None:
         self.requests.put_nowait(grpc.aio.EOF)

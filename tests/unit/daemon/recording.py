@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from typing import Any
 
 from schedulerd.core.commands import Command, RegisterResourceManager
@@ -50,11 +51,17 @@ class NoStopwatch:
 class FakeStream:
     """An open stream of which one sees what a link does to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: str = "ipv4:10.0.0.1:1000") -> None:
+        self.peer = peer
+        self.is_lost = False
+        self.written_seconds_ago = math.inf
         self.over = asyncio.Event()
         self.ending: Ending | None = None
         self.gives_way = False
         self.may_read: bool | None = None
+
+    def is_in_doubt(self, seconds: float) -> bool:
+        return self.written_seconds_ago < seconds
 
     def end(self, ending: Ending) -> None:
         self.ending = self.ending or ending

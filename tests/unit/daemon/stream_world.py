@@ -45,10 +45,13 @@ class NodeCall(FakeContext):
 class World:
     """A running owner with its links, and calls that are served."""
 
-    def __init__(self, outbox_bytes_max: int = 1_000_000) -> None:
+    def __init__(self, outbox_bytes_max: int = 1_000_000, in_doubt_seconds: float | None = None) -> None:
         self.scheduler = RecordingScheduler()
         self.links = Links(
-            ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=outbox_bytes_max
+            ResponseEncoder(),
+            lambda command: self.owner.post(command),
+            outbox_bytes_max=outbox_bytes_max,
+            in_doubt_seconds=in_doubt_seconds,
         )
         self.owner = Owner(
             self.scheduler,
@@ -63,8 +66,10 @@ class World:
         self,
         headers: tuple[tuple[str, str], ...] = (),
         parse: Parse[si_pb2.NodeRequest] = PARSE_NODES,
+        client: str = "ipv4:10.0.0.1:1000",
     ) -> tuple[NodeCall, asyncio.Task[None]]:
         context = NodeCall()
+        context.client = client
         context.request_headers = headers
         dialogue = Dialogue(Stream.NODE, parse, RequestDecoder().nodes)
         session = StreamSession(dialogue, self.links, self.owner, cast(ServicerContext, context))
@@ -77,7 +82,13 @@ class World:
         return [node.node_id for update in updates for node in update.nodes]
 
 
-def run(play: Callable[[World], Coroutine[None, None, None]], world: World | None = None) -> None:
+def run(
+    play: Callable[[World], Coroutine[None, None, None]],
+    world: World | None = None,
+    on: Callable[[Coroutine[None, None, None]], None] = asyncio.run,
+) -> None:
+    """Plays for up to 10 s on the clock of the loop that `on` makes."""
+
     async def all_of_it() -> None:
         played = world or World()
         owner = asyncio.create_task(played.owner.run())
@@ -87,4 +98,4 @@ def run(play: Callable[[World], Coroutine[None, None, None]], world: World | Non
         owner.cancel()
         await asyncio.wait({owner})
 
-    asyncio.run(all_of_it())
+    on(all_of_it())

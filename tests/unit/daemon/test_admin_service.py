@@ -255,6 +255,17 @@ def test_validation_without_an_rm_looks_at_the_text_alone() -> None:
     World().play(play)
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_effects_are_in_an_answer_and_the_others_are_left_out(more: int) -> None:
+    async def play(world: World) -> None:
+        added = [f"          - name: q{number}\n" for number in range(LISTED_MAX + more)]
+        answer = await world.validate(FILE + "".join(added))
+        assert len(answer.impact) == LISTED_MAX
+        assert answer.allowed
+
+    World().play(play)
+
+
 def test_an_answer_is_bounded() -> None:
     async def play(world: World) -> None:
         answer = await world.validate(f"partitions: [{', '.join(['x'] * (LISTED_MAX + 5))}]", rm_id="")

@@ -11,7 +11,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.daemon import collector
-from schedulerd.daemon.collector import BUSY_SECONDS_MIN, IDLE_SECONDS_MIN, YOUNG_MAX, Collector, spare_the_old
+from schedulerd.daemon.collector import (
+    BUSY_SECONDS_MIN,
+    IDLE_SECONDS_MIN,
+    LOOK_SECONDS,
+    YOUNG_MAX,
+    Collector,
+    spare_the_old,
+)
+from tests.unit import virtual_loop
 
 
 @pytest.fixture(autouse=True)
@@ -69,22 +77,24 @@ def test_everything_is_walked_when_nobody_waits_and_once_an_hour_at_the_latest(
     assert Collector(lambda: is_idle).is_due(seconds) is is_due
 
 
-def test_a_walk_finds_old_garbage_and_says_how_long_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "LOOK_SECONDS", 0)
-    monkeypatch.setattr(collector, "IDLE_SECONDS_MIN", 0)
-
+@pytest.mark.parametrize(
+    ("idle_from_seconds", "walks_at"),
+    [(0.0, IDLE_SECONDS_MIN), (1000.5, 1000.5 - 1000.5 % LOOK_SECONDS + LOOK_SECONDS)],
+)
+def test_a_walk_finds_old_garbage_and_says_how_long_it_took(idle_from_seconds: float, walks_at: float) -> None:
     async def until_gone() -> None:
+        loop = asyncio.get_running_loop()
         ring, freed = Ring(), asyncio.Event()
         gone = weakref.ref(ring, lambda _: freed.set())
         gc.collect(0)
         del ring
-        walking = asyncio.create_task(Collector(lambda: True).run())
-        async with asyncio.timeout(10):
-            await freed.wait()
+        walking = asyncio.create_task(Collector(lambda: loop.time() >= idle_from_seconds).run())
+        await freed.wait()
         assert gone() is None
+        assert loop.time() == walks_at
         walking.cancel()
 
     with capture_logs() as lines:
-        asyncio.run(until_gone())
+        virtual_loop.run(until_gone())
     assert lines[0]["event"] == "cyclic garbage"
     assert lines[0]["objects"] >= 1

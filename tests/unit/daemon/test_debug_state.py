@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schedulerd.core.invariants import extent
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.debug_state import StateQuery, debug_state
@@ -26,6 +28,13 @@ def test_invariants_are_checked_up_to_the_bound_and_not_beyond() -> None:
     unchecked = debug_state(scheduler, recount_items_max=9)(StateQuery())
     assert unchecked.violations is None
     assert unchecked.not_checked_because == "10 items are more than the 9 of the setting recount_items_max"
+
+
+@pytest.mark.parametrize("part", ["rm", "partition", "application", "node"])
+def test_invariants_are_not_checked_for_who_asks_for_a_part(part: str) -> None:
+    state = debug_state(a_scheduler(), recount_items_max=10)(StateQuery.model_validate({part: "x"}))
+    assert state.violations is None
+    assert state.not_checked_because == "only a part was asked for, and all is needed for that"
 
 
 def test_an_invariant_that_does_not_hold_is_shown() -> None:

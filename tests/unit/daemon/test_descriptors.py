@@ -10,8 +10,8 @@ from typing import NoReturn
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.daemon import descriptors
-from schedulerd.daemon.descriptors import DescriptorWatch
+from schedulerd.daemon.descriptors import INTERVAL_SECONDS, DescriptorWatch
+from tests.unit import virtual_loop
 
 
 def none_left() -> NoReturn:
@@ -36,14 +36,13 @@ def test_it_is_told_when_they_run_out_and_when_there_are_some_again(monkeypatch:
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descriptors, "INTERVAL_SECONDS", 0.001)
+    looked_at: list[float] = []
 
     async def story() -> None:
-        watch, looks = DescriptorWatch(), asyncio.Semaphore(0)
-        monkeypatch.setattr(watch, "look", looks.release)
-        running = asyncio.create_task(watch.run())
-        for _ in range(3):
-            await asyncio.wait_for(looks.acquire(), 10)
-        running.cancel()
+        watch, loop = DescriptorWatch(), asyncio.get_running_loop()
+        monkeypatch.setattr(watch, "look", lambda: looked_at.append(loop.time()))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(watch.run(), 3.5 * INTERVAL_SECONDS)
 
-    asyncio.run(story())
+    virtual_loop.run(story())
+    assert looked_at == [INTERVAL_SECONDS, 2 * INTERVAL_SECONDS, 3 * INTERVAL_SECONDS]

@@ -129,5 +129,7 @@ def test_many_events_are_delivered_in_pieces_and_in_order(monkeypatch: pytest.Mo
         context, _ = await delivery.connected()
         await delivery.submit(*(f"app-{number}" for number in range(20)))
         assert names(context)[::2] == [f"app-{number}" for number in range(20)]
+        messages = [callback_pb2.CallbackCall.FromString(response) for response in context.responses]
+        assert [len(message.events) for message in messages] == [0, *[3] * 13, 1]
 
     run(story)

@@ -154,6 +154,15 @@ def test_a_list_that_makes_no_sense_is_refused(request_fields: dict[str, Any], s
     assert says in refused.value.details
 
 
+@pytest.mark.parametrize("count", [0, LISTED_MAX])
+def test_a_list_has_so_many_events_at_most_and_the_next_goes_on(count: int) -> None:
+    world = a_world(events_max=2 * LISTED_MAX)
+    world.happen(applications=LISTED_MAX // 2)
+    answer = listed(world, count=count)
+    assert [one.id for one in answer.events] == list(range(LISTED_MAX))
+    assert [one.id for one in listed(world, start=answer.nextID).events] == list(range(LISTED_MAX, LISTED_MAX + 3))
+
+
 def test_there_is_no_list_of_what_is_not_tracked() -> None:
     with pytest.raises(Aborted, match="event_tracking") as refused:
         listed(EventWorld(tracked=False))
@@ -251,6 +260,7 @@ def test_a_client_that_does_not_read_loses_events_and_learns_how_many(monkeypatc
             call.reading.set()
             await turns()
             assert call.ids == [3, 4, 11, 12, 13, 14]
+            assert [len(message.events) for message in call.written] == [0, 2, 2, 2]
             assert call.lost == 6
             assert world.feed.counts.lost == 6
 

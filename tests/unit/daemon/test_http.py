@@ -9,20 +9,28 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, PlatformCollector
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.types import Message
 
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views import NodeView
-from schedulerd.daemon import http
+from schedulerd.daemon import http, looks
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
 from schedulerd.daemon.http import BODY_BYTES_MAX, HttpServer, Sources, build_app
 from schedulerd.daemon.logs import LogLevel
+from schedulerd.daemon.looks import LOOP_SHARE_MAX, Looks
+from schedulerd.daemon.slices import GAP_SECONDS, Slices
+from tests.unit import virtual_loop
 
 
 @dataclass
@@ -32,6 +40,8 @@ class Daemon:
     loop_age_seconds: float = 0.25
     not_ready_because: str = ""
     debug_state: object = field(default_factory=dict)
+    look_seconds: float = 0.0
+    """How long a look holds the loop, by the clock that looks are measured with."""
     queries: list[StateQuery] = field(default_factory=list)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -39,13 +49,16 @@ class Daemon:
         self.queries.append(query)
         return self.debug_state
 
+    def clock(self) -> float:
+        return asyncio.get_running_loop().time() + self.look_seconds * len(self.queries)
+
     def sources(self) -> Sources:
         return Sources(
             registry=self.registry,
             log_level=LogLevel(),
             loop_age_seconds=lambda: self.loop_age_seconds,
             not_ready_because=lambda: self.not_ready_because,
-            debug_state=self.look,
+            looks=Looks(self.look, clock=self.clock),
             loop_age_seconds_max=5.0,
         )
 
@@ -87,6 +100,22 @@ def test_metrics_as_openmetrics_for_who_asks_for_it(daemon: Daemon) -> None:
     assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     (family,) = parse_openmetrics(response.text)  # type: ignore[no-untyped-call]
     assert (family.name, family.samples[0].value) == ("schedulerd_tests", 3)
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text;version=1.0.0"])
+def test_metrics_are_written_in_slices(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, accept: str) -> None:
+    metric = Counter("schedulerd_tests", "Tests.", ["kind"], registry=daemon.registry)
+    for number in range(50):
+        metric.labels(f"kind {number}").inc()
+    PlatformCollector(registry=daemon.registry)  # it gives the same objects each time
+    in_one_go = choose_encoder(accept)[0](daemon.registry)
+    gaps: list[float] = []
+    seconds = count()
+    monkeypatch.setattr(http, "Slices", partial(Slices, lambda: next(seconds), gaps.append))
+    for _ in range(2):
+        gaps.clear()
+        assert daemon.request("GET", "/metrics", headers={"accept": accept}).content == in_one_go
+        assert gaps == [GAP_SECONDS] * sum(len(family.samples) for family in daemon.registry.collect())
 
 
 def test_livez_tells_how_long_ago_the_loop_ticked(daemon: Daemon) -> None:
@@ -179,6 +208,45 @@ def test_a_wrong_question_about_the_state_is_refused(daemon: Daemon, query: str,
     assert complaint in response.json()["description"]
     assert "?application=app-1&limit=100" in response.json()["description"]
     assert daemon.queries == []
+
+
+def test_more_looks_than_may_be_asked_for_are_turned_away(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+    response = daemon.request("GET", "/debug/state")
+    assert response.status_code == 503
+    assert response.json()["description"] == "0 looks at the state are asked for already; try again when they are taken"
+    assert daemon.queries == []
+
+
+def test_who_goes_away_while_it_waits_for_its_look_costs_none(daemon: Daemon) -> None:
+    daemon.look_seconds = 0.01
+    pause = daemon.look_seconds / LOOP_SHARE_MAX
+    sent: list[Message] = []
+
+    async def ask(app: Starlette, seconds: float) -> None:
+        """Asks for a look, and closes the connection after so long."""
+        messages: list[Message] = [{"type": "http.request"}, {"type": "http.disconnect"}]
+
+        async def receive() -> Message:
+            if len(messages) == 1:
+                await asyncio.sleep(seconds)
+            return messages.pop(0)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/debug/state", "query_string": b"", "headers": []}
+        await app(scope, receive, send)
+
+    async def story() -> None:
+        app, loop = build_app(daemon.sources()), asyncio.get_running_loop()
+        await ask(app, 1)
+        assert json.loads(sent[-1]["body"]) == {}
+        await asyncio.gather(ask(app, pause / 2), ask(app, pause * 2))
+        assert len(daemon.queries) == 2
+        assert loop.time() == pytest.approx(pause, rel=0.1)
+
+    virtual_loop.run(story())
 
 
 def test_an_unknown_path_is_told_what_there_is(daemon: Daemon) -> None:

@@ -12,7 +12,8 @@ from schedulerd.config import Settings
 from schedulerd.core.commands import RunCycle
 from schedulerd.daemon.journaling import begin_journal, end_journal
 from schedulerd.journal import Journal
-from schedulerd.journal import writer as writer_module
+from schedulerd.journal.files import END_ROOM_BYTES
+from schedulerd.journal.writer import BLOCK_BYTES, CLOSE_SECONDS
 from schedulerd.observe.metrics import Metrics
 from tests.unit.observe.scrape import text
 
@@ -90,13 +91,15 @@ def test_a_directory_that_cannot_be_written_is_said_and_stops_nobody(tmp_path: P
     assert journal_samples(metrics)["schedulerd_journal_recording"] == 0
 
 
-def test_the_size_that_was_set_ends_it_with_a_line_in_the_log(tmp_path: Path) -> None:
-    settings, metrics = Settings(journal=tmp_path, journal_max_bytes=4 * 1024 * 1024), Metrics()
+def test_the_sizes_that_were_set_divide_it_and_end_it_with_a_line_in_the_log(tmp_path: Path) -> None:
+    file_max, all_max, command = 4 * 1024 * 1024, 6 * 1024 * 1024, RunCycle(10**100)
+    settings = Settings(journal=tmp_path, journal_file_max_bytes=file_max, journal_max_bytes=all_max)
+    metrics = Metrics()
     with capture_logs() as lines:
         recorder = begin_journal(settings, SEED, metrics)
         assert recorder is not None
-        for number in range(150_000):
-            recorder.command(10**18 + number, RunCycle(7))
+        for number in range(60_000):
+            recorder.command(10**18 + number, command)
             recorder.facts([])
         asyncio.run(end_journal(recorder, failed=False))
     line = lines[-1]
@@ -105,15 +108,19 @@ def test_the_size_that_was_set_ends_it_with_a_line_in_the_log(tmp_path: Path) ->
     assert "scheduling goes on" in line["consequence"]
     assert "end_mark" not in line
     assert journal_samples(metrics)["schedulerd_journal_recording"] == 0
-    assert sum(file.stat().st_size for file in recorder.directory.iterdir()) <= settings.journal_max_bytes
+    first, second = (file.stat().st_size for file in sorted(recorder.directory.iterdir()))
+    assert file_max - BLOCK_BYTES < first <= file_max
+    assert all_max - BLOCK_BYTES - END_ROOM_BYTES < first + second <= all_max
 
 
 def test_an_end_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = begin_journal(Settings(journal=tmp_path), SEED, Metrics())
     assert recorder is not None
-    monkeypatch.setattr(writer_module.JournalWriter, "join", lambda self: False)
-    with capture_logs() as lines:
+    waited: list[float] = []
+    with capture_logs() as lines, monkeypatch.context() as stuck:
+        stuck.setattr(recorder._writer._thread, "join", waited.append)
+        stuck.setattr(recorder._writer._thread, "is_alive", lambda: True)
         asyncio.run(end_journal(recorder, failed=False))
-    monkeypatch.undo()
     assert recorder.close("again")
+    assert waited == [CLOSE_SECONDS]
     assert "journal was not written to its end" in [line["event"] for line in lines]

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.config import PolicyGroupUnknown, QueueFileText
+from schedulerd.config import PolicyGroupUnknown, Problem, QueueFileText
 from schedulerd.core.commands import RegisterResourceManager, StopCause, StopResourceManager, UpdateConfiguration
 from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.queue_files import REASONS_MAX, LoadedQueueFile, QueueFiles, log_warnings
 from schedulerd.daemon.reloads import OWN_FILE, Reloads
 from schedulerd.observe.tally import ReloadResult
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
@@ -167,6 +169,14 @@ def test_the_reasons_are_bounded() -> None:
     (line,) = World().play(play)
     assert len(line["reasons"]) == 21
     assert line["reasons"][-1] == "30 more; `schedulerd validate` shows all"
+
+
+@pytest.mark.parametrize(("more", "rest"), [(0, []), (1, ["1 more; `schedulerd validate` shows all"])])
+def test_the_warnings_are_bounded(more: int, rest: list[str]) -> None:
+    warnings = tuple(Problem("", None, None, f"warning {number}") for number in range(REASONS_MAX + more))
+    with capture_logs() as lines:
+        log_warnings(LoadedQueueFile((), ConfigurationText("", "a file", policy_group="queues"), warnings))
+    assert [line["problem"] for line in lines] == [*(f"warning {number}" for number in range(REASONS_MAX)), *rest]
 
 
 def test_without_any_resource_manager_the_daemons_own_file_is_still_looked_at() -> None:

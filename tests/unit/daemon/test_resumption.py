@@ -9,7 +9,6 @@ import pytest
 
 from schedulerd.core.commands import Command, DisconnectResourceManager
 from schedulerd.daemon import outbox as outbox_module
-from schedulerd.daemon import streams
 from schedulerd.daemon.outbox import Outbox
 from schedulerd.daemon.resumption import RECEIVED_HEADER, RESUMES, SENT_HEADER, Position, Taken, position
 from tests.unit.daemon.fake_call import turns
@@ -156,21 +155,6 @@ def test_a_client_that_has_finished_gets_its_answers_and_then_the_end() -> None:
         await served
         assert context.answered == ["node-0", "node-1"]
         assert context.status[0] is grpc.StatusCode.OK
-
-    run(play)
-
-
-def test_a_client_that_has_finished_and_does_not_read_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "FINISH_SECONDS", 0.001)
-
-    async def play(world: World) -> None:
-        context, served = world.open(headers(0, 0))
-        context.reading.clear()
-        context.hello()
-        context.send("node-0")
-        context.half_close()
-        await served
-        assert context.answered == []
 
     run(play)
 

@@ -17,6 +17,7 @@ from schedulerd.wire.decode_2021 import UpdateDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 from schedulerd.wire.shared_resources import SharedResources
+from tests.unit import virtual_loop
 from tests.unit.daemon.fake_call import FakeContext, turns, until_over
 from tests.unit.daemon.stream_world import LIMITS, World, run
 
@@ -101,9 +102,7 @@ def test_what_is_under_way_is_taken_first_and_what_waits_is_void() -> None:
     run(play)
 
 
-def test_a_client_that_takes_nothing_gets_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RESYNC_SECONDS", 0.001)
-
+def test_a_client_that_takes_nothing_gets_the_status() -> None:
     async def play(world: World) -> None:
         context, served = opened(world)
         await turns()
@@ -112,11 +111,12 @@ def test_a_client_that_takes_nothing_gets_the_status(monkeypatch: pytest.MonkeyP
         await turns()
         await (await world.owner.submit(STOP))
         await served
+        assert asyncio.get_running_loop().time() == module.RESYNC_SECONDS
         assert context.responses == []
         assert context.status[0] is grpc.StatusCode.ABORTED
         assert context.status[1].startswith("RESYNC")
 
-    run(play)
+    run(play, on=virtual_loop.run)
 
 
 @pytest.mark.parametrize("lost", [True, False])

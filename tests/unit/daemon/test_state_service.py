@@ -13,10 +13,11 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.commands import RegisterResourceManager
-from schedulerd.daemon import state_service
+from schedulerd.daemon import looks, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.state_service import StateService
@@ -40,8 +41,8 @@ class World:
         owner = Owner(scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
         managers = scheduler.cluster.resource_managers
         admin = AdminService(owner, QueueFiles(_no_file), managers, lambda *_: None)
-        look_at = debug_state(scheduler, recount_items_max=1_000)
-        self.service = StateService(managers, admin.check_registered, look_at, self._dump_of)
+        looks = Looks(debug_state(scheduler, recount_items_max=1_000))
+        self.service = StateService(managers, admin.check_registered, looks, self._dump_of)
 
     async def _dump_of(self, rm_id: str, timeout_seconds: float) -> str:
         self.asked.append((rm_id, timeout_seconds))
@@ -94,6 +95,19 @@ def test_a_dump_of_one_rm_has_nothing_of_others() -> None:
         assert [one["rm_id"] for one in json.loads(answer.state)["resource_managers"]] == ["another"]
         assert [one.rmID for one in answer.resourceManagers] == ["another"]
         assert [rm_id for rm_id, _ in world.asked] == ["another"]
+
+    play(World(), story)
+
+
+def test_more_dumps_than_may_be_asked_for_are_refused_and_no_rm_hears_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+
+    async def story(world: World) -> None:
+        with pytest.raises(Aborted) as aborted:
+            await world.dump()
+        assert aborted.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert aborted.value.details == "0 looks at the state are asked for already; try again when they are taken"
+        assert world.asked == []
 
     play(World(), story)
 

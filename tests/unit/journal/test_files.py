@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from contextlib import nullcontext
 from pathlib import Path
@@ -103,6 +105,25 @@ def test_a_disk_without_room_for_the_next_file_leaves_the_old_one_to_end_in(tmp_
     disk.room_bytes = 100
     files.end(END)
     assert len(sizes(tmp_path)) == 1
+    journal = Journal.open(tmp_path)
+    assert (entries(journal), journal.end) == (STORY[:1], "enough")
+
+
+def test_a_file_that_does_not_reach_the_disk_ends_the_journal_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    files = written(tmp_path, file_max=1)
+    append(files, LINES[:1])
+    full = files._file
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            append(files, LINES[1:])
+    assert full.closed
+    files.end(END)
     journal = Journal.open(tmp_path)
     assert (entries(journal), journal.end) == (STORY[:1], "enough")
 

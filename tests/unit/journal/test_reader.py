@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,27 @@ def test_which_journal_is_asked_if_there_are_several(tmp_path: Path) -> None:
 def test_where_no_journal_is(name: str, tmp_path: Path) -> None:
     with pytest.raises(JournalUnreadable, match="there is no journal in"):
         Journal.open(tmp_path / name)
+
+
+def test_what_may_not_be_looked_into_is_not_said_to_be_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "of-somebody-else").unlink()
+    tmp_path.joinpath("a-file").touch()
+    with monkeypatch.context() as stranger:
+        stranger.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(JournalUnreadable, match=r"no file \*.journal, and no permission .* into of-somebody-else$"):
+            Journal.open(tmp_path)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(JournalUnreadable, match=r"there is no journal in .*loop: Too many levels of symbolic links"):
+        Journal.open(loop)
+
+
+def test_a_file_that_goes_while_the_journal_is_read_is_said(tmp_path: Path) -> None:
+    last = recorded(tmp_path / "one", file_max=1)
+    journal = Journal.open(tmp_path)
+    last.unlink()
+    with pytest.raises(JournalUnreadable, match=r"000006\.journal: .*No such file"):
+        list(journal)
 
 
 def test_another_format_is_refused_before_anything_else_is_looked_at(tmp_path: Path) -> None:

@@ -221,7 +221,8 @@ def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Writt
         conf.ConfigurationUpdated("rm"),
     ]
     written.log.observe(reload, 0)
-    *_, suppressed, last = written.lines()
+    *told, suppressed, last = written.lines()
+    assert len(told) == log_events.IMPACT_LINES_MAX
     assert (suppressed["event"], suppressed["count"], last["event"]) == ("lines suppressed", 7, "queue file reloaded")
     written.level.set("warning")
     written.log.observe(reload, 0)

@@ -215,6 +215,24 @@ def test_what_if_names_who_is_rejected_only_there(run: Run, small: Path, tmp_pat
     assert "no such queue" in result.stdout
 
 
+def test_what_if_under_a_file_without_the_partition_nothing_is_placed(run: Run, small: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    file.write_text(queue_file().replace("name: default", "name: other"))
+    printed = run(small, "--config", file).stdout
+    assert "same file 9.000 s, new file never" in printed
+    assert "[recorded]default root.a" in printed
+    assert "Rejected under the new file only: application app: partitionName '' is not a partition" in printed
+
+
+def test_before_the_first_command_there_is_nothing(run: Run, small: Path, new_file: Path) -> None:
+    before = ("--until", "-1")
+    assert "0 commands, 0 facts, 0 digests" in run(small, "--check", *before).stdout
+    assert json.loads(run(small, *before).stdout)["resource_managers"] == []
+    assert run(small, "--explain", "app", *before, code=1).stderr == "Error: app does not occur\n"
+    said = json.loads(run(small, "--config", new_file, "--json", *before).stdout)
+    assert (said["start"], said["end"]) == ("2023-11-14T22:13:20.000000Z", None)
+
+
 def test_whose_file_it_is_has_to_be_said_if_there_were_several(run: Run, tmp_path: Path, new_file: Path) -> None:
     several = write_journal(tmp_path, [*SMALL, (START_NS + 10**10, registration(QUEUES, rm_id="rm-2"))])
     unclear = run(several, "--config", new_file, code=1)

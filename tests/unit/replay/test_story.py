@@ -158,6 +158,11 @@ def test_what_does_not_occur_has_near_ones() -> None:
     assert a_story("nothing-like-it-at-all-by-far").nearest() == []
 
 
+def test_no_ids_are_kept_of_a_history_in_which_it_occurs() -> None:
+    assert a_story("notebook")._ids == set()
+    assert len(a_story("notebok")._ids) > 10
+
+
 def test_the_text_of_a_queue_file_is_not_told() -> None:
     new = registration("partitions: [{name: default, queues: [{name: root, queues: [{name: batch}]}]}]")
     story = a_story("notebook", UpdateConfiguration(RM, new.partitions, new.configuration))

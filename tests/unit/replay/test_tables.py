@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import fields
-from typing import get_args
+from dataclasses import fields, replace
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
-from schedulerd.core.commands import TerminationType
+from schedulerd.core.commands import Command, TerminationType
 from schedulerd.core.facts import Fact, ReleaseCause
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
@@ -18,7 +18,8 @@ from schedulerd.replay.names import QueueName
 from schedulerd.replay.outcome import Outcome, QueueOutcome, Share, Waits
 from schedulerd.replay.story import Story
 from schedulerd.replay.tables import comparison_lines, comparison_tables, details, story_table
-from tests.unit.replay.recorded import START_NS, a_header, a_history, played
+from tests.unit.replay.commands import CONNECT, CYCLE, ask, queue_file, submit
+from tests.unit.replay.recorded import RM, START_NS, a_header, a_history, played, registration, timed
 
 
 def printed(table: Table, width: int = 120) -> str:
@@ -30,7 +31,7 @@ def printed(table: Table, width: int = 120) -> str:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"rm_id": "rm", "partition": "default", "at_ns": 5}, ""),
+        ({"at_ns": 5}, ""),
         ({"allocation_key": "me", "node_id": "n1"}, "node id n1"),
         ({"count": 0, "placeholder": False, "message": "", "uuid": None}, "count 0"),
         ({"confirm": True, "message": "as it was told"}, "confirm: as it was told"),
@@ -70,6 +71,42 @@ def test_any_story_can_be_printed_in_a_narrow_window(subject: str) -> None:
     assert len(times) > 3
 
 
+def a_small_story(*subjects: tuple[str, str], rm_ids: tuple[str, ...] = (RM,)) -> str:
+    """The table of the first subject, where each is (application id, ask) of every resource manager."""
+    scheduler = a_header().scheduler()
+    story = Story(subjects[0][0], scheduler)
+    moves: list[tuple[float, Command]] = []
+    for rm_id in rm_ids:
+        said: list[Any] = [registration(queue_file()), CONNECT]
+        said += [submit(application_id) for application_id, _ in subjects]
+        said += [ask(key, application_id=application_id) for application_id, key in subjects]
+        moves += [(0.0, replace(command, rm_id=rm_id)) for command in said]
+    for step in played(timed(*moves, (1, CYCLE)), scheduler):
+        story.observe(step)
+    story.finish(START_NS + SECOND_NS)
+    return printed(story_table(story, START_NS))
+
+
+def test_two_of_the_same_name_are_told_apart_and_one_is_not_told_whose_it_is() -> None:
+    assert "rm id" not in a_small_story(("app", "k1"))
+    both = a_small_story(("app", "k1"), rm_ids=(RM, "second"))
+    for rm_id in (RM, "second"):
+        assert re.search(rf"application accepted │ rm id {rm_id}", both)
+        assert re.search(rf"waits +│ rm id {rm_id}, allocation key k1, asks 1", both)
+    assert "partition default" not in both
+
+
+def test_why_it_waits_at_the_end_is_told_once() -> None:
+    assert a_small_story(("app", "k1")).count("waits") == 1
+
+
+def test_a_terminal_obeys_nobody() -> None:
+    text = a_small_story(("app\x1b[31m\a\u202e€", "k\x1b]0;title\a"))
+    assert text.startswith(r"app\x1b[31m\x07\u202e€: application")
+    assert r"allocation key k\x1b]0;title\x07" in text
+    assert all(one.isprintable() for line in text.splitlines() for one in line)
+
+
 def an_outcome(placed: int, **rejected: str) -> Outcome:
     waits = Waits(placed, 1_000_000, SECOND_NS, 2 * SECOND_NS)
     queue = QueueOutcome(waits, 3, Share(0.5, 1.0), None, preempted=2, lost_ns=90 * SECOND_NS)
@@ -92,6 +129,22 @@ def test_lines_say_who_is_rejected_in_one_world_only() -> None:
         "The last pod was placed or ended after: recorded 1.000 s, same file 1.000 s, new file 1.000 s",
         "Rejected under the new file only: application new: b",
         "Rejected in the record only: application old: a",
+    ]
+
+
+def test_many_rejections_are_a_line_for_each_reason_and_not_too_many() -> None:
+    many = {f"app-{number}": "no such queue" for number in range(1_200)}
+    worlds = {RECORDED: an_outcome(1), SAME: an_outcome(1), NEW: an_outcome(1, **many, last="another reason")}
+    assert list(comparison_lines(Comparison(worlds, START_NS, START_NS)))[1:] == [
+        "Rejected under the new file only: application app-0 and 1,199 more: no such queue",
+        "Rejected under the new file only: application last: another reason",
+    ]
+    various = {f"app-{number}": f"reason {number}" for number in range(25)}
+    worlds = {RECORDED: an_outcome(1), SAME: an_outcome(1), NEW: an_outcome(1, **various)}
+    lines = list(comparison_lines(Comparison(worlds, START_NS, START_NS)))[1:]
+    assert lines[19:] == [
+        "Rejected under the new file only: application app-19: reason 19",
+        "Rejected under the new file only: others for 5 more reasons; --json has all",
     ]
 
 

@@ -117,15 +117,34 @@ def test_a_call_that_says_nothing_is_empty_but_a_greeting_is_not() -> None:
 
 def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ITEMS_MAX", 2)
-    monkeypatch.setattr(module, "CALL_BYTES_MAX", 500)
-    by_items, by_size = draft(), draft()
+    by_items = draft()
     fullness = []
     for _ in range(2):
         by_items.verdict_wanted(wanted())
         fullness.append(by_items.is_full)
     assert fullness == [False, True]
-    by_size.scheduling_state(state(SchedulingState.FAILED, "r" * 500))
-    assert by_size.is_full
+    long_one = state(SchedulingState.FAILED, "r" * 500)
+    by_size = draft()
+    by_size.scheduling_state(long_one)
+    (sent,) = read(by_size).schedulingStates
+    for bytes_max, is_full in ((sent.ByteSize(), True), (sent.ByteSize() + 1, False)):
+        monkeypatch.setattr(module, "CALL_BYTES_MAX", bytes_max)
+        assert by_size.is_full is is_full
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(500, [500]), (501, [500, 1])])
+def test_verdicts_of_either_kind_come_in_pieces(count: int, pieces: list[int]) -> None:
+    assert module.ITEMS_MAX == 500
+    answer = callback_pb2.CallbackAnswer(
+        predicates=[callback_pb2.PredicatesVerdict(callID=number) for number in range(count)],
+        preemptionPredicates=[callback_pb2.PreemptionPredicatesVerdict(callID=number) for number in range(count)],
+    )
+    found = list(verdicts_in(answer))
+    assert [(about, len(verdicts)) for about, verdicts in found] == [
+        *((False, size) for size in pieces),
+        *((True, size) for size in pieces),
+    ]
+    assert [verdict.call_id for _, verdicts in found for verdict in verdicts] == [*range(count)] * 2
 
 
 def test_a_hello_says_what_is_served() -> None:

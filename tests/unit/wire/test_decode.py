@@ -229,11 +229,18 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_resources, "SHAPES_MAX", 10)
     decoder = RequestDecoder()
     sizes = [{"vcore": amount} for amount in range(1, 40)]
-    asks = next(decoder.allocations(ask_request(*sizes))).asks
-    assert [dict(ask.resources) for ask in asks] == sizes
-    assert len(decoder.shared.by_bytes) <= 10
-    assert len(decoder.shared._by_content) <= 10
-    long_name = {"x" * shared_resources.SHAPE_BYTES_MAX: 1}
-    (ask,) = next(decoder.allocations(ask_request(long_name))).asks
-    assert dict(ask.resources) == long_name
-    assert ask.resources not in list(decoder.shared._by_content.values())
+    for count, (size, remembered) in enumerate(zip(sizes, [*range(1, 11)] * 4, strict=False), start=1):
+        (ask,) = next(decoder.allocations(ask_request(size))).asks
+        assert dict(ask.resources) == size
+        assert (len(decoder.shared.by_bytes), len(decoder.shared._by_content)) == (remembered, remembered), count
+
+
+@pytest.mark.parametrize(("more_bytes", "remembered"), [(0, True), (1, False)])
+def test_a_long_size_is_read_anew_each_time(more_bytes: int, remembered: bool) -> None:
+    message = si_pb2.Resource()
+    message.resources["x" * 800].value = 1
+    name = "x" * (800 + shared_resources.SHAPE_BYTES_MAX - message.ByteSize() + more_bytes)
+    decoder = RequestDecoder()
+    first, again = (next(decoder.allocations(ask_request({name: 1}))).asks[0].resources for _ in range(2))
+    assert dict(first) == dict(again) == {name: 1}
+    assert (first is again) == remembered

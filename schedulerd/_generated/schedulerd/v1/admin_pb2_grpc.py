@@ -136,9 +136,11 @@ class AdminServicer:
 
     def GetStateDump(self, request, context):
         """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
-        shown, and the others counted. The scheduler's part is one moment of one state.
+        shown, and the others counted. The scheduler's part is one moment of one state. To get it holds the scheduler up for
+        some milliseconds, so all who ask for it have to share 4 % of its time: who asks again at once waits.
 
-        NOT_FOUND when an rmID is given that is not registered.
+        NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when ten wait already, those at
+        /debug/state counted with them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -73,9 +73,11 @@ class AdminStub:
     """
     GetStateDump: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]
     """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
-    shown, and the others counted. The scheduler's part is one moment of one state.
+    shown, and the others counted. The scheduler's part is one moment of one state. To get it holds the scheduler up for
+    some milliseconds, so all who ask for it have to share 4 % of its time: who asks again at once waits.
 
-    NOT_FOUND when an rmID is given that is not registered.
+    NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when ten wait already, those at
+    /debug/state counted with them.
     """
     GetAutoScalingMetrics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetAutoScalingMetricsRequest, _si_pb2_1.AutoScalingMetrics]
     """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
@@ -127,9 +129,11 @@ class AdminAsyncStub(AdminStub):
     """
     GetStateDump: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStateDumpRequest, _admin_pb2.GetStateDumpResponse]  # type: ignore[assignment]
     """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
-    shown, and the others counted. The scheduler's part is one moment of one state.
+    shown, and the others counted. The scheduler's part is one moment of one state. To get it holds the scheduler up for
+    some milliseconds, so all who ask for it have to share 4 % of its time: who asks again at once waits.
 
-    NOT_FOUND when an rmID is given that is not registered.
+    NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when ten wait already, those at
+    /debug/state counted with them.
     """
     GetAutoScalingMetrics: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetAutoScalingMetricsRequest, _si_pb2_1.AutoScalingMetrics]  # type: ignore[assignment]
     """What a larger cluster would run: the pending asks that fit every quota and limit and find no room on any node. For
@@ -214,9 +218,11 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetStateDumpResponse, _abc.Awaitable[_admin_pb2.GetStateDumpResponse]]:
         """What the scheduler holds, and what RMs say of themselves, as JSON for people. Of each kind of thing the first 500 are
-        shown, and the others counted. The scheduler's part is one moment of one state.
+        shown, and the others counted. The scheduler's part is one moment of one state. To get it holds the scheduler up for
+        some milliseconds, so all who ask for it have to share 4 % of its time: who asks again at once waits.
 
-        NOT_FOUND when an rmID is given that is not registered.
+        NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when ten wait already, those at
+        /debug/state counted with them.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,58 @@
+"""Dataclasses as JSON text, whole or a piece at a time.
+
+Python's encoder writes a value in one call, which for half a megabyte takes as long as the placement of a few hundred
+pods. Whoever shares the interpreter with others takes the same text in pieces, and lets them go on between two of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+
+
+def json_pieces(value: object) -> Iterator[str]:
+    """The text of `as_json`, so that a dataclass that is in a list is a piece, or several if it has such lists itself.
+
+    Whatever `value` holds must not change before the last piece is there. Raises `TypeError` when it comes to a value
+    that JSON cannot hold.
+    """
+    return _pieces(value, "")
+
+
+def _pieces(value: object, before: str) -> Iterator[str]:
+    """`before` is what stands in front of the first."""
+    if isinstance(value, list) and _has_dataclasses(value):
+        separator = before + "["
+        for one in value:
+            yield from _pieces(one, separator)
+            separator = ", "
+        yield "]"
+    elif is_dataclass(value) and any(map(_has_dataclasses, (parts := _as_dictionary(value)).values())):
+        separator = before + "{"
+        for name, part in parts.items():
+            yield from _pieces(part, f'{separator}"{name}": ')
+            separator = ", "
+        yield "}"
+    else:
+        yield before + as_json(value)
+
+
+def _has_dataclasses(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and is_dataclass(value[0])
+
+
+def _as_dictionary(value: object) -> dict[str, object]:
+    if not is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
+    return {name: getattr(value, name) for name in _field_names(type(value))}
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+as_json = json.JSONEncoder(default=_as_dictionary).encode
+"""Dataclasses, mappings and lists of what JSON can hold, in one go. Raises `TypeError` for anything else."""
