@@ -134,7 +134,7 @@ def e(applications: int = 2, nodes: int = 5_000, singles: int = 500) -> Workload
 
 def g() -> Workload:
     """As e, with single asks for as long as it takes to look at the daemon several times, and somebody who does."""
-    return replace(e(singles=5_000), name="g", is_watched=True)
+    return replace(e(singles=8_000), name="g", is_watched=True)
 
 
 def h(asks: int = 100_000, seconds: float = 10.0) -> Workload:

@@ -10,7 +10,7 @@ from schedulerd.core.facts import Allocated, ItemIgnored
 from schedulerd.core.model import callbacks, turned_down
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, of, only, placed
-from tests.unit.core.judges import Judge, Refuses, outcomes
+from tests.unit.core.judges import Judge, Refuses, Wanted, outcomes
 
 TIMES = Timeouts()
 
@@ -226,6 +226,28 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
 
 
 def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who_were_refused_there() -> None:
+    talk, _, c = a_talk_of_those_who_wait()
+    talk.answer(c)
+    talk.schedule()
+    assert ("w", "n2") in talk.pairs()
+
+
+def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("schedulerd.core.model.turned_down.AWAITING_MAX", 0)
+    talk, b, c = a_talk_of_those_who_wait()
+    talk.answer(c)
+    talk.schedule()
+    assert ("w", "n2") not in talk.pairs()
+    talk.answer(b)
+    talk.schedule()
+    assert ("w", "n2") in talk.pairs()
+
+
+def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
+    """`refused` rests, it may run nowhere; `w` waits for the end of the first of the two trials on n2, which has room for
+    both of them only."""
     talk = a_talk("n2", silent=True)
     talk.opinion = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
     talk.asks(an_ask("refused"))
@@ -233,7 +255,7 @@ def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who
     talk.answer(*talk.asked)
     talk.asks(an_ask("b"), an_ask("c"))
     talk.schedule()
-    c = talk.asked[-1]
+    b, c = talk.asked[-2:]
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.schedule()
     talk.answer(talk.asked[-1])
@@ -241,12 +263,9 @@ def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who
     talk.schedule()
     talk.answer(talk.asked[-1])
     talk.schedule()
-    assert talk.asked_pairs[-2:] == [("refused", "n1"), ("w", "n1")]
+    assert talk.pairs()[-2:] == [("refused", "n1"), ("w", "n1")]
     assert len(list(talk.model().turned_down)) == 2
-    talk.pairs()
-    talk.answer(c)
-    talk.schedule()
-    assert ("w", "n2") in talk.pairs()
+    return talk, b, c
 
 
 def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
