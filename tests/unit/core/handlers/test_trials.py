@@ -246,8 +246,7 @@ def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_i
 
 
 def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
-    """`refused` rests, it may run nowhere; `w` waits for the end of the first of the two trials on n2, which has room for
-    both of them only."""
+    """`refused` rests, as it may run nowhere; `w` waits for the first of the trials on n2, which has room for two."""
     talk = a_talk("n2", silent=True)
     talk.opinion = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
     talk.asks(an_ask("refused"))
