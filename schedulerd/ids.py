@@ -26,12 +26,12 @@ def uuid_source(seed: int) -> Callable[[], str]:
     bits = random.Random(seed).getrandbits
 
     def new_uuid() -> str:
-        digits = f"{bits(128) & ~_FIXED_MASK | _FIXED_BITS:032x}"
+        digits = (bits(128) & _RANDOM_MASK | _FIXED_BITS).to_bytes(16, "big").hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     return new_uuid
 
 
 # The version (4 bits) and the variant (2 bits) of RFC 4122.
-_FIXED_MASK = (0xF << 76) | (0b11 << 62)
+_RANDOM_MASK = ~((0xF << 76) | (0b11 << 62))
 _FIXED_BITS = (4 << 76) | (0b10 << 62)
