@@ -23,9 +23,10 @@ from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
 
-COMMANDS_UNDER_WAY_MAX = 4
+COMMANDS_UNDER_WAY_MAX = 5
 """Commands of one stream that may wait in the inbox, so that an RM can neither crowd out the others there nor have much
-answered that it has not read. Decoding so many takes a few milliseconds, after which the loop turns."""
+answered that it has not read. Decoding so many takes a few milliseconds, after which the loop turns. It is worth taking
+more than a cycle places: where applications run out of asks in every turn, they stand in line anew in the next."""
 
 log = structlog.stdlib.get_logger(__name__)
 
