@@ -161,7 +161,7 @@ def said_of_the_journal(daemon: DaemonProcess) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, daemon.lines) if line["event"].startswith("journal")]
 
 
-@pytest.mark.parametrize("room_bytes", [6_000, 20_000])
+@pytest.mark.parametrize("room_bytes", [12_000, 30_000])
 def test_a_disk_that_fills_up_ends_the_journal_once_and_the_daemon_goes_on(room_bytes: int, tmp_path: Path) -> None:
     with on_a_disk(room_bytes, tmp_path) as daemon, RawClient(daemon.target) as client:
         client.set_up(memory=100_000, vcore=10_000)
