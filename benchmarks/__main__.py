@@ -13,7 +13,7 @@ from benchmarks.full_clusters import FULL_CLUSTERS
 from benchmarks.growth import GROWTH
 from benchmarks.measurement import WrongResult
 from benchmarks.report import DecisionSummary, Summary, as_data, machine, table
-from benchmarks.runs import decisions, in_process, over_grpc, repeat
+from benchmarks.runs import decisions, decisions_over_grpc, in_process, over_grpc, repeat
 from benchmarks.workloads import GROUPS, THROUGH_GRPC_ONLY, WORKLOADS
 from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import DemoFailed
@@ -35,7 +35,7 @@ def main(
 
     Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h,
     a2000-unasked and a2000-asked (g, h and these two with --grpc only), and p-even p-dense p-mixed p-dense-mixed p-none
-    p-many p-daemons (without); u, a, m and p stand for all of their kind. benchmarks/README.md says what they are.
+    p-many p-daemons; u, a, m and p stand for all of their kind. benchmarks/README.md says what they are.
     """
     if (growth or everything) and (names or through_grpc or (growth and everything)):
         raise click.UsageError("--growth and --everything say all by themselves: give neither names nor another mode")
@@ -55,15 +55,13 @@ def main(
 
 def _measure(mode: str, names: Iterable[str], times: int) -> tuple[list[Summary], list[DecisionSummary]]:
     """Raises what a run raises."""
-    measure = over_grpc if mode == GRPC else in_process
+    measure, decide = (over_grpc, decisions_over_grpc) if mode == GRPC else (in_process, decisions)
     workloads = GROWTH if mode == GROWING else WORKLOADS
     summaries: list[Summary] = []
     about_decisions: list[DecisionSummary] = []
     for name in names:
         if name in FULL_CLUSTERS:
-            about_decisions.append(
-                DecisionSummary.of(name, list(repeat(partial(decisions, FULL_CLUSTERS[name]), times)))
-            )
+            about_decisions.append(DecisionSummary.of(name, list(repeat(partial(decide, FULL_CLUSTERS[name]), times))))
         else:
             summaries.append(Summary.of(name, list(repeat(partial(measure, workloads[name]), times))))
         click.echo(f"{name}: done", err=True)
@@ -89,10 +87,9 @@ def _expand(names: Iterable[str], mode: str) -> list[str]:
     if unknown := wanted - set(known):
         there_are = ", ".join([*groups, *known])
         raise click.UsageError(f"unknown workload {', '.join(sorted(unknown))}; there are {there_are}")
-    unfit = FULL_CLUSTERS.keys() if mode == GRPC else THROUGH_GRPC_ONLY
+    unfit = frozenset[str]() if mode == GRPC else THROUGH_GRPC_ONLY
     if misplaced := wanted & unfit:
-        only = "are measured in-process: give no --grpc" if mode == GRPC else "is about the daemon: it needs --grpc"
-        raise click.UsageError(f"{', '.join(sorted(misplaced))} {only}")
+        raise click.UsageError(f"{', '.join(sorted(misplaced))} is about the daemon: it needs --grpc")
     return [name for name in known if name in (wanted or set(known) - unfit)]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
@@ -20,12 +22,44 @@ Harm: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
 """Weight taken of each priority, the highest first, and the number of victims."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Who was asked to end for an ask, and where."""
+
+    allocation_key: str
+    node_id: str
+    victims: tuple[str, ...]
+    """UUIDs."""
+
+
 def check(cluster: FullCluster, facts: Sequence[Fact], violations: Iterable[str]) -> None:
-    """Each decision was legal and the least harmful that there was. Raises `WrongResult` with all that is not so."""
+    """As `check_outcome`, by what the core said."""
+    check_outcome(
+        cluster,
+        [
+            Decided(fact.allocation_key, fact.node_id, tuple(uuid for _, uuid in fact.victims))
+            for fact in facts
+            if isinstance(fact, Preempted)
+        ],
+        {fact.refusal for fact in facts if isinstance(fact, PreemptionRefused)},
+        {fact.allocation_key: fact.node_id for fact in facts if isinstance(fact, Allocated)},
+        violations,
+    )
+
+
+def check_outcome(
+    cluster: FullCluster,
+    decisions: Sequence[Decided],
+    refusals: AbstractSet[str],
+    placed: Mapping[str, str],
+    violations: Iterable[str],
+) -> None:
+    """Each decision was legal and the least harmful that there was, and each ask is where room was made for it.
+
+    `decisions` are in order, and `placed` are nodes by allocation key. Raises `WrongResult` with all that is not so.
+    """
     problems = list(violations)
     state = _State(cluster)
-    decisions = [fact for fact in facts if isinstance(fact, Preempted)]
-    refusals = {fact.refusal for fact in facts if isinstance(fact, PreemptionRefused)}
     if refusals != ({PreemptionRefusal.NO_VICTIMS} if cluster.hopeless else set()):
         problems.append(f"refusals are {sorted(refusals)}")
     if len(decisions) != (0 if cluster.hopeless else len(cluster.asks)):
@@ -33,7 +67,6 @@ def check(cluster: FullCluster, facts: Sequence[Fact], violations: Iterable[str]
     for at, decision in enumerate(decisions):
         problems += state.problems(decision, is_first=at == 0)
         state.carry_out(decision)
-    placed = {fact.allocation_key: fact.node_id for fact in facts if isinstance(fact, Allocated)}
     if placed != {one.allocation_key: one.node_id for one in decisions}:
         problems.append(f"{len(placed)} asks were placed, or not all of them where room was made for them")
     if problems:
@@ -54,11 +87,11 @@ class _State:
             self.free[pod.node_id] = self.free[pod.node_id].less(pod.size)
             self._change(pod, 1)
 
-    def carry_out(self, decision: Preempted) -> None:
+    def carry_out(self, decision: Decided) -> None:
         """The victims end, and the ask has its room."""
         node_id = decision.node_id
         self.free[node_id] = self.free[node_id].less(self.asks[decision.allocation_key].size)
-        for _, uuid in decision.victims:
+        for uuid in decision.victims:
             pod = self.staying[node_id].pop(uuid, None)
             if pod is not None:
                 self.free[node_id] = self.free[node_id].plus(pod.size)
@@ -68,15 +101,15 @@ class _State:
         path = self.cluster.applications[pod.application_id]
         self.spare[path] = self.spare[path].plus(pod.size, times)
 
-    def problems(self, decision: Preempted, *, is_first: bool) -> Iterator[str]:
+    def problems(self, decision: Decided, *, is_first: bool) -> Iterator[str]:
         ask, node_id = self.asks[decision.allocation_key], decision.node_id
         if ask.node_id not in ("", node_id):
             yield f"{ask.key} is for {ask.node_id}, and others end on {node_id}"
         staying = self.staying[node_id]
-        if unknown := [uuid for _, uuid in decision.victims if uuid not in staying]:
+        if unknown := [uuid for uuid in decision.victims if uuid not in staying]:
             yield f"{ask.key}: {unknown} do not run on {node_id}, or end already"
             return
-        victims = tuple(staying[uuid] for _, uuid in decision.victims)
+        victims = tuple(staying[uuid] for uuid in decision.victims)
         if not self._is_legal(ask, node_id, victims):
             yield f"{ask.key}: too little, or too much of somebody, ends on {node_id}: {victims}"
         harm = self._harm(victims)

@@ -60,10 +60,10 @@ class FullCluster:
     hopeless: bool = False
     """Whether nobody is to end for any of them."""
 
-    def queue_file(self) -> str:
-        """YAML text."""
+    def queue_file(self, preemption_delay: str = "30s") -> str:
+        """YAML text; the delay is how old an ask has to be for others to end for it."""
         lines = ["partitions:", "  - name: default", "    queues:", "      - name: root", '        submitacl: "*"']
-        lines.append("        queues:")
+        lines += [f"        properties: {{preemption.delay: {preemption_delay}}}", "        queues:"]
         for path, size in self.queues.items():
             guaranteed = f"{{guaranteed: {{memory: {size.memory}, vcore: {size.vcore}m}}}}"
             lines += [f"          - name: {path.removeprefix('root.')}", f"            resources: {guaranteed}"]

@@ -83,10 +83,11 @@ class Decisions:
 
     decisions: tuple[Took, ...]
     """Of each, that some are to end or nobody: all steps since the decision before, or since the ask was due."""
-    longest: Took
-    """Of single steps until all was decided, but for those that take in what the resource manager sends."""
-    visits: int
-    """Queues, nodes, allocations and choices of sets looked at, for all decisions."""
+    longest: Took | None
+    """Of single steps until all was decided, but for those that take in what the resource manager sends; None where
+    that cannot be seen."""
+    visits: int | None
+    """Queues, nodes, allocations and choices of sets looked at, for all decisions; None where that cannot be seen."""
     victims: int
     refused: int
     """Decisions that nobody is to end."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.workload import GANG_STYLE, GROUP, USER, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 
 PARTITION = "default"
+NODES_PER_REQUEST = 500
+"""With ten allocations each this is less than a megabyte."""
 
 
 def node_request(workload: Workload) -> si_pb2.NodeRequest:
@@ -19,14 +23,15 @@ def node_request(workload: Workload) -> si_pb2.NodeRequest:
     return request
 
 
-def application_request(workload: Workload) -> si_pb2.ApplicationRequest:
+def application_request(applications: Mapping[str, str], gang_size: Size | None = None) -> si_pb2.ApplicationRequest:
+    """Applications by id with their queues; `gang_size` is that of the placeholders of each, if they are gangs."""
     request = si_pb2.ApplicationRequest()
-    for application_id, queue in workload.applications.items():
+    for application_id, queue in applications.items():
         application = request.new.add(applicationID=application_id, queueName=queue, partitionName=PARTITION)
         application.ugi.user = USER
         application.ugi.groups.append(GROUP)
-        if workload.gang_size is not None:
-            application.placeholderAsk.CopyFrom(_resource(workload.gang_size))
+        if gang_size is not None:
+            application.placeholderAsk.CopyFrom(_resource(gang_size))
             application.gangSchedulingStyle = GANG_STYLE
     return request
 
@@ -44,6 +49,43 @@ def allocation_request(asks: Iterable[Ask]) -> si_pb2.AllocationRequest:
             placeholder=ask.placeholder,
         )
         item.resourceAsk.CopyFrom(resources.get(ask.size) or resources.setdefault(ask.size, _resource(ask.size)))
+    return request
+
+
+def full_node_requests(cluster: FullCluster) -> list[si_pb2.NodeRequest]:
+    """The nodes with what runs there."""
+    nodes = {node_id: si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE) for node_id in cluster.node_ids}
+    for node in nodes.values():
+        node.schedulableResource.CopyFrom(_resource(cluster.node_size))
+    for pod in cluster.running:
+        nodes[pod.node_id].existingAllocations.add(
+            allocationKey=pod.key,
+            UUID=pod.uuid,
+            applicationID=pod.application_id,
+            partitionName=PARTITION,
+            nodeID=pod.node_id,
+            priority=pod.priority,
+            resourcePerAlloc=_resource(pod.size),
+        )
+    infos = list(nodes.values())
+    step = NODES_PER_REQUEST
+    return [si_pb2.NodeRequest(nodes=infos[first : first + step]) for first in range(0, len(infos), step)]
+
+
+def claim_request(pods: Iterable[Pod]) -> si_pb2.AllocationRequest:
+    """Asks for these, for which others may have to end."""
+    request = si_pb2.AllocationRequest()
+    for pod in pods:
+        request.asks.add(
+            applicationID=pod.application_id,
+            allocationKey=pod.key,
+            partitionName=PARTITION,
+            maxAllocations=1,
+            priority=pod.priority,
+            resourceAsk=_resource(pod.size),
+            tags={REQUIRED_NODE_TAG: pod.node_id} if pod.node_id else {},
+            preemptionPolicy=si_pb2.PreemptionPolicy(allowPreemptOther=True),
+        )
     return request
 
 

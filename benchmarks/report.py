@@ -117,10 +117,10 @@ class DecisionSummary:
     max_ms: float
     cpu_median_ms: float
     cpu_max_ms: float
-    longest_step_ms: float
-    """The longest that the loop was held at once, over all runs."""
-    longest_step_cpu_ms: float
-    visits: float
+    longest_step_ms: float | None
+    """The longest that the loop was held at once, over all runs; None, as are visits, where that cannot be seen."""
+    longest_step_cpu_ms: float | None
+    visits: float | None
     """Queues, nodes, allocations and choices looked at, per decision; so are the next two."""
     victims: float
     refused: float
@@ -130,6 +130,8 @@ class DecisionSummary:
     def of(cls, workload: str, runs: Sequence[Decisions]) -> DecisionSummary:
         took = [one for run in runs for one in run.decisions]
         peaks = [run.peak_rss_bytes / MIB for run in runs if run.peak_rss_bytes is not None]
+        longest = [run.longest for run in runs if run.longest is not None]
+        visits = [run.visits for run in runs if run.visits is not None]
         return cls(
             workload=workload,
             runs=len(runs),
@@ -138,9 +140,9 @@ class DecisionSummary:
             max_ms=1e3 * max(one.seconds for one in took),
             cpu_median_ms=1e3 * median(one.cpu_seconds for one in took),
             cpu_max_ms=1e3 * max(one.cpu_seconds for one in took),
-            longest_step_ms=1e3 * max(run.longest.seconds for run in runs),
-            longest_step_cpu_ms=1e3 * max(run.longest.cpu_seconds for run in runs),
-            visits=sum(run.visits for run in runs) / len(took),
+            longest_step_ms=max((1e3 * one.seconds for one in longest), default=None),
+            longest_step_cpu_ms=max((1e3 * one.cpu_seconds for one in longest), default=None),
+            visits=sum(visits) / len(took) if visits else None,
             victims=sum(run.victims for run in runs) / len(took),
             refused=sum(run.refused for run in runs) / len(took),
             peak_rss_mib=max(peaks, default=None),
@@ -153,12 +155,17 @@ class DecisionSummary:
             "decisions": f"{self.decisions:,}",
             "ms each (max)": f"{self.median_ms:,.1f} ({self.max_ms:,.1f})",
             "CPU ms each (max)": f"{self.cpu_median_ms:,.1f} ({self.cpu_max_ms:,.1f})",
-            "longest step ms (CPU)": f"{self.longest_step_ms:,.1f} ({self.longest_step_cpu_ms:,.1f})",
+            "longest step ms (CPU)": self._longest_step(),
             "visits each": _cell(self.visits, 0),
             "victims each": _cell(self.victims, 2),
             "refused": f"{self.refused:.0%}",
             "peak RSS MiB": _cell(self.peak_rss_mib, 0),
         }
+
+    def _longest_step(self) -> str:
+        if self.longest_step_ms is None:
+            return UNKNOWN
+        return f"{self.longest_step_ms:,.1f} ({_cell(self.longest_step_cpu_ms, 1)})"
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:

@@ -41,3 +41,9 @@ def decisions(build: Callable[[], FullCluster]) -> Decisions:
     from benchmarks.decisions import run
 
     return run(build())
+
+
+def decisions_over_grpc(build: Callable[[], FullCluster]) -> Decisions:
+    from benchmarks.decisions_over_grpc import run
+
+    return run(build())
