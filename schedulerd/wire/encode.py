@@ -26,45 +26,44 @@ class ResponseEncoder:
     """Collects the facts of a batch (`add`) and gives out the responses they make (`drain`)."""
 
     def __init__(self) -> None:
-        self._dialects: dict[str, Dialect] = {}
         self._drafts: dict[str, Draft[Any]] = {}
+        """Of each RM whose dialect is known; kept, since to begin a draft takes longer than to put one item into it."""
+        self._filled: dict[str, Draft[Any]] = {}
+        """Those with something of this batch."""
         self._full: list[Response] = []
         self._ready = ReadyResources(si_pb2.Resource)
         self._ready_2021 = ReadyResources(si_2021_pb2.Resource)
 
     def speak(self, rm_id: str, dialect: Dialect) -> None:
         """From now on this is the dialect of the RM, until it is forgotten. Who never said gets the later one."""
-        self._dialects[rm_id] = dialect
+        self._drafts[rm_id] = (
+            Draft2021(rm_id, self._ready_2021) if dialect is Dialect.V2021_02 else Draft2023(rm_id, self._ready)
+        )
 
     def add(self, facts: Iterable[said.Fact]) -> None:
         """Facts that no response tells are skipped. Order is kept within each list of a response."""
-        drafts = self._drafts
+        filled = self._filled
         for fact in facts:
             if type(fact) not in TOLD:
                 continue
             rm_id = fact.rm_id  # type: ignore[union-attr]  # every fact in the table has one
-            draft = drafts.get(rm_id)
+            draft = filled.get(rm_id)
             if draft is None:
-                draft = drafts[rm_id] = self._draft(rm_id)
+                draft = filled[rm_id] = self._drafts.get(rm_id) or Draft2023(rm_id, self._ready)
             full = draft.add(fact)
             if full is not None:
                 self._full.append(full)
 
     def drain(self) -> list[Response]:
         """What was collected, at most `ITEMS_MAX` items each, those of one (RM, stream) in order; starts anew."""
-        for draft in self._drafts.values():
+        for draft in self._filled.values():
             self._full += draft.rest()
-        self._drafts.clear()
+        self._filled.clear()
         full, self._full = self._full, []
         return full
 
     def forget(self, rm_id: str) -> None:
         """Drops what was collected for an RM whose state is gone: it would be told of things it no longer has."""
-        self._dialects.pop(rm_id, None)
         self._drafts.pop(rm_id, None)
+        self._filled.pop(rm_id, None)
         self._full = [response for response in self._full if response.rm_id != rm_id]
-
-    def _draft(self, rm_id: str) -> Draft[Any]:
-        if self._dialects.get(rm_id) is Dialect.V2021_02:
-            return Draft2021(rm_id, self._ready_2021)
-        return Draft2023(rm_id, self._ready)
