@@ -29,9 +29,9 @@ class FactsDigest:
     def update_texts(self, texts: Sequence[str]) -> None:
         """Adds the facts of some steps as they were written by `facts_text`, one text for each step.
 
-        A text is one JSON array, so it is plain where one step ends and the next begins.
+        A text says where it ends, so it is plain where the next step begins.
         """
-        self._hash.update("".join(texts).encode("ascii"))
+        self._hash.update("".join(texts).encode("utf-8", "surrogatepass"))
 
     def hexdigest(self) -> str:
         """Of what was added so far; more may follow."""

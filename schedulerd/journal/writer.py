@@ -1,9 +1,9 @@
 """The thread that writes a journal, so that neither a slow disk nor a hash holds the event loop.
 
-Whatever takes time in here lets go of the interpreter's lock: checksums, the hash, and the disk. Steps that have come
-meanwhile become one block, so the more there is to do, the less it costs. What waits is bounded: a disk that does not
-keep up ends the journal and not the daemon. A journal that has ended is not begun again, as one that starts in the
-middle cannot be played.
+Whatever takes time in here lets go of the interpreter's lock: checksums, the hash, and the disk. To take the lock again
+costs as much as they do, so the thread rests between blocks, and steps that have come meanwhile become the next one.
+What waits is bounded: a disk that does not keep up ends the journal and not the daemon. A journal that has ended is not
+begun again, as one that starts in the middle cannot be played.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 BLOCK_BYTES = 1024 * 1024
 """Steps are added to a block until their texts are so long."""
+
+REST_SECONDS = 0.1
+"""Between blocks, unless more than a block waits: what a daemon that is killed may lose of the end."""
 
 CLOSE_SECONDS = 5.0
 """How long an orderly end may take."""
@@ -70,6 +73,7 @@ class JournalWriter:
         # Each of the two is changed by one thread only.
         self._put_bytes = 0
         self._taken_bytes = 0
+        self._stopped = threading.Event()
         self.is_open = True
         """Whether it takes more; read and set by both threads, and never set again once it is False."""
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -98,6 +102,7 @@ class JournalWriter:
         """Takes no more; what waits is still written, and then the end mark."""
         self.is_open = False
         self._queue.put(_Stop(reason, is_orderly))
+        self._stopped.set()
 
     def join(self) -> bool:
         """Waits until all is written; False if that takes longer than it may."""
@@ -134,6 +139,8 @@ class JournalWriter:
                     break
             self._write(steps)
             self._taken_bytes += size
+            if self.waiting_bytes < BLOCK_BYTES:
+                self._stopped.wait(REST_SECONDS)
 
     def _write(self, steps: list[_Step]) -> None:
         if not steps:

@@ -71,6 +71,8 @@ def test_equal_resources_are_read_as_one_object() -> None:
         ([CycleRan(1, 2, False)] * 2, [CycleRan(1, 2, False), CycleRan(1, 1, False)]),
         ([CycleRan(n, 1, False) for n in (1, 1, 1)], [CycleRan(n, 1, False) for n in (1, 2, 1)]),
         ([ApplicationAccepted("a", "b", "c", "d")] * 2, [ApplicationAccepted("a", "b", "d", "c")] * 2),
+        ([ApplicationAccepted("a", "b", "c\nd", "e")], [ApplicationAccepted("a", "b", "c", "d\ne")]),
+        ([ApplicationAccepted("a", "b\nc", "d", "e")], [ApplicationAccepted("a", "b", "c\nd", "e")]),
     ],
 )
 def test_facts_that_differ_in_order_or_number_or_zeros_differ_in_text(

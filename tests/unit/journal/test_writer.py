@@ -127,6 +127,52 @@ def test_a_journal_that_reaches_its_bound_ends(tmp_path: Path) -> None:
     assert journal.end == ending.reason
 
 
+class Blocks:
+    """What is written, block by block, when it may be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, expected: int) -> None:
+        self.commands: list[int] = []
+        """Of each block."""
+        self.may_write, self.begun, self.done = threading.Event(), threading.Event(), threading.Event()
+        append = JournalFiles.append
+
+        def appended(files: JournalFiles, content: bytes, commands: int) -> None:
+            self.begun.set()
+            assert self.may_write.wait(20)
+            append(files, content, commands)
+            self.commands.append(commands)
+            if sum(self.commands) >= expected:
+                self.done.set()
+
+        monkeypatch.setattr(JournalFiles, "append", appended)
+        monkeypatch.setattr(module, "REST_SECONDS", 3600)
+
+
+def test_what_comes_while_it_rests_is_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = Blocks(monkeypatch, 1)
+    blocks.may_write.set()
+    world = World(tmp_path)
+    world.put(STORY[:1])
+    assert blocks.done.wait(20), "the first one is written at once"
+    for entry in STORY[1:20]:
+        world.put([entry])
+    assert entries(world.end()) == STORY[:20], "and the end does not wait for the rest"
+    assert blocks.commands == [1, 19]
+
+
+def test_it_does_not_rest_while_more_than_a_block_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_BYTES", 1000)
+    blocks = Blocks(monkeypatch, 90)
+    world = World(tmp_path)
+    world.put(STORY[:1])
+    assert blocks.begun.wait(20)
+    world.put(STORY[1:100])
+    blocks.may_write.set()
+    assert blocks.done.wait(20)
+    assert entries(world.end()) == STORY[:100]
+    assert len(blocks.commands) > 10
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_bug_in_its_thread_lets_nothing_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: JournalFiles, content: bytes, commands: int) -> None:
