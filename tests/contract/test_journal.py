@@ -9,16 +9,18 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.journal import Journal
 from schedulerd.journal.digest import DIGEST_COMMANDS
 from tests.contract import full_disk_daemon
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
-from tests.contract.raw_client import RawClient, allocated
+from tests.contract.raw_client import RawClient, UpdateStream, allocated
 
 ROOT = Path(__file__).parents[2]
 NODES = 20
@@ -123,13 +125,26 @@ def test_what_a_killed_daemon_recorded_can_be_played(tmp_path: Path) -> None:
     assert "without an end mark" in again["end"]
 
 
+def some_that_are_written(
+    daemon: DaemonProcess, client: RawClient, stream: UpdateStream[si_pb2.AllocationResponse]
+) -> None:
+    """Places 60 pods; returns when the journal has them: what it has not yet written when the disk is full is lost."""
+    for request in range(3):
+        stream.send(client.asks("app-1", [f"early-{request}-{number}" for number in range(20)]))
+        stream.until(lambda got: len(allocated(got)) >= 20)
+    end_seconds = time.monotonic() + 20
+    while daemon.metric("schedulerd_journal_waiting_bytes"):
+        assert time.monotonic() < end_seconds
+
+
 def test_a_journal_that_finds_no_room_ends_and_the_daemon_goes_on(tmp_path: Path) -> None:
     with DaemonProcess("--journal", str(tmp_path)) as daemon, RawClient(daemon.target) as client:
         client.set_up(memory=100_000, vcore=10_000)
+        stream = client.allocations()
+        some_that_are_written(daemon, client, stream)
         (file,) = the_journal(tmp_path).iterdir()
         # What the kernel says of a file that may not grow is what it says of a disk that is full, but for the number.
         resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (file.stat().st_size + 1000,) * 2)
-        stream = client.allocations()
         for request in range(20):
             stream.send(client.asks("app-1", [f"pod-{request}-{number}" for number in range(20)]))
         stream.until(lambda got: len(allocated(got)) >= 400)
@@ -166,6 +181,7 @@ def test_a_disk_that_fills_up_ends_the_journal_once_and_the_daemon_goes_on(room_
     with on_a_disk(room_bytes, tmp_path) as daemon, RawClient(daemon.target) as client:
         client.set_up(memory=100_000, vcore=10_000)
         stream = client.allocations()
+        some_that_are_written(daemon, client, stream)
         for request in range(200):
             stream.send(client.asks("app-1", [f"pod-{request}-{number}" for number in range(20)]))
         ended = daemon.wait_for_event("journal ended")
