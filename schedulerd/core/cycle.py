@@ -60,9 +60,10 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
             return placements, parked, False
         if patience.is_over:
             waiting.look(turn, partition)
+        # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
         if (
-            (partition.ready and waiting.serve_next(turn, partition))
-            or (partition.swaps and gangs.swap_next(turn, partition))
+            (partition.swaps and gangs.swap_next(turn, partition))
+            or (partition.ready and waiting.serve_next(turn, partition))
             or (
                 (patience.reserving or patience.requiring or patience.unserved)
                 and reserving.reserve_next(turn, partition, visits_end)

@@ -88,7 +88,7 @@ class Estate:
             for (_, _, node_id), resources in self.kept.items():
                 if node_id == machine.node_id:
                     free.subtract(resources.items())
-        return all(free[name] >= amount for name, amount in ask.resources.items())
+        return all(free[name] >= amount for name, amount in ask.resources.items() if amount)
 
     def is_open(self, ask: NewAsk, machine: Machine) -> bool:
         required = ask.tags.get(REQUIRED_NODE, "")

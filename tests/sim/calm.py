@@ -34,7 +34,9 @@ from tests.sim.rm_memory import ResourceManagerMemory
 ROUNDS_MAX = 60
 """Each waits for an alarm at least; the longest chain of states with alarms is far shorter."""
 SETTLING_NS = 60 * SECOND_NS
-"""Longer than everything that is due again and again takes."""
+"""Longer than everything that is due again and again takes; after the last pod has gone, as that changes what is due."""
+SETTLING_MAX_NS = 30 * SETTLING_NS
+"""Gangs may give way to each other for ever."""
 CYCLES_MAX = 200
 """At one instant."""
 BUSY_ROUNDS = 3
@@ -53,9 +55,11 @@ def settling(
             yield now_ns, RegisterResourceManager(memory.rm_id, memory.partitions)
         if memory.state is not ResourceManagerState.RUNNING:
             yield now_ns, ConnectResourceManager(memory.rm_id)
-    end_ns = now_ns + SETTLING_NS
+    end_ns, last_ns = now_ns + SETTLING_NS, now_ns + SETTLING_MAX_NS
     while True:
         for memory in _known(memories):
+            if memory.to_confirm:
+                end_ns = min(now_ns + SETTLING_NS, last_ns)
             yield now_ns, UpdateAllocations(memory.rm_id, releases=_confirmed(memory))
             yield from _cycles(scheduler, now_ns)
         if any(memory.to_confirm for memory in _known(memories)):

@@ -57,7 +57,7 @@ class Judge:
 
     def _start(self) -> None:
         self._gang_law = GangLaw()
-        self._room_law = RoomLaw(self._seen)
+        self._room_law = RoomLaw(self._scheduler, self._seen)
 
     def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
         """What is wrong after this step, as sentences."""

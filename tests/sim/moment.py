@@ -25,6 +25,8 @@ class Moment:
     earlier: Sequence[Fact]
     """Of this step."""
     later: Sequence[Fact]
+    searched: tuple[str, str] | None
+    """The application and ask for whom it was being looked, since before the step, whether others end."""
 
     @property
     def name(self) -> PartitionName:

@@ -191,6 +191,8 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
         if not (is_short or is_limited or accounts.has_to_wait(application) or accounts.gated(application)):
             yield f"no quota or limit is against it: {claim.lacking}"
         return
+    if moment.searched == (fact.application_id, fact.allocation_key):
+        return  # a search that takes several steps says what it saw, and is made again soon if that has changed
     best = claim.best(moment.after.nodes) if claim.is_entitled else None
     if best is not None and (best[1] or fact.refusal is PreemptionRefusal.NO_NODE):
         yield f"is {fact.refusal}, and {best} would have been enough"

@@ -48,7 +48,9 @@ class Refusals:
     def _reached(self, fact: VerdictReached) -> None:
         changes = self._asked.pop((fact.rm_id, fact.call_id), None)
         if changes is not None and fact.outcome in (VerdictOutcome.REFUSED, VerdictOutcome.TIMED_OUT):
-            self._refused[_machine(fact), fact.application_id, fact.allocation_key] = changes
+            place = _machine(fact), fact.application_id, fact.allocation_key
+            # The first to be asked may be the last to be answered: the refusal of a newer node holds.
+            self._refused[place] = max(changes, self._refused.get(place, 0))
 
     def _forget(self, rm_id: str) -> None:
         self._refused = {key: changes for key, changes in self._refused.items() if key[0][0] != rm_id}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.facts import Fact
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import ApplicationView, AskView, PartitionView, ResourceManagerView
 from tests.sim import node_order_law, preemption_law, reservation_law, room_sights
 from tests.sim.claim import Claim
@@ -23,9 +24,12 @@ from tests.sim.storms import Storms
 class RoomLaw:
     """Judges the steps of one history in their order."""
 
-    def __init__(self, sights: Counter[str]) -> None:
+    def __init__(self, scheduler: Scheduler, sights: Counter[str]) -> None:
         """Counts in `sights` what it comes across."""
+        self._scheduler = scheduler
         self._sights = sights
+        self._searching: dict[PartitionName, tuple[str, str]] = {}
+        """For whom it was being looked whether others end, at the end of the step before."""
         self._books = RoomBooks()
         self._before: dict[PartitionName, PartitionView] = {}
         self._rests = reservation_law.Rests()
@@ -43,7 +47,8 @@ class RoomLaw:
             name = getattr(fact, "rm_id", ""), getattr(fact, "partition", "")
             book, partition, before = self._books.by_name.get(name), shown.get(name), self._before.get(name)
             if book is not None and partition is not None and before is not None:
-                moment = Moment(now_ns, command, self._books, book, before, partition, facts[:at], facts[at + 1 :])
+                around = before, partition, facts[:at], facts[at + 1 :]
+                moment = Moment(now_ns, command, self._books, book, *around, self._searching.get(name))
                 texts = [*reservation_law.judged(moment, fact), *preemption_law.judged(moment, fact)]
                 texts += [*self._rests.judged(moment, fact), *self._attempts.judged(moment, fact)]
                 texts += [*self._storms.judged(moment, fact), *node_order_law.judged(moment, fact)]
@@ -61,6 +66,11 @@ class RoomLaw:
                 book.forget_queues({queue.path for queue in partition.queues})
                 found += reservation_law.differences(book, partition)
         self._before = shown
+        self._searching = {
+            (one.rm_id, one.name): (search.application.application_id, search.ask.key)
+            for one in self._scheduler.cluster.partitions()
+            if (search := one.patience.search) is not None
+        }
         return found
 
     def denied(self, state: Sequence[ResourceManagerView]) -> list[str]:

@@ -34,7 +34,7 @@ class Told:
 
     def say(self, fact: Fact, at_ns: int = START_NS) -> list[str]:
         moment = Moment(
-            at_ns, RunCycle(1), self._books, self.book, self._partition, self._partition, earlier=(), later=()
+            at_ns, RunCycle(1), self._books, self.book, self._partition, self._partition, earlier=(), later=(), searched=None
         )
         return list(self._storms.judged(moment, fact))
 

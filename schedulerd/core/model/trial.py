@@ -117,7 +117,8 @@ class Hearing:
         return node.changed <= self.since or self.bars(node)
 
     def remember(self, trial: Trial, reason: str) -> None:
-        self.refused[trial.node] = trial.changes
+        # What was asked first may be answered last: the refusal of the node as it is now holds.
+        self.refused[trial.node] = max(trial.changes, self.refused.get(trial.node, trial.changes))
         if reason in self.reasons or len(self.reasons) < REASONS_MAX:
             count, _ = self.reasons.get(reason, (0, ""))
             self.reasons[reason] = count + 1, trial.node.node_id

@@ -63,10 +63,12 @@ def _wake_regrouped(partition: Partition) -> None:
     """More or fewer than before are together somewhere: asks that may, or may not any longer, be there for that are
     looked at again."""
     affinity_of, changed = partition.constraints.affinity, partition.constraints.take_changed()
-    for shape in partition.turned_down.shapes():
-        for node in partition.constraints.nodes_in(affinity_of(shape), changed):
-            partition.note_change(node)
-            partition.freed_nodes[node] = None
+    if partition.callbacks.predicates:
+        # Not only for those that rest: who is on trial, or in line, may rest next, for nodes that were closed before.
+        for affinity in changed:
+            for node in partition.constraints.nodes_in(affinity, changed):
+                partition.note_change(node)
+                partition.freed_nodes[node] = None
     for shape in [one for one in partition.shapes.parked() if changed.get(affinity_of(one))]:
         if partition.first_fit(shape) is not None:
             _unpark(partition, shape)

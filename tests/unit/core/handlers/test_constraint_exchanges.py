@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.commands import AllocationRelease, NodeAction, UpdateAllocations
+from schedulerd.core.commands import AllocationRelease, NodeAction, UpdateAllocations, Verdict
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
@@ -227,3 +227,25 @@ def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
     assert placed(facts) == [("gang", "r", "n1")]
     assert of(ReleaseRequested, facts) == []
     assert not talk.scheduler.wants_cycle()
+
+
+def test_who_is_on_trial_when_company_comes_elsewhere_is_asked_about_that_node_next() -> None:
+    talk = Judge(Refuses(("b", "n2")))
+    talk.begin()
+    talk.apps(an_app())
+    talk.nodes(a_node("n2", {"memory": 100}))
+    talk.asks(an_ask("w2", tags=WEB))
+    talk.schedule()
+    talk.nodes(a_node("n1", {"memory": 100}))
+    talk.asks(an_ask("b", constraint=together(HOST, IS_WEB, least=1)))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 120}, action=NodeAction.UPDATE))
+    talk.is_silent = True
+    talk.schedule()
+    assert talk.pairs()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere, it was asked again for its new size"
+    on_trial = next(iter(talk.model().callbacks.open_trials))
+    talk.is_silent = False
+    talk.asks(an_ask("w1", tags=WEB))
+    assert placed(talk.schedule()) == [("app", "w1", "n1")]
+    talk.give(Verdict(on_trial, "tainted"))
+    assert placed(talk.schedule()) == [("app", "b", "n1")]

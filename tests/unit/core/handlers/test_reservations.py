@@ -17,6 +17,7 @@ from tests.unit.core.builders import (
     placed,
 )
 from tests.unit.core.claims import ends, finished, kept, reserved, wait
+from tests.unit.core.gangs import a_gang, a_held_place, asked_to_release, real
 from tests.unit.core.reserved import DELAY_NS, KEPT_NS, a_reserved_node, a_talk
 
 # who gets room kept, when and where
@@ -190,3 +191,15 @@ def test_the_next_has_room_kept_before_smaller_asks_are_placed_in_the_same_cycle
     facts = talk.schedule()
     assert placed(facts) == [("app", "a", "n1")]
     assert reserved(facts) == [("b", "n1", False)]
+
+
+def test_who_has_a_placeholder_meanwhile_takes_its_room_and_not_what_is_kept() -> None:
+    talk = a_talk(n1=90)
+    talk.apps(a_gang(memory=60))
+    talk.asks(real("r", 60))
+    assert reserved(wait(talk, DELAY_NS)) == [("r", "n1", False)]
+    talk.nodes(a_node("n2", {"memory": 60}, a_held_place(memory=60)))
+    finished(talk, "on_n1")
+    facts = talk.schedule()
+    assert asked_to_release(facts) == [("p", "PLACEHOLDER_REPLACED")]
+    assert placed(facts) == []

@@ -326,3 +326,17 @@ def test_people_see_what_an_ask_waits_for() -> None:
     assert ask.waiting_for == "waits for the verdict of the resource manager on node n1"
     [trial] = ask.trials
     assert (trial.node_id, trial.purpose, trial.since_ns) == ("n1", "place", talk.now_ns)
+
+
+def test_the_refusal_of_the_node_as_it_is_holds_also_if_an_older_question_is_answered_later() -> None:
+    talk = a_talk("n1", memory=10, silent=True)
+    talk.asks(an_ask("a", count=2))
+    talk.schedule()
+    talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
+    talk.schedule()
+    older, newer = talk.asked
+    talk.give(Verdict(newer.call_id, "tainted"))
+    talk.give(Verdict(older.call_id, "tainted"))
+    talk.pairs()
+    talk.schedule()
+    assert talk.pairs() == []
