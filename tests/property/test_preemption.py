@@ -84,9 +84,15 @@ MET_OFTEN = (
 )
 
 
+def rarely_met(seen: Counter[str]) -> list[str]:
+    return [what for what in MET_OFTEN if seen[what] < 3]
+
+
 def test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it() -> None:
     seen = played(check_decisions, 350)
-    assert [what for what in MET_OFTEN if seen[what] < 3] == []
+    if rarely_met(seen):  # what is drawn depends on the constants in the sources, which Hypothesis looks for
+        seen = played(check_decisions, 1_400)
+    assert rarely_met(seen) == []
 
 
 def test_so_it_is_if_everything_changes_during_a_search() -> None:
