@@ -34,7 +34,7 @@ from tests.sim.rm_memory import ResourceManagerMemory
 ROUNDS_MAX = 60
 """Each waits for an alarm at least; the longest chain of states with alarms is far shorter."""
 SETTLING_NS = 60 * SECOND_NS
-"""Longer than everything that is due again and again takes; after the last pod has gone, as that changes what is due."""
+"""Longer than everything that is due again and again takes; from when the last pod went, which changes what is due."""
 SETTLING_MAX_NS = 30 * SETTLING_NS
 """Gangs may give way to each other for ever."""
 CYCLES_MAX = 200

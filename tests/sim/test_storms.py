@@ -33,9 +33,8 @@ class Told:
         self.hear = self._storms.hear
 
     def say(self, fact: Fact, at_ns: int = START_NS) -> list[str]:
-        moment = Moment(
-            at_ns, RunCycle(1), self._books, self.book, self._partition, self._partition, earlier=(), later=(), searched=None
-        )
+        around = self._partition, self._partition
+        moment = Moment(at_ns, RunCycle(1), self._books, self.book, *around, earlier=(), later=(), searched=None)
         return list(self._storms.judged(moment, fact))
 
     def end_for(self, asker: Asker, *victims: tuple[str, str], at_ns: int = START_NS) -> list[str]:
