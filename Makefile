@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 COMPILED := build/compiled
+SIMULATOR := build/simulator
 COMPILED_TESTS := tests/unit/core tests/property tests/sim tests/conformance tests/unit/test_build.py
 # As many tests at a time as there are processors; one after the other: make test WORKERS=0.
 PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist worksteal
@@ -41,9 +42,10 @@ sim: $(READY)
 	$(BIN)/python -m tests.sim --seed $(or $(SEED),42) --steps $(or $(STEPS),10000) $(ARGS)
 
 # Many seeds of all worlds on all processors, for hours. It goes on where it was interrupted, as long as nothing changed.
-soak: $(READY)
-	$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),10000) --steps $(or $(STEPS),2000) --jobs 0 \
-		--look-at-all-every $(or $(EVERY),20) --resume .soak --output .soak $(ARGS)
+# In a copy with machine code, which takes a C compiler and two minutes; without one: make soak INTERPRETED=1
+soak: $(if $(INTERPRETED),$(READY),$(SIMULATOR)/.ready)
+	cd $(if $(INTERPRETED),.,$(SIMULATOR)) && $(CURDIR)/$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),10000) --steps $(or $(STEPS),2000) \
+		--jobs 0 --look-at-all-every $(or $(EVERY),20) --resume $(CURDIR)/.soak --output $(CURDIR)/.soak $(ARGS)
 
 # Whether the simulator finds every one of the core's deliberate breaks: make mutants ARGS="--search" looks for seeds.
 mutants: $(READY)
@@ -102,6 +104,13 @@ $(COMPILED)/.ready: $(READY) $(shell git ls-files schedulerd tests benchmarks) p
 	mkdir -p $(COMPILED)
 	git ls-files -z | xargs -0 cp --parents --target-directory $(COMPILED)
 	cd $(COMPILED) && HATCH_BUILD_HOOKS_ENABLE=1 $(CURDIR)/$(BIN)/python -m hatchling build --target wheel
+	@touch $@
+
+$(SIMULATOR)/.ready: $(READY) $(shell git ls-files schedulerd tests) pyproject.toml
+	rm -rf $(SIMULATOR)
+	mkdir -p $(SIMULATOR)
+	git ls-files -z | xargs -0 cp --parents --target-directory $(SIMULATOR)
+	cd $(SIMULATOR) && $(CURDIR)/$(BIN)/python -m tests.compile_simulator
 	@touch $@
 
 # The virtual environment, made once and again whenever the pinned packages or the project's metadata change.
