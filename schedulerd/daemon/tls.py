@@ -78,8 +78,8 @@ class ServerTls:
         authorities = None
         if self._authorities_file is not None:
             _check_certificates("tls_client_ca_file", self._authorities_file)
-            authorities = self._authorities_file.read_bytes()
-        pair = self._key_file.read_bytes(), self._cert_file.read_bytes()
+            authorities = _bytes("tls_client_ca_file", self._authorities_file)
+        pair = _bytes("tls_key_file", self._key_file), _bytes("tls_cert_file", self._cert_file)
         return grpc.ssl_server_certificate_configuration([pair], authorities)
 
 
@@ -104,6 +104,14 @@ def _check_key(file: Path, cert_file: Path) -> None:
         raise _unusable("tls_key_file", file, problem) from error
     except OSError as error:
         raise _unusable("tls_key_file", file, f"cannot be read: {error.strerror}") from error
+
+
+def _bytes(setting: str, file: Path) -> bytes:
+    """Of a file that was there when it was checked, and may be gone since."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise _unusable(setting, file, f"cannot be read: {error.strerror}") from error
 
 
 def _unusable(setting: str, file: Path, problem: str) -> StartupFailed:
