@@ -134,8 +134,8 @@ class GangLaw:
                 if book.state is not ApplicationState.FAILING:
                     yield f"real ask {fact.allocation_key} is withdrawn for a timeout of others"
             case Allocated(placeholder=True, recovered=True):
-                asked = self._asked.get((fact.application_id, fact.allocation_key), [])
-                if not all(one.placeholder for one in asked):  # a real ask is not asked for again
+                known = self._asked.get((fact.application_id, fact.allocation_key), [])
+                if not all(one.placeholder for one in known):  # a real ask is not asked for again
                     self._outdated.add(fact.uuid)
             case ReleaseRequested(cause=ReleaseCause.GAVE_WAY) if fact.uuid not in self._outdated:
                 self._returning[fact.uuid] = fact.rm_id, fact.partition, fact.application_id
