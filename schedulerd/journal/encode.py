@@ -1,4 +1,4 @@
-"""Commands and facts as JSON text: short, and cheap enough to be written for each ask.
+"""Commands as JSON text and facts as text for a digest: short, and cheap enough to be written for each ask.
 
 A dataclass is the list of its values. Lists of dataclasses are written by column, and a column that is the same in
 every row is written once: most columns of a batch of asks are, which makes the text a tenth as long, and a third as
