@@ -236,7 +236,7 @@ class HttpServer:
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                limit_concurrency=CONNECTIONS_MAX,
+                limit_concurrency=CONNECTIONS_MAX + 1,  # the first that is turned away
                 timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             )
         )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from schedulerd.config import document
 from schedulerd.config.document import TEXT_BYTES_MAX, VALUES_MAX, read_document
 
 
@@ -115,6 +116,12 @@ def test_nested_aliases_cannot_grow_without_bound() -> None:
     assert messages(bomb) == [
         f"the aliases make this more than {VALUES_MAX} values; write it without aliases or make it smaller"
     ]
+
+
+def test_so_many_values_are_read_and_not_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "VALUES_MAX", 6)
+    assert messages("[x, y, {a: z}]") == []
+    assert messages("[x, y, {a: z}, b]") != []
 
 
 def test_nested_merges_cannot_grow_without_bound() -> None:

@@ -126,7 +126,12 @@ class World:
         return [verdict.call_id for one in self.heard if isinstance(one, GiveVerdicts) for verdict in one.verdicts]
 
 
-def run(play: Callable[[World], Coroutine[None, None, None]]) -> None:
+def run(
+    play: Callable[[World], Coroutine[None, None, None]],
+    on: Callable[[Coroutine[None, None, None]], None] = asyncio.run,
+) -> None:
+    """Plays for up to 10 s on the clock of the loop that `on` makes."""
+
     async def all_of_it() -> None:
         world = World()
         owner = asyncio.create_task(world.owner.run())
@@ -137,4 +142,4 @@ def run(play: Callable[[World], Coroutine[None, None, None]]) -> None:
         owner.cancel()
         await asyncio.wait({owner})
 
-    asyncio.run(all_of_it())
+    on(all_of_it())

@@ -16,10 +16,12 @@ from schedulerd.core.callback_facts import (
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.daemon import calls as calls_module
 from schedulerd.daemon.calls import NoStateDump
+from schedulerd.daemon.state_service import DUMP_TIMEOUT_SECONDS
 from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
 from schedulerd.observe.callback_tally import CallKind
 from schedulerd.wire import callback as wire
 from schedulerd.wire.callback import InterfaceVersion
+from tests.unit import virtual_loop
 from tests.unit.daemon.callback_world import World, run
 from tests.unit.daemon.fake_call import turns
 
@@ -188,9 +190,23 @@ def test_an_rm_gives_its_state_dump_or_there_is_a_reason_why_not() -> None:
         context.answer(callback_pb2.CallbackAnswer(stateDump=why_not))
         with pytest.raises(NoStateDump, match="out of paper"):
             await wanted
-        with pytest.raises(NoStateDump, match=r"no answer of the resource manager within 0.01 s"):
-            await world.callbacks.state_dump("rm", 0.01)
         served.cancel()
         serving.cancel()
 
     run(play)
+
+
+@pytest.mark.parametrize(("late", "dump"), [(False, "{}"), (True, "no answer of the resource manager within 5 s")])
+def test_an_rm_has_so_long_to_give_its_state_dump(late: bool, dump: str) -> None:
+    async def play(world: World) -> None:
+        context, served = await world.connected(stateDump=True)
+        wanted = asyncio.create_task(world.callbacks.state_dump("rm", DUMP_TIMEOUT_SECONDS))
+        await asyncio.sleep(DUMP_TIMEOUT_SECONDS + (0.001 if late else -0.001))
+        call_id = context.received.stateDump.callID
+        context.answer(callback_pb2.CallbackAnswer(stateDump=callback_pb2.StateDumpAnswer(callID=call_id, dump="{}")))
+        (given,) = await asyncio.gather(wanted, return_exceptions=True)
+        assert str(given) == dump
+        assert isinstance(given, NoStateDump) is late
+        served.cancel()
+
+    run(play, on=virtual_loop.run)

@@ -13,7 +13,7 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon import links as module
 from schedulerd.daemon import outbox
 from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
+from schedulerd.daemon.links import RM_ID_LENGTH_MAX, Links, Refused, rm_id_problem
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from tests.unit.daemon.recording import FakeStream, named
@@ -275,6 +275,13 @@ def test_the_memory_of_stopped_rms_is_bounded(monkeypatch: pytest.MonkeyPatch) -
         world.say(stopped(StopCause.RECONNECT_TIMEOUT, f"rm-{number}"))
     codes = [world.refusal(f"rm-{number}").code for number in range(5)]
     assert codes == [grpc.StatusCode.FAILED_PRECONDITION] * 2 + [grpc.StatusCode.ABORTED] * 3
+
+
+def test_an_rm_id_has_so_many_characters_at_most() -> None:
+    assert rm_id_problem("x" * RM_ID_LENGTH_MAX) is None
+    assert rm_id_problem("x" * (RM_ID_LENGTH_MAX + 1)) == (
+        f"rmID: has {RM_ID_LENGTH_MAX + 1} characters; it must be printable and have at most {RM_ID_LENGTH_MAX}"
+    )
 
 
 def test_closing_ends_every_stream_and_every_later_one(world: World) -> None:

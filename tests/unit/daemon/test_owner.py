@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,7 +27,8 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.daemon import owner as module
-from schedulerd.daemon.owner import Owner, Recorder, Sink, StepFailed
+from schedulerd.daemon.owner import TURN_SECONDS, Owner, Recorder, Sink, StepFailed
+from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
 SETUP: tuple[Command, ...] = (
@@ -114,33 +116,44 @@ def test_a_turn_ends_with_one_cycle_until_nothing_can_be_placed() -> None:
     run(World(sinks=[count]), play)
 
 
-def test_a_flood_of_commands_does_not_keep_cycles_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TURN_SECONDS", -1.0)
+@pytest.mark.parametrize(("seconds", "in_a_turn"), [(TURN_SECONDS * 0.999, 2), (TURN_SECONDS * 1.001, 1)])
+def test_a_flood_of_commands_does_not_keep_cycles_from_running(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, in_a_turn: int
+) -> None:
+    """Commands are taken until the turn has lasted so long; whoever is taken then is the last one before a cycle."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+
+    class Slow(RecordingScheduler):
+        def step(self, now_ns: int, command: Command) -> list[Fact]:
+            clock.now += seconds if isinstance(command, UpdateAllocations) else 0.0
+            return super().step(now_ns, command)
 
     async def play(world: World) -> None:
         await world.take(*SETUP)
         await world.take(*(asks(10 * number, 10) for number in range(4)))
-        assert world.scheduler.commands[len(SETUP) :] == ["UpdateAllocations", "RunCycle"] * 4
+        turn = ["UpdateAllocations"] * in_a_turn + ["RunCycle"]
+        assert world.scheduler.commands[len(SETUP) :] == turn * (4 // in_a_turn)
 
-    run(World(), play)
+    run(World(scheduler=Slow()), play)
 
 
 def test_a_full_inbox_makes_who_submits_wait() -> None:
-    depths: list[int] = []
-
-    class Watched(RecordingScheduler):
-        def step(self, now_ns: int, command: Command) -> list[Fact]:
-            depths.append(world.owner.depth)
-            return super().step(now_ns, command)
-
     async def play(world: World) -> None:
-        await world.take(*SETUP, *(asks(number, 1) for number in range(20)))
+        first = [await world.owner.submit(command) for command in SETUP]
+        late = asyncio.create_task(world.take(asks(0, 1)))
+        await turns()
+        assert world.owner.depth == len(SETUP)
+        owner = asyncio.create_task(world.owner.run())
+        await asyncio.gather(*first, late)
+        owner.cancel()
+        assert world.scheduler.commands[: len(SETUP) + 2] == [
+            *(type(command).__name__ for command in SETUP),
+            "UpdateAllocations",
+            "RunCycle",
+        ]
 
-    world = World(inbox_max=2, scheduler=Watched())
-    run(world, play)
-    assert max(depths) <= 2
-    submitted = [name for name in world.scheduler.commands if name != "RunCycle"]
-    assert submitted == [*(type(command).__name__ for command in SETUP), *["UpdateAllocations"] * 20]
+    asyncio.run(asyncio.wait_for(play(World(inbox_max=len(SETUP))), 10))
 
 
 def test_what_the_daemon_itself_says_never_waits() -> None:

@@ -111,10 +111,13 @@ def test_long_texts_are_cut_and_long_lists_counted(stream: io.StringIO) -> None:
     assert loggable(f"{full}y") == f"{full}... ({TEXT_CHARACTERS_MAX + 1} characters)"
     asks = [si_pb2.AllocationAsk(allocationKey=str(number)) for number in range(ITEMS_MAX + 5)]
     shown = loggable(si_pb2.AllocationRequest(rmID="rm", asks=asks))
+    assert isinstance(shown, dict)
     assert shown == {
         "rmID": "rm",
         "asks": [*({"allocationKey": str(number)} for number in range(ITEMS_MAX)), "... 5 more"],
     }
+    del asks[ITEMS_MAX:]
+    assert loggable(si_pb2.AllocationRequest(asks=asks)) == {"asks": shown["asks"][:ITEMS_MAX]}
     tags = loggable(si_pb2.AllocationAsk(tags={str(number): "v" for number in range(ITEMS_MAX + 5)}))
     assert isinstance(tags, dict)
     assert len(tags["tags"]) == ITEMS_MAX + 1

@@ -55,8 +55,8 @@ def test_of_a_flood_the_first_lines_of_each_second_are_written_and_everything_is
     refusals = Refusals(seconds.call_later)
     with capture_logs() as lines:
         tell(refusals, INVALID, LINES_MAX + 7)
-        tell(refusals, ABORTED)
-        assert [line["code"] for line in lines] == ["invalid_argument"] * LINES_MAX + ["aborted"]
+        tell(refusals, ABORTED, LINES_MAX)
+        assert [line["code"] for line in lines] == ["invalid_argument"] * LINES_MAX + ["aborted"] * LINES_MAX
         lines.clear()
         seconds.pass_one()
         assert [(line["event"], line["code"], line["count"]) for line in lines] == [
@@ -67,4 +67,4 @@ def test_of_a_flood_the_first_lines_of_each_second_are_written_and_everything_is
         assert lines == []
         tell(refusals, INVALID)
         assert [line["event"] for line in lines] == ["call refused"]
-    assert refusals.counts == {("UpdateNode", "invalid_argument"): LINES_MAX + 8, ("UpdateNode", "aborted"): 1}
+    assert refusals.counts == {("UpdateNode", "invalid_argument"): LINES_MAX + 8, ("UpdateNode", "aborted"): LINES_MAX}

@@ -102,7 +102,7 @@ def test_for_a_client_that_takes_no_part_nothing_is_kept() -> None:
 
 
 def test_more_than_is_kept_cannot_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox_module, "KEPT_BYTES_MAX", 8)
+    monkeypatch.setattr(outbox_module, "KEPT_BYTES_MAX", 6)
     outbox = Outbox()
     outbox.resume(0)
     say(outbox, b"one", b"two", b"tri")

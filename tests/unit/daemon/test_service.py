@@ -6,6 +6,9 @@ import asyncio
 import itertools
 import threading
 from typing import cast
+from urllib.parse import quote
+
+import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileText
@@ -15,7 +18,7 @@ from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.daemon.service import SchedulerService, UnaryContext
+from schedulerd.daemon.service import DETAILS_BYTES_MAX, SchedulerService, UnaryContext, bounded
 from schedulerd.wire.encode import ResponseEncoder
 from tests.unit.daemon.fake_call import FakeContext
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
@@ -70,3 +73,12 @@ def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> No
         running.cancel()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(("unit", "travels_as"), [("x", 1), ("%", 3), ("\n", 3), ("ä", 6), ("队", 9)])
+def test_a_status_that_travels_as_more_than_so_many_bytes_is_cut(unit: str, travels_as: int) -> None:
+    assert len(quote(unit)) == travels_as
+    filler = "x" * (DETAILS_BYTES_MAX - travels_as * (DETAILS_BYTES_MAX // travels_as))
+    longest = unit * (DETAILS_BYTES_MAX // travels_as) + filler
+    assert bounded(longest) == longest
+    assert bounded(longest + "x") == longest + "... (shortened; `schedulerd validate` shows everything)"

@@ -203,7 +203,9 @@ class StuckFile(FileIO):
 def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 5_000)
+    sizes = [module._size(text, "[]") for text in texts(STORY)]
+    bound = sum(sizes[:20])
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", bound)
     endings: list[Ending] = []
     files = JournalFiles(
         tmp_path,
@@ -219,15 +221,15 @@ def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
             writer.put(text, "[]")
             taken += 1
     assert StuckFile.stuck.wait(20)
-    assert 5_000 < writer.waiting_bytes < 6_000
-    assert 2 < taken < len(STORY)
+    assert taken == 21
+    assert writer.waiting_bytes == sum(sizes[:21])
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
     assert not writer.join()
     StuckFile.let_go.set()
     monkeypatch.setattr(module, "CLOSE_SECONDS", 20.0)
     assert writer.join()
     assert [ending.reason for ending in endings] == [
-        "the disk is too slow for it: more than 5000 bytes waited to be written"
+        f"the disk is too slow for it: more than {bound} bytes waited to be written"
     ]
     journal = Journal.open(tmp_path)
     assert entries(journal) == STORY[:taken]

@@ -146,17 +146,20 @@ def test_what_changes_is_never_suppressed() -> None:
 
 
 def test_what_anybody_may_send_is_cut() -> None:
-    long = "x" * (TEXT_LENGTH_MAX + 1)
+    longest = "x" * TEXT_LENGTH_MAX
+    long = f"{longest}x"
     listener = Listener()
     talk = a_conversation(a_node("n1", {"memory": 100}))
     talk.asks(an_ask())
     talk.schedule()
     listener.recorder.observe(talk.asks(an_ask(long)), 0)
+    listener.recorder.observe(talk.asks(an_ask(longest, -1)), 0)
     listener.recorder.observe(talk.release(message=long), 0)
     for message in listener.messages():
         assert len(message.objectID) <= TEXT_LENGTH_MAX
         assert len(message.message) <= TEXT_LENGTH_MAX
-    assert {len(message.objectID) for message in listener.messages()} >= {TEXT_LENGTH_MAX}
+    objects = {message.objectID for message in listener.messages()}
+    assert objects >= {longest, f"{longest[:-3]}..."}
     kept = [entry[5] for entry in listener.ring._slots if entry is not None]
     assert all(len(getattr(what, "message", "")) <= TEXT_LENGTH_MAX for what in kept)
 

@@ -198,12 +198,12 @@ def test_pieces_are_bounded_and_keep_the_order(counts: list[int]) -> None:
 
 def test_nodes_weigh_what_they_bring_along() -> None:
     request = si_pb2.NodeRequest(rmID=RM)
-    for number, allocations in enumerate([0, 499, 0, 2000, 0, 0]):
+    for number, allocations in enumerate([0, cutting.ITEMS_MAX - 2, 0, cutting.ITEMS_MAX - 1, 2000, 0, 0]):
         node = request.nodes.add(nodeID=str(number))
         for _ in range(allocations):
             node.existingAllocations.add()
     pieces = [[node.node_id for node in piece.nodes] for piece in RequestDecoder().nodes(request)]
-    assert pieces == [["0"], ["1"], ["2"], ["3"], ["4", "5"]]
+    assert pieces == [["0", "1"], ["2"], ["3"], ["4"], ["5", "6"]]
 
 
 def test_an_empty_request_is_no_command() -> None:
