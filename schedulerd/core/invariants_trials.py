@@ -49,6 +49,9 @@ def trials(partition: Partition) -> Iterator[str]:
         yield from _hearing(partition, ask)
     if remembered != partition.turned_down.remembered:
         yield f"{partition.turned_down.remembered} refusals count as remembered, there are {remembered}"
+    for node in partition.turned_down.wanted:
+        if partition.nodes.get(node.node_id) is not node:
+            yield f"node {node.node_id}, which is gone, is wanted by asks that were turned down"
     alarm = partition.turned_down.alarm
     if partition.turned_down.due.next_ns() is not None and (alarm is None or not alarm.live):
         yield "asks that were turned down would rest for ever"

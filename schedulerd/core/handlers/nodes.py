@@ -213,6 +213,7 @@ def _remove(turn: Turn, partition: Partition, node: Node, message: str, *, tell:
 def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
+    partition.turned_down.wanted.pop(node, None)
     commit.report_use(partition, node, None)
     partition.constraints.forget(node)
     partition.capacity_changed()

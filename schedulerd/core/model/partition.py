@@ -320,7 +320,7 @@ class Partition:
             return False
         if self.ready or patience.is_over or patience.may_go_on or self.may_reserve:
             return True
-        return bool(self.swaps) or self.root.lines.first() is not None
+        return bool(self.swaps or self.turned_down.wanted) or self.root.lines.first() is not None
 
     def settle(self) -> None:
         """What is to be done once at the end of a step, however often things changed in it.

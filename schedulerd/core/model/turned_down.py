@@ -60,7 +60,7 @@ class _Level:
 
 
 class TurnedDown:
-    __slots__ = ("_levels", "alarm", "due", "remembered")
+    __slots__ = ("_levels", "alarm", "due", "remembered", "wanted")
 
     def __init__(self) -> None:
         self._levels: dict[Shape, dict[int, _Level]] = {}
@@ -71,6 +71,8 @@ class TurnedDown:
         """Rings when the first of them is due."""
         self.remembered = 0
         """Refusals that asks of the partition remember, set aside or not."""
+        self.wanted: dict[Node, None] = {}
+        """Nodes that more of them may want than were called back for their room."""
 
     def __bool__(self) -> bool:
         return bool(self._levels)

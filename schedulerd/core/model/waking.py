@@ -5,6 +5,7 @@ Nothing polls. What changed is noted as it happens, and looked at once here, how
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core.model.host import ClosedFor
@@ -12,7 +13,11 @@ from schedulerd.core.model.shape import Shape
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
+    from schedulerd.core.model.node import Node
     from schedulerd.core.model.partition import Partition
+
+LOOKED_AT_MAX = 64
+"""How many nodes are looked at again after a step because those who were called back did not take their room."""
 
 
 def after_step(partition: Partition) -> None:
@@ -22,9 +27,12 @@ def after_step(partition: Partition) -> None:
     if partition.freed_nodes:
         _wake(partition)
         if partition.turned_down:
-            _call_back(partition)
+            for node in partition.freed_nodes:
+                _call_back(partition, node)
         partition.freed_nodes.clear()
         try_denied_again(partition)
+    if partition.turned_down.wanted:
+        _call_back_more(partition)
 
 
 def _wake(partition: Partition) -> None:
@@ -49,14 +57,27 @@ def _may_fit(partition: Partition, shape: Shape, most: Resources) -> bool:
     return shape.constraint is None or any(partition.refusal(shape, node) is None for node in partition.freed_nodes)
 
 
-def _call_back(partition: Partition) -> None:
-    """Lets as many of those that were turned down be tried again as fit on the freed nodes."""
-    for node in partition.freed_nodes:
-        for shape in partition.turned_down.shapes():
-            if partition.refusal(shape, node) is None:
-                count = max(1, min(node.free[name] // amount for name, amount in shape.items))
-                for application, ask in partition.turned_down.first(shape, node, count):
-                    application.turn(ask, down=False)
+def _call_back(partition: Partition, node: Node) -> None:
+    """Lets as many of those that were turned down be tried again as fit on the node."""
+    turned_down = partition.turned_down
+    turned_down.wanted.pop(node, None)
+    for shape in turned_down.shapes():
+        if partition.refusal(shape, node) is None:
+            count = max(1, min(node.free[name] // amount for name, amount in shape.items))
+            called = turned_down.first(shape, node, count)
+            for application, ask in called:
+                application.turn(ask, down=False)
+            if len(called) == count:
+                turned_down.wanted[node] = None
+
+
+def _call_back_more(partition: Partition) -> None:
+    """Those who were called back may be wanted no longer, or have to wait for something else: when nobody is left to be
+    tried, the room is for the next ones."""
+    for node in list(islice(partition.turned_down.wanted, LOOKED_AT_MAX)):
+        if partition.root.lines.first() is not None:
+            break
+        _call_back(partition, node)
 
 
 def _wake_regrouped(partition: Partition) -> None:
