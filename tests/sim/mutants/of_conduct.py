@@ -263,4 +263,11 @@ MUTANTS = (
         "            0,\n            spec.tags,",
         Seed(1, 120),
     ),
+    Mutant(
+        "room that nobody took is for nobody else",
+        "model.waking",
+        "if len(called) == count:",
+        "if len(called) > count:",
+        Seed(8179, 960),
+    ),
 )

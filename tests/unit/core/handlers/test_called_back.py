@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from schedulerd.core.commands import NodeAction
@@ -9,48 +11,72 @@ from schedulerd.core.model import waking
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 from tests.unit.core.judges import Judge, Refuses
 
-KEYS = [f"a{number}" for number in range(5)]
 
-
-def resting(*keys: str) -> Judge:
-    """Asks of 10 that were all refused on n1, the first one first; those after it run in a queue of their own."""
+def resting(small: Sequence[str], open_: Sequence[str]) -> Judge:
+    """Asks for 10 that were refused on n1, one after the other: those of a queue with a quota of 10, and others."""
+    keys = [*small, *open_]
     talk = Judge(Refuses(*((key, "n1") for key in keys)))
     talk.begin(a_root(a_queue_spec("small", max={"memory": 10}), a_queue_spec("open")))
     talk.nodes(a_node("n1", {"memory": 100}))
-    talk.apps(an_app("first", "root.small"), an_app("rest", "root.open"))
+    talk.apps(an_app("small", "root.small"), an_app("open", "root.open"))
     for key in keys:
-        talk.asks(an_ask(key, app="first" if key == keys[0] else "rest"))
+        talk.asks(an_ask(key, app="small" if key in small else "open"))
         talk.schedule()
-    assert len(list(talk.model().turned_down)) == len(keys)
+    assert how_many(talk) == len(keys)
     return talk
 
 
+def fill(talk: Judge) -> None:
+    """Uses up the quota."""
+    talk.asks(an_ask("filler", app="small"))
+    assert placed(talk.schedule()) == [("small", "filler", "n1")]
+
+
+def how_many(talk: Judge) -> int:
+    """Of them rest."""
+    return len(list(talk.model().turned_down))
+
+
 def test_one_that_is_withdrawn_before_it_is_asked_about_gives_its_room_to_the_next() -> None:
-    talk = resting("a", "b")
+    talk = resting(["a"], ["b"])
     talk.nodes(a_node("n2", {"memory": 10}))
-    talk.release_asks(application_id="first", allocation_key="a")
-    assert placed(talk.schedule()) == [("rest", "b", "n2")]
+    talk.release_asks(application_id="small", allocation_key="a")
+    assert placed(talk.schedule()) == [("open", "b", "n2")]
 
 
 def test_one_whose_queue_is_full_gives_its_room_to_the_next() -> None:
-    talk = resting("a", "b")
-    talk.asks(an_ask("filler", app="first"))
-    assert placed(talk.schedule()) == [("first", "filler", "n1")]
+    talk = resting(["a"], ["b"])
+    fill(talk)
     talk.nodes(a_node("n2", {"memory": 10}))
-    assert placed(talk.schedule()) == [("rest", "b", "n2")]
+    assert placed(talk.schedule()) == [("open", "b", "n2")]
 
 
-def test_few_nodes_are_looked_at_after_a_step_and_the_others_after_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waking, "LOOKED_AT_MAX", 1)
-    talk = resting(*KEYS)
+def test_nobody_else_is_called_back_when_they_took_it() -> None:
+    talk = resting([], ["a", "b", "c"])
+    talk.nodes(a_node("n2", {"memory": 20}))
+    assert [key for _, key, _ in placed(talk.schedule())] == ["a", "b"]
+    assert (how_many(talk), dict(talk.model().turned_down.wanted)) == (1, {})
+
+
+@pytest.mark.parametrize(("looked_at", "rest_after_each_cycle"), [(1, [3, 2, 1, 0]), (2, [2, 0])])
+def test_so_many_nodes_are_looked_at_again_after_a_step(
+    monkeypatch: pytest.MonkeyPatch, looked_at: int, rest_after_each_cycle: list[int]
+) -> None:
+    monkeypatch.setattr(waking, "LOOKED_AT_MAX", looked_at)
+    talk = resting([f"a{number}" for number in range(5)], ["b"])
+    fill(talk)
     talk.nodes(a_node("n2", {"memory": 10}), a_node("n3", {"memory": 10}))
-    assert sorted(node for _, _, node in placed(talk.schedule())) == ["n2", "n3"]
-    assert not talk.model().turned_down.wanted, "nobody wants more than they have"
-    assert not talk.scheduler.wants_cycle()
+    counts = []
+    while how_many(talk):
+        assert talk.scheduler.wants_cycle()
+        assert placed(talk.cycle()) == []
+        counts.append(how_many(talk))
+    assert counts == rest_after_each_cycle
+    assert [key for _, key, _ in placed(talk.schedule())] == ["b"]
 
 
 def test_a_node_that_is_gone_is_wanted_no_longer() -> None:
-    talk = resting("a", "b")
+    talk = resting([], ["a", "b"])
     talk.nodes(a_node("n2", {"memory": 10}))
     assert [node.node_id for node in talk.model().turned_down.wanted] == ["n2"]
     talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
