@@ -162,6 +162,8 @@ def test_a_daemon_that_was_killed_and_started_again_has_exactly_the_same_allocat
                 await client.__aenter__()
                 await set_up(client, APPLICATIONS, nodes=3)
                 client.drain_node("node-002")
+                # Nodes and asks go different ways, and asks may be there first.
+                await asyncio.to_thread(first.wait_for_event, "node changed", lambda line: line["state"] == "draining")
                 ask_for_pods(client, 2 * PODS_PER_NODE + 7)
                 await diary.until(lambda: len(diary.allocated) == 2 * PODS_PER_NODE)
                 before = await placed_in(first, client, APPLICATIONS)
