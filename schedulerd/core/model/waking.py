@@ -67,7 +67,7 @@ def _call_back(partition: Partition, node: Node) -> None:
             called = turned_down.first(shape, node, count)
             for application, ask in called:
                 application.turn(ask, down=False)
-            if len(called) == count:
+            if len(called) == count and partition.nodes.get(node.node_id) is node:
                 turned_down.wanted[node] = None
 
 

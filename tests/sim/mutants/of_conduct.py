@@ -266,8 +266,8 @@ MUTANTS = (
     Mutant(
         "room that nobody took is for nobody else",
         "model.waking",
-        "if len(called) == count:",
-        "if len(called) > count:",
+        "if len(called) == count and",
+        "if len(called) > count and",
         Seed(8179, 960),
     ),
 )

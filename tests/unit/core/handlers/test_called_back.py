@@ -8,6 +8,7 @@ import pytest
 
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.model import waking
+from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 from tests.unit.core.judges import Judge, Refuses
 
@@ -80,4 +81,16 @@ def test_a_node_that_is_gone_is_wanted_no_longer() -> None:
     talk.nodes(a_node("n2", {"memory": 10}))
     assert [node.node_id for node in talk.model().turned_down.wanted] == ["n2"]
     talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
+    assert not talk.model().turned_down.wanted
+
+
+def test_a_node_that_goes_with_what_ran_there_is_not_wanted_by_those_who_require_it() -> None:
+    talk = Judge(Refuses(("a", "n1"), ("b", "n1")))
+    talk.begin()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(an_app())
+    talk.asks(*(an_ask(key, tags={REQUIRED_NODE_TAG: "n1"}) for key in ("a", "b", "c")))
+    assert placed(talk.schedule()) == [("app", "c", "n1")]
+    assert how_many(talk) == 2
+    talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
     assert not talk.model().turned_down.wanted
