@@ -8,11 +8,11 @@ the reader, and nothing else. When a newer stream of the kind is opened, the old
 already sent, so that requests of an RM that opens a stream per message keep their order, and then ends with OK.
 
 A response counts as delivered when the transport has taken it. What was on its way when a connection broke may be lost
-with it, as in any stream without acknowledgements, and what was being written when a newer stream took over may come on
-both: an RM that lost a connection it did not close itself should register again, which is how the interface
-resynchronises, unless it says how far it has come (see `resumption`); the daemon can be told to make it do so (see
-`link`). A client that says how far it has come also is done when it has finished sending: the stream ends when
-everything it sent is answered.
+with it, as in any stream without acknowledgements: an RM that lost a connection it did not close itself should register
+again, which is how the interface resynchronises, unless it says how far it has come (see `resumption`); the daemon can
+be told to make it do so (see `link`). What was being written when a client cancelled its call comes again on the next
+one: twice is better than never. A stream that gives way sends what it has begun, and nothing more. A client that says
+how far it has come also is done when it has finished sending: the stream ends when everything it sent is answered.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ GIVE_WAY_IDLE_SECONDS = 0.1
 
 GIVE_WAY_SECONDS_MAX = 2.0
 """A stream that gives way ends after this even if its client goes on sending."""
+
+GIVE_WAY_WRITE_SECONDS = 1.0
+"""After that its client has so long to take what is being written, lest it come on both streams."""
 
 FINISH_SECONDS = 5.0
 """How long a client that has finished may take to read what is under way."""
@@ -266,7 +269,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
         await self._my_turn.wait()
         assert self._link is not None
         outbox = self._link.outboxes[self._dialogue.kind]
-        while True:
+        while not self._has_given_way:
             message = outbox.head()
             if message is not None:
                 self._is_writing = True
@@ -288,7 +291,12 @@ class StreamSession(StreamCall, Generic[RequestT]):
             async with asyncio.timeout(GIVE_WAY_SECONDS_MAX):
                 while not await self._has_read_all():
                     pass
-        self.end(Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over"))
+        self.end(Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS))
+
+    @property
+    def _has_given_way(self) -> bool:
+        """Whether what is still to be sent is for the newer stream to send."""
+        return self._overtaken.is_set() and self._ended.done()
 
     async def _has_read_all(self) -> bool:
         """True if the client has finished sending; after a moment also if nothing more of it has arrived meanwhile."""

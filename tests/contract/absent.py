@@ -67,7 +67,7 @@ def cable_pulled(cable: Cable, rm: Absent[Any], pause: Callable[[], None]) -> He
 
 
 def until_nothing_is_sent(daemon: DaemonProcess) -> None:
-    """What is being written when a stream is cancelled may have arrived and comes again on the next one."""
+    """What is being written when a stream is cancelled may have arrived, and comes again on the next one."""
     before, now = -1.0, daemon.metric("schedulerd_outbox_depth")
     while now != before:
         before, now = now, daemon.metric("schedulerd_outbox_depth")

@@ -122,7 +122,7 @@ class Absent2021(Absent[RawClient2021]):
         stream = self.open()
         stream.send(self._everything([]))
         stream.until(lambda got: len(merged(got).acceptedNodes) == NODES)
-        stream.cancel()
+        stream.half_close()
 
     def open(self) -> UpdateStream[si_2021_pb2.UpdateResponse]:
         stream = self.client.updates(record=self.record)

@@ -207,8 +207,8 @@ class RawClient:
         with_nodes.until(lambda got: sum(len(response.accepted) for response in got) == nodes)
         with_applications.send(self.application("app-1"))
         with_applications.until(lambda got: any(response.accepted for response in got))
-        with_nodes.cancel()
-        with_applications.cancel()
+        with_nodes.half_close()
+        with_applications.half_close()
 
 
 def resource(**amounts: int) -> si_pb2.Resource:

@@ -86,7 +86,7 @@ def test_what_a_broken_connection_had_under_way_may_be_lost_and_nothing_else_goe
     heard = cut_off(cable, behind_cable)
     *before, last = heard.placed
     assert last == "the last"
-    assert before == sorted(set(before)), "in order, and nothing twice"
+    assert list(dict.fromkeys(before)) == sorted(set(before)), "in order; what was being written may come twice"
     assert allocations(patient)
 
 

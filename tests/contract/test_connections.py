@@ -38,7 +38,7 @@ def is_served(client: RawClient, key: str) -> bool:
     stream = client.allocations()
     stream.send(client.asks("app-1", [key]))
     found = [one.allocationKey for one in allocated(stream.until(lambda got: bool(allocated(got))))]
-    stream.cancel()
+    stream.half_close()
     return found == [key]
 
 

@@ -75,7 +75,7 @@ def test_a_million_tags_of_an_ask_are_that_asks_mistake(daemon: DaemonProcess, c
         stream.send(raw)
         answer = si_pb2.AllocationResponse.FromString(stream.next())
         assert [one.reason[:27] for one in answer.rejected] == [f"tags have {6 * MANY} character"]
-        stream.cancel()
+        stream.half_close()
     print(f"{TIMES} messages survived, the daemon holds {(daemon.resident_bytes() - before_bytes) >> 20} MiB more")
     assert daemon.resident_bytes() - before_bytes < GROWTH_BYTES_MAX
     assert daemon.state()["violations"] == []

@@ -14,6 +14,7 @@ from schedulerd.daemon.streams import (
     FINISH_SECONDS,
     GIVE_WAY_IDLE_SECONDS,
     GIVE_WAY_SECONDS_MAX,
+    GIVE_WAY_WRITE_SECONDS,
     IN_DOUBT_SECONDS,
 )
 from tests.unit import virtual_loop
@@ -76,6 +77,32 @@ def test_a_stream_gives_way_after_so_long_although_its_client_goes_on() -> None:
         assert seconds() == pytest.approx(GIVE_WAY_SECONDS_MAX)
         await turns()
         assert world.nodes[-1] == "newer-0"
+        second.cancel()
+
+    run(play)
+
+
+@pytest.mark.parametrize(
+    ("reads_after_seconds", "comes_again"),
+    [(GIVE_WAY_WRITE_SECONDS - MOMENT_SECONDS, False), (GIVE_WAY_WRITE_SECONDS + MOMENT_SECONDS, True)],
+)
+def test_what_is_being_written_when_a_stream_gives_way_has_so_long_to_get_there(
+    reads_after_seconds: float, comes_again: bool
+) -> None:
+    async def play(world: World) -> None:
+        older, first = await taking_nothing(world)
+        older.send("node-1")
+        older.half_close()
+        newer, second = world.open()
+        newer.hello()
+        await asyncio.wait({first}, timeout=reads_after_seconds)
+        older.reading.set()
+        await first
+        await turns()
+        assert seconds() == pytest.approx(min(reads_after_seconds, GIVE_WAY_WRITE_SECONDS))
+        assert older.status == (grpc.StatusCode.OK, "")
+        assert older.answered == ([] if comes_again else ["node-0"])
+        assert newer.answered == (["node-0", "node-1"] if comes_again else ["node-1"])
         second.cancel()
 
     run(play)
