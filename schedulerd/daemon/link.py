@@ -98,6 +98,8 @@ class Link:
         """Streams of other services that end when this registration does."""
         self.is_there = False
         """What the scheduler was told last: whether this RM is there to receive allocations."""
+        self.is_placed_for = False
+        """What the scheduler said last: whether it places for this RM. It hears of an absence behind all that waits."""
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
         self._in_doubt_seconds = in_doubt_seconds
@@ -158,15 +160,15 @@ class Link:
     def put(self, responses: Sequence[tuple[Stream, bytes]]) -> None:
         """Keeps the responses of one turn, each for the stream of its kind.
 
-        Too many stop the RM, but not those of the turn that makes it fall behind: who reads is not punished for one
-        request with a large answer.
+        Too many stop the RM, but not those of the turn that makes it fall behind, nor what is placed for it before the
+        scheduler knows of that: who reads is not punished for one request with a large answer.
         """
         if self._is_stopping:
             return
         for kind, payload in responses:
             self.outboxes[kind].put(payload)
         largest = max(outbox.size_bytes for outbox in self.outboxes.values())
-        if largest > self._outbox_bytes_max and not self._keeps_up:
+        if largest > self._outbox_bytes_max and not self._keeps_up and not self.is_placed_for:
             self._stop(StopCause.OUTBOX_OVERFLOW)
         else:
             self.regulate()

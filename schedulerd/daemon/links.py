@@ -205,6 +205,8 @@ class Links:
         elif fact.state is ResourceManagerState.STOPPED:
             self._encoder.forget(fact.rm_id)
             self._stop(fact)
+        elif fact.rm_id in self._links:  # not if its RM is registering anew
+            self._links[fact.rm_id].is_placed_for = fact.state is ResourceManagerState.RUNNING
 
     def _stop(self, fact: ResourceManagerChanged) -> None:
         if fact.cause == StopCause.UNREGISTERED:

@@ -117,6 +117,10 @@ def test_a_newer_stream_takes_over_after_what_the_older_one_had_sent(client: Raw
 
 def test_responses_are_kept_in_order_for_a_stream_that_is_not_open(client: RawClient) -> None:
     client.set_up()
+    ended = client.applications()
+    for rm_id in (client.rm_id, "another"):
+        ended.send(si_pb2.ApplicationRequest(rmID=rm_id))
+    assert ended.status()[0] is grpc.StatusCode.INVALID_ARGUMENT, "who is told so has no stream there any more"
     stream = client.allocations()
     stream.send(client.asks("app-1", ["one", "two"]))
     stream.until(lambda got: len(allocated(got)) == 2)

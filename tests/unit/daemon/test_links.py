@@ -154,6 +154,18 @@ def test_one_large_answer_does_not_stop_who_has_read_until_then(world: World) ->
     assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
 
+def test_what_is_placed_before_the_scheduler_hears_of_it_does_not_stop_who_falls_behind(world: World) -> None:
+    _, link = world.attach()
+    world.say(ResourceManagerChanged("rm", ResourceManagerState.RUNNING, "its allocation stream is read"))
+    for _ in range(3):
+        world.say(accepted("n" * 2 * BOUND))
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
+    assert link.outboxes[Stream.NODE].size_bytes > 6 * BOUND
+    world.say(ResourceManagerChanged("rm", ResourceManagerState.PAUSED, AbsenceCause.READS_TOO_SLOWLY.value))
+    world.say(accepted())
+    assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
+
+
 def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> None:
     stream, link = world.attach()
     others, _ = world.attach(Stream.NODE)
