@@ -7,7 +7,7 @@ messages, and what is left for the dialects are the few fields that differ.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -22,10 +22,17 @@ from schedulerd.wire.names import partition_to_wire
 from schedulerd.wire.shared_resources import ResourceMessage
 
 ITEMS_MAX = 1000
-"""Items per response: about 150 kB of allocations, far below what a gRPC client takes by default (4 MiB)."""
+"""Items per response: about 150 kB of allocations with short ids and few tags."""
 
-TAG_CHARACTERS_MAX = 1_000_000
-"""Tags per response, which come on top of that: they are the sender's own, and an ask may carry long ones."""
+RESPONSE_BYTES_MAX = 1 << 20
+"""One that is larger, by long ids or tags, is cut in several: a gRPC client takes 4 MiB by default, and what it does
+not take would be the first thing on its next stream again."""
+
+REJECTED_ID_LENGTH_MAX = 65_536
+"""Characters of an id that come back with its rejection, so that even one item of any message can be answered."""
+
+_FRAME_BYTES_MAX = 10
+"""Of an item in a message: its field's number and its length."""
 
 SHAPES_MAX = 4096
 """Resource messages kept ready for copying; they are made anew when there are more sizes than this."""
@@ -90,30 +97,27 @@ class Draft(ABC, Generic[ResourceT]):
         self._ready: ReadyResources[ResourceT] = ready
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
-        self._tag_characters = 0
 
-    def add(self, fact: said.Fact) -> Response | None:
-        """Takes in what the fact says to the resource manager, if anything; gives a response that is full now."""
+    def add(self, fact: said.Fact) -> Sequence[Response]:
+        """Takes in what the fact says to the resource manager, if anything; gives what is full now."""
         tell = TOLD.get(type(fact))
         stream = tell(self, fact) if tell is not None else None
         if stream is None:
-            return None
+            return ()
         self._counts[stream] += 1
-        if self._counts[stream] >= ITEMS_MAX or self._tag_characters >= TAG_CHARACTERS_MAX:
-            return self._finish(stream)
-        return None
+        return self._finish(stream) if self._counts[stream] >= ITEMS_MAX else ()
 
     def rest(self) -> list[Response]:
-        """What is left, at most one response for each stream."""
-        return [self._finish(stream) for stream, count in self._counts.items() if count]
+        """What is left."""
+        return [response for stream, count in self._counts.items() if count for response in self._finish(stream)]
 
-    def _finish(self, stream: Stream) -> Response:
-        response = Response(self.rm_id, stream, self._messages[stream].SerializeToString(), self._counts[stream])
+    def _finish(self, stream: Stream) -> list[Response]:
+        message, items = self._messages[stream], self._counts[stream]
         self._messages[stream] = self._begin(stream)
         self._counts[stream] = 0
-        if stream is self.of_allocations:
-            self._tag_characters = 0
-        return response
+        payload = message.SerializeToString()
+        payloads = [(payload, items)] if len(payload) <= RESPONSE_BYTES_MAX else _cut(message)
+        return [Response(self.rm_id, stream, *one) for one in payloads]
 
     @abstractmethod
     def _begin(self, stream: Stream) -> Message:
@@ -146,7 +150,6 @@ class Draft(ABC, Generic[ResourceT]):
             item.placeholder = fact.placeholder
         if fact.tags:
             item.allocationTags.update(fact.tags)
-            self._tag_characters += sum(len(name) + len(value) for name, value in fact.tags.items())
         self._complete_allocation(item, fact)
         return self.of_allocations
 
@@ -172,7 +175,11 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_allocations
 
     def ask_rejected(self, fact: said.AskRejected) -> Stream:
-        self.rejected_asks.add(allocationKey=fact.allocation_key, applicationID=fact.application_id, reason=fact.reason)
+        self.rejected_asks.add(
+            allocationKey=fact.allocation_key[:REJECTED_ID_LENGTH_MAX],
+            applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX],
+            reason=fact.reason,
+        )
         return self.of_allocations
 
     def application_accepted(self, fact: said.ApplicationAccepted) -> Stream:
@@ -180,7 +187,7 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_applications
 
     def application_rejected(self, fact: said.ApplicationRejected) -> Stream:
-        self.rejected_applications.add(applicationID=fact.application_id, reason=fact.reason)
+        self.rejected_applications.add(applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=fact.reason)
         return self.of_applications
 
     def application_changed(self, fact: said.ApplicationChanged) -> Stream | None:
@@ -199,12 +206,29 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_nodes
 
     def node_rejected(self, fact: said.NodeRejected) -> Stream:
-        self.rejected_nodes.add(nodeID=fact.node_id, reason=fact.reason)
+        self.rejected_nodes.add(nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=fact.reason)
         return self.of_nodes
 
     def node_recommended(self, fact: NodeRecommended) -> Stream | None:
         """Only 2021-02 has a message for it."""
         return None
+
+
+def _cut(message: Message) -> Iterator[tuple[bytes, int]]:
+    """The same items, in order within each list, in several messages, with how many each has.
+
+    A message has nothing but lists, and no item is larger than the bound.
+    """
+    part, items, size = type(message)(), 0, 0
+    for field, listed in message.ListFields():
+        for item in listed:
+            item_bytes = item.ByteSize() + _FRAME_BYTES_MAX
+            if items and size + item_bytes > RESPONSE_BYTES_MAX:
+                yield part.SerializeToString(), items
+                part, items, size = type(message)(), 0, 0
+            getattr(part, field.name).append(item)
+            items, size = items + 1, size + item_bytes
+    yield part.SerializeToString(), items
 
 
 # A method takes exactly the fact of its row; a mapping of types to methods cannot say that to the type checker.

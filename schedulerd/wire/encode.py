@@ -50,12 +50,10 @@ class ResponseEncoder:
             draft = filled.get(rm_id)
             if draft is None:
                 draft = filled[rm_id] = self._drafts.get(rm_id) or Draft2023(rm_id, self._ready)
-            full = draft.add(fact)
-            if full is not None:
-                self._full.append(full)
+            self._full += draft.add(fact)
 
     def drain(self) -> list[Response]:
-        """What was collected, at most `ITEMS_MAX` items each, those of one (RM, stream) in order; starts anew."""
+        """What was collected, in responses of bounded size, those of one (RM, stream) in order; starts anew."""
         for draft in self._filled.values():
             self._full += draft.rest()
         self._filled.clear()

@@ -9,8 +9,9 @@ import grpc
 import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.wire.draft import REJECTED_ID_LENGTH_MAX
 from tests.contract.daemon_process import DaemonProcess
-from tests.contract.raw_client import RawClient, UpdateStream
+from tests.contract.raw_client import RawClient, UpdateStream, allocated
 from tests.hostile_bytes import field
 
 MANY = 1_000_000
@@ -90,3 +91,29 @@ def test_problems_of_a_queue_file_reach_its_sender_in_any_script(client: RawClie
     details = refused.value.details() or ""
     assert "(shortened; `schedulerd validate` shows everything)" in details
     assert 3_000 < len(quote(details, safe=" ")) < 8_000
+
+
+def test_an_id_of_megabytes_is_that_items_mistake_and_the_stream_goes_on(client: RawClient) -> None:
+    """Were it sent back as it is, no client would take the answer, which would be the first on every later stream."""
+    long = "x" * 5_000_000
+    words = "(5000000 characters); at most 1024 characters are allowed"
+
+    applications = client.applications()
+    applications.send(client.application(long))
+    (application,) = applications.next().rejected
+    assert (application.applicationID, words in application.reason) == (long[:REJECTED_ID_LENGTH_MAX], True)
+
+    nodes = client.nodes()
+    nodes.send(client.node(long))
+    (node,) = nodes.next().rejected
+    assert (node.nodeID, words in node.reason) == (long[:REJECTED_ID_LENGTH_MAX], True)
+
+    asks = client.allocations()
+    for request in (client.asks("app-1", [long]), client.asks(long, ["pod"])):
+        asks.send(request)
+        (ask,) = asks.next().rejected
+        assert words in ask.reason
+        assert request.asks[0].allocationKey.startswith(ask.allocationKey)
+        assert request.asks[0].applicationID.startswith(ask.applicationID)
+    asks.send(client.asks("app-1", ["good"]))
+    assert [one.allocationKey for one in allocated(asks.until(lambda got: bool(allocated(got))))] == ["good"]

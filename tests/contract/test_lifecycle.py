@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from schedulerd import __version__
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config.settings import Settings
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, UpdateStream, allocated
 
@@ -88,6 +90,17 @@ def test_a_drain_delivers_what_waits_and_says_that_it_is_not_ready() -> None:
         responses, code, _ = stream.rest()
         assert code is grpc.StatusCode.UNAVAILABLE
         assert len(allocated(responses)) == placed
+        assert daemon.wait() == 0
+
+
+def test_a_drain_waits_for_who_does_not_read_as_long_as_it_was_told_to() -> None:
+    with DaemonProcess("--drain-timeout-s", "0.2") as daemon, RawClient(daemon.target) as client:
+        with_unread_answers(daemon, client)
+        daemon.signal(signal.SIGTERM)
+        began, ended = (
+            datetime.fromisoformat(daemon.wait_for_event(event)["timestamp"]) for event in ("closing", "stopped")
+        )
+        assert 0.2 <= (ended - began).total_seconds() < Settings().drain_timeout_s
         assert daemon.wait() == 0
 
 

@@ -52,11 +52,20 @@ def test_reflection_can_be_turned_off() -> None:
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+MESSAGE_BYTES_MAX = 1 << 20
+
+
 def test_a_message_above_the_limit_is_refused(client: RawClient) -> None:
-    with DaemonProcess("--max-message-bytes", "65536") as daemon, RawClient(daemon.target) as client:
+    with DaemonProcess("--max-message-bytes", str(MESSAGE_BYTES_MAX)) as daemon, RawClient(daemon.target) as client:
         client.set_up()
         stream = client.allocations()
-        stream.send(client.asks("app-1", ["x" * 70_000]))
+        request = client.asks("app-1", ["x" * 1_000_000])
+        request.asks[0].allocationKey += "x" * (MESSAGE_BYTES_MAX - request.ByteSize())
+        stream.send(request)
+        assert stream.next().rejected, "a message of that size is read"
+        request.asks[0].allocationKey += "x"
+        assert request.ByteSize() == MESSAGE_BYTES_MAX + 1
+        stream.send(request)
         assert stream.status()[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 

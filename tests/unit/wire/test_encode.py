@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import facts
+from schedulerd.core import checks, facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
@@ -184,22 +184,64 @@ def test_a_response_has_a_bounded_number_of_items(count: int) -> None:
     assert [item.UUID for item in items] == [str(number) for number in range(count)]
 
 
-def test_a_response_has_a_bounded_amount_of_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "TAG_CHARACTERS_MAX", 100)
-    ids = dict.fromkeys(("partition", "queue", "application_id", "allocation_key", "uuid", "node_id"), "")
-    placed = facts.Allocated(
+def placed(number: int, tags: dict[str, str]) -> facts.Allocated:
+    ids = dict.fromkeys(("partition", "queue", "application_id", "allocation_key", "node_id"), "")
+    return facts.Allocated(
         **ids,
+        uuid=str(number),
         rm_id="rm-1",
         resources=Resources(),
         priority=0,
-        tags={"label": "x" * 45},
+        tags=tags,
         task_group="",
         placeholder=False,
         recovered=False,
         asked_at_ns=0,
     )
-    responses = drained([placed] * 5)
-    assert [response.items for response in responses] == [2, 2, 1]
+
+
+def test_a_response_has_a_bounded_size_and_nothing_is_left_out() -> None:
+    tags = {"label": "x" * checks.TAGS_LENGTH_MAX}
+    said: list[facts.Fact] = [placed(number, tags) for number in range(100)]
+    said += [released(number) for number in range(100)]
+    responses = drained(said)
+    sizes = [len(response.payload) for response in responses]
+    assert len(sizes) == 7
+    assert max(sizes) <= draft.RESPONSE_BYTES_MAX
+    assert min(sizes[:-1]) > draft.RESPONSE_BYTES_MAX * 0.9
+    for response in responses:
+        message = si_pb2.AllocationResponse.FromString(response.payload)
+        assert response.items == sum(len(items) for _, items in message.ListFields()) > 0
+    everything = told(responses, "rm-1", Stream.ALLOCATION)
+    in_order = [str(number) for number in range(100)]
+    assert [item.UUID for item in everything.new] == [item.UUID for item in everything.released] == in_order
+
+
+def test_a_response_of_the_very_size_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    (whole,) = drained([released(1), released(2)])
+    monkeypatch.setattr(draft, "RESPONSE_BYTES_MAX", len(whole.payload))
+    assert drained([released(1), released(2)]) == [whole]
+    monkeypatch.setattr(draft, "RESPONSE_BYTES_MAX", len(whole.payload) - 1)
+    assert [response.items for response in drained([released(1), released(2)])] == [1, 1]
+
+
+@pytest.mark.parametrize("character", ["x", "\N{MUSICAL SYMBOL G CLEF}"])
+def test_an_id_of_any_length_comes_back_in_a_response_of_bounded_size(character: str) -> None:
+    long = character * (draft.REJECTED_ID_LENGTH_MAX + 1)
+    cut = long[:-1]
+    code, common = facts.RejectCode.INVALID_FIELD, {"rm_id": "rm-1", "partition": "default", "reason": "too long"}
+    responses = drained(
+        [
+            facts.AskRejected(**common, code=code, application_id=long, allocation_key=long),
+            facts.ApplicationRejected(**common, code=code, application_id=long),
+            facts.NodeRejected(**common, code=code, node_id=long),
+        ]
+    )
+    assert max(len(response.payload) for response in responses) <= draft.RESPONSE_BYTES_MAX
+    (ask,) = told(responses, "rm-1", Stream.ALLOCATION).rejected
+    assert (ask.allocationKey, ask.applicationID) == (cut, cut)
+    assert told(responses, "rm-1", Stream.APPLICATION).rejected[0].applicationID == cut
+    assert told(responses, "rm-1", Stream.NODE).rejected[0].nodeID == cut
 
 
 def test_a_batch_starts_empty() -> None:
