@@ -127,6 +127,12 @@ class Link:
         self._tell_scheduler()
         return older
 
+    def before(self, kind: Stream, stream: OpenStream) -> OpenStream | None:
+        """The one that has to end before `stream` may begin; None if there is none any more."""
+        streams = self._streams[kind]
+        at = streams.index(stream)
+        return streams[at - 1] if at else None
+
     def remove(self, kind: Stream, stream: OpenStream, cause: AbsenceCause) -> None:
         """The stream has ended; `cause` is why nobody reads it any more."""
         self._streams[kind].remove(stream)

@@ -37,7 +37,7 @@ GIVE_WAY_IDLE_SECONDS = 0.1
 """A stream that gives way ends when its client sends nothing for so long: what was sent before has arrived by then."""
 
 GIVE_WAY_SECONDS_MAX = 2.0
-"""A stream that gives way ends after this even if its client goes on sending."""
+"""A stream that gives way reads nothing more after this even if its client goes on sending."""
 
 GIVE_WAY_WRITE_SECONDS = 1.0
 """After that its client has so long to take what is being written, lest it come on both streams."""
@@ -101,7 +101,11 @@ class StreamSession(StreamCall, Generic[RequestT]):
         self._may_read = asyncio.Event()
         self._my_turn = asyncio.Event()
         """Set when it is known whose stream this is and no older one of the kind is in its way."""
-        self._finished_sending = asyncio.Event()
+        self._reads_on = True
+        self._finished_reading = asyncio.Event()
+        """Set when nothing more is read: the client has finished sending, or it is for a newer stream to read on."""
+        self._has_given_way = False
+        """Whether what is still to be sent is for the newer stream to send."""
         self._requests = 0
         self._waiting_for_client = False
         self._is_writing = False
@@ -203,8 +207,10 @@ class StreamSession(StreamCall, Generic[RequestT]):
         except ValueError as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         self._link, older = self._links.attach(rm_id, self._dialogue.kind, self)
-        if older is not None:
+        while older is not None:
             await older.over.wait()
+            # It may have gone while it waited for its own turn, and then the one before it still goes on.
+            older = self._link.before(self._dialogue.kind, self)
         taken = self._resume(self._link)
         if self._position is not None:
             await self._send_headers(RESUMES)
@@ -213,16 +219,18 @@ class StreamSession(StreamCall, Generic[RequestT]):
         del message
         while await self._take_next(rm_id, taken):
             pass
-        if self._position is not None:
+        if self._position is not None and self._reads_on:
             await asyncio.gather(*self._under_way)
             self.end(Ending(grpc.StatusCode.OK, "the client has finished", flush_seconds=FINISH_SECONDS))
 
     async def _take_next(self, rm_id: str, taken: Taken) -> bool:
-        """False if the client has finished sending. Between requests the stream holds none: they can be large."""
-        message = await self._read()
-        if message is not None:
-            await self._take(message, rm_id, taken)
-        return message is not None
+        """False if nothing more is to be read. Between requests the stream holds none: they can be large."""
+        message = await self._read() if self._reads_on else None
+        if message is None:
+            self._finished_reading.set()
+            return False
+        await self._take(message, rm_id, taken)
+        return True
 
     async def _take(self, message: RequestT, rm_id: str, taken: Taken) -> None:
         if message.rmID != rm_id:
@@ -255,13 +263,12 @@ class StreamSession(StreamCall, Generic[RequestT]):
         return taken
 
     async def _read(self) -> RequestT | None:
-        """The next request, or None if its client has finished sending."""
+        """The next request, or None if nothing more is to be read."""
         self._waiting_for_client = True
         raw = await self._receive()
         self._waiting_for_client = False
         self._requests += 1
-        if raw is None:
-            self._finished_sending.set()
+        if raw is None or not self._reads_on:
             return None
         return await self._parsed(raw, self._dialogue.parse)
 
@@ -291,18 +298,18 @@ class StreamSession(StreamCall, Generic[RequestT]):
             async with asyncio.timeout(GIVE_WAY_SECONDS_MAX):
                 while not await self._has_read_all():
                     pass
-        self.end(Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS))
-
-    @property
-    def _has_given_way(self) -> bool:
-        """Whether what is still to be sent is for the newer stream to send."""
-        return self._overtaken.is_set() and self._ended.done()
+        self._reads_on = False
+        if not self._waiting_for_client:
+            await self._finished_reading.wait()  # what it has read is taken to the end, however long that is
+        if not self._ended.done():
+            self._has_given_way = True
+            self.end(Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS))
 
     async def _has_read_all(self) -> bool:
         """True if the client has finished sending; after a moment also if nothing more of it has arrived meanwhile."""
         requests = self._requests
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._finished_sending.wait(), GIVE_WAY_IDLE_SECONDS)
+            await asyncio.wait_for(self._finished_reading.wait(), GIVE_WAY_IDLE_SECONDS)
             return True
         return self._waiting_for_client and requests == self._requests
 

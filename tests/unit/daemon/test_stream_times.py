@@ -9,6 +9,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.streams import (
     FINISH_SECONDS,
@@ -78,6 +79,47 @@ def test_a_stream_gives_way_after_so_long_although_its_client_goes_on() -> None:
         await turns()
         assert world.nodes[-1] == "newer-0"
         second.cancel()
+
+    run(play)
+
+
+def test_a_request_that_was_read_is_taken_to_its_end_however_long_that_is() -> None:
+    async def parse(raw: bytes) -> si_pb2.NodeRequest:
+        request = si_pb2.NodeRequest.FromString(raw)
+        if request.nodes[0].nodeID == "older-1":
+            await asyncio.sleep(2 * GIVE_WAY_SECONDS_MAX)
+        return request
+
+    async def play(world: World) -> None:
+        older, first = world.open(parse=parse)
+        older.send("older-0", "older-1", "older-2")
+        older.half_close()
+        await turns()
+        newer, second = world.open()
+        newer.send("newer-0")
+        await first
+        assert seconds() == 2 * GIVE_WAY_SECONDS_MAX
+        await turns()
+        assert world.nodes == ["older-0", "older-1", "newer-0"], "of what came later nothing is begun"
+        second.cancel()
+
+    run(play)
+
+
+def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
+    async def play(world: World) -> None:
+        older, first = await taking_nothing(world)
+        older.send("node-1")
+        await turns()
+        newer, second = world.open()
+        newer.hello()
+        await turns()
+        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=9))
+        await asyncio.sleep(8)
+        older.reading.set()
+        await asyncio.gather(first, second)
+        assert (older.answered, newer.answered) == (["node-0", "node-1"], [])
+        assert older.status == newer.status == (grpc.StatusCode.UNAVAILABLE, "draining")
 
     run(play)
 

@@ -93,6 +93,30 @@ def test_three_streams_follow_each_other() -> None:
     run(play)
 
 
+def test_one_that_goes_while_it_waits_for_its_turn_lets_nobody_pass_the_one_before_it() -> None:
+    async def play(world: World) -> None:
+        older, first = world.open()
+        older.send("older-0")
+        await turns()
+        middle, second = world.open()
+        middle.send("middle-0")
+        await turns()
+        newer, third = world.open()
+        newer.send("newer-0")
+        await turns()
+        second.cancel()
+        older.send("older-1")
+        await turns()
+        assert world.nodes == ["older-0", "older-1"]
+        older.half_close()
+        await first
+        await turns()
+        assert world.nodes == ["older-0", "older-1", "newer-0"], "and what went with its stream was not taken"
+        third.cancel()
+
+    run(play)
+
+
 def test_what_a_broken_stream_did_not_take_is_the_first_thing_the_next_one_gets() -> None:
     async def play(world: World) -> None:
         broken, first = world.open()
