@@ -9,6 +9,16 @@ from schedulerd._generated.si.v1 import si_pb2
 Amounts = Mapping[str, int]
 Tags = Mapping[str, str]
 
+ID_LENGTH_MAX = 1024
+"""Characters of an id that a scheduler takes. A much longer one does not even come back whole with its rejection, so
+nobody would know what was rejected."""
+
+
+def check_id(field: str, value: str) -> None:
+    """Raises ValueError for an id that no scheduler takes."""
+    if len(value) > ID_LENGTH_MAX:
+        raise ValueError(f"{field} has {len(value)} characters; at most {ID_LENGTH_MAX} are allowed")
+
 
 def resource(amounts: Amounts) -> si_pb2.Resource:
     """Amounts by resource name."""

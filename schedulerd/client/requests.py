@@ -29,7 +29,8 @@ NODE_PARTITION_ATTRIBUTE = "si/node-partition"
 class Requests(ABC):
     """Everything that goes into the three update streams.
 
-    Every method raises what has ended the connection, if it has ended, and `SendQueueFull`.
+    Every method raises what has ended the connection, if it has ended, and `SendQueueFull`; those that add something
+    raise ValueError for an id of more than 1,024 characters.
     """
 
     def __init__(self, connection: Connection, reporting: Reporting, books: Books | None) -> None:
@@ -53,6 +54,7 @@ class Requests(ABC):
 
         What it returns may be awaited: it is done when the node is accepted, and raises `NodeRejected`.
         """
+        messages.check_id("node_id", node_id)
         answer = self._reporting.nodes.expect(node_id)
         self._say_node(
             messages.node(
@@ -112,6 +114,7 @@ class Requests(ABC):
 
         What it returns may be awaited: it is done when the application is accepted, and raises `ApplicationRejected`.
         """
+        messages.check_id("application_id", application_id)
         self._check(self._connection.applications)
         answer = self._reporting.applications.expect(application_id)
         added = si_pb2.AddApplicationRequest(
@@ -161,6 +164,8 @@ class Requests(ABC):
 
         The key is the application's own name for it, and comes back with each; asking again with the key changes it.
         """
+        messages.check_id("application_id", application_id)
+        messages.check_id("key", key)
         self._check(self._connection.allocations)
         ask = si_pb2.AllocationAsk(
             allocationKey=key,

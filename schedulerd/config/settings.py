@@ -135,7 +135,10 @@ class Settings(BaseModel):
         "from half of it on, its requests wait.",
     )
     max_message_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=1024 * 1024, le=2**31 - 1, description="Largest gRPC message, in either direction."
+        default=64 * 1024 * 1024,
+        ge=4 * 1024 * 1024,
+        le=2**31 - 1,
+        description="Largest gRPC message, in either direction.",
     )
     max_message_items: int = Field(
         default=250_000,

@@ -6,7 +6,8 @@ would be right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulerd.core.facts import RejectCode
@@ -20,6 +21,8 @@ is cut and not refused."""
 RESOURCE_NAMES_MAX = 64
 RESOURCE_NAME_LENGTH_MAX = 256
 _SHOWN_MAX = 80
+LISTED_MAX = 10
+"""Of names and reasons in a sentence, which goes back with every item that it is about."""
 
 
 class Mistake(NamedTuple):
@@ -111,8 +114,14 @@ def request(field: str, resources: Mapping[str, int]) -> Mistake | None:
     return Mistake(RejectCode.INVALID_RESOURCES, f"{field} {amounts}; at least one resource must be above 0")
 
 
-def unknown_partition(name: str, known: Mapping[str, object]) -> Mistake:
+def some(values: Collection[str], separator: str = ", ", show: Callable[[str], str] = str) -> str:
+    """The first few as they may stand in a sentence, and how many more there are."""
+    more = f" and {len(values) - LISTED_MAX} more" if len(values) > LISTED_MAX else ""
+    return separator.join(map(show, itertools.islice(values, LISTED_MAX))) + more
+
+
+def unknown_partition(name: str, known: Collection[str]) -> Mistake:
     return Mistake(
         RejectCode.UNKNOWN_PARTITION,
-        f"partitionName {shown(name)} is not a partition of this resource manager; known: {', '.join(known)}",
+        f"partitionName {shown(name)} is not a partition of this resource manager; known: {some(known)}",
     )

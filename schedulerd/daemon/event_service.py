@@ -6,6 +6,7 @@ What the methods promise is written in `protos/schedulerd/v1/admin.proto`, where
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import NoReturn, TypeAlias
 
 import grpc
@@ -16,9 +17,14 @@ from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.links import rm_id_problem
 from schedulerd.daemon.service import UnaryContext, unary
 from schedulerd.observe.event_messages import admin_event
+from schedulerd.observe.event_record import Event
 
 LISTED_MAX = 1_000
-"""Events in one answer of ListEvents: some hundred kilobytes, with the longest texts 2 MB."""
+"""Events in one answer of ListEvents: some hundred kilobytes."""
+
+MESSAGE_BYTES_MAX = 1 << 20
+"""A message takes no more events from this size on. A gRPC client takes 4 MiB by default, and who follows all resource
+managers is not to be cut off by one that has nodes with long names of resources."""
 
 BATCH_MAX = 200
 """Events that are read and made into messages in one go: about a millisecond."""
@@ -49,14 +55,18 @@ class EventService:
         if request.start < 0:
             await _abort(context, f"start: is {request.start}; it must be the id of an event, 0 or more")
         ring = self._feed.ring
-        wanted = request.count or LISTED_MAX
+        wanted, room_bytes = request.count or LISTED_MAX, MESSAGE_BYTES_MAX
         answer = admin_pb2.ListEventsResponse(instanceID=ring.instance_id, nextID=request.start)
         while True:
             missing = wanted - len(answer.events)
             found = ring.read(answer.nextID, min(missing, BATCH_MAX), request.rmID)
-            answer.events.extend(map(admin_event, found.events))
-            answer.nextID = found.next_id
-            if len(answer.events) >= wanted or found.next_id == ring.next_id:
+            pieces = _pieces(found.events, room_bytes)
+            events = next(pieces)
+            answer.events.extend(events)
+            is_full = next(pieces, None) is not None
+            answer.nextID = events[-1].id + 1 if is_full else found.next_id
+            room_bytes -= sum(event.ByteSize() for event in events)
+            if room_bytes <= 0 or len(answer.events) >= wanted or found.next_id == ring.next_id:
                 break
             await asyncio.sleep(0)
         answer.lowestID = ring.lowest_id
@@ -83,8 +93,10 @@ class EventService:
             while True:
                 batch = follower.take(BATCH_MAX)
                 if batch.events or batch.lost:
-                    events = map(admin_event, batch.events)
-                    await context.write(admin_pb2.StreamEventsResponse(events=events, lost=batch.lost))
+                    lost = batch.lost
+                    for events in _pieces(batch.events, MESSAGE_BYTES_MAX):
+                        await context.write(admin_pb2.StreamEventsResponse(events=events, lost=lost))
+                        lost = 0
                 if batch.more:
                     await asyncio.sleep(0)
                     continue
@@ -148,6 +160,19 @@ class EventService:
                 },
             )
         ]
+
+
+def _pieces(events: Iterable[Event], size_bytes: int) -> Iterator[list[admin_pb2.Event]]:
+    """The events as messages, in lists that take no more from this size on; one list if there are none."""
+    piece: list[admin_pb2.Event] = []
+    piece_bytes = 0
+    for message in map(admin_event, events):
+        if piece and piece_bytes >= size_bytes:
+            yield piece
+            piece, piece_bytes = [], 0
+        piece.append(message)
+        piece_bytes += message.ByteSize()
+    yield piece
 
 
 async def _abort(context: AnyContext, details: str) -> NoReturn:

@@ -7,9 +7,9 @@ messages, and what is left for the dialects are the few fields that differ.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
@@ -25,19 +25,23 @@ ITEMS_MAX = 1000
 """Items per response: about 150 kB of allocations with short ids and few tags."""
 
 RESPONSE_BYTES_MAX = 1 << 20
-"""One that is larger, by long ids or tags, is cut in several: a gRPC client takes 4 MiB by default, and what it does
-not take would be the first thing on its next stream again."""
+"""A response takes no more items from this size on. An item is smaller than that as well, so a response stays far below
+the 4 MiB that a gRPC client takes by default: what it does not take would be first on its next stream again."""
 
 REJECTED_ID_LENGTH_MAX = 65_536
-"""Characters of an id that come back with its rejection, so that even one item of any message can be answered."""
+"""Characters of an id that come back with its rejection; a longer one is cut."""
 
-_FRAME_BYTES_MAX = 10
-"""Of an item in a message: its field's number and its length."""
+TEXT_LENGTH_MAX = 16_384
+"""Characters of a reason or message; a longer one is cut."""
 
 SHAPES_MAX = 4096
 """Resource messages kept ready for copying; they are made anew when there are more sizes than this."""
 
 ResourceT = TypeVar("ResourceT", bound=ResourceMessage)
+
+
+Told: TypeAlias = tuple[Stream, Any]
+"""The stream that tells a fact, and the item that it has become there."""
 
 
 @dataclass(slots=True)
@@ -97,27 +101,30 @@ class Draft(ABC, Generic[ResourceT]):
         self._ready: ReadyResources[ResourceT] = ready
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
+        self._bytes = dict.fromkeys(self._messages, 0)
 
-    def add(self, fact: said.Fact) -> Sequence[Response]:
-        """Takes in what the fact says to the resource manager, if anything; gives what is full now."""
+    def add(self, fact: said.Fact) -> Response | None:
+        """Takes in what the fact says to the resource manager, if anything; gives a response that is full now."""
         tell = TOLD.get(type(fact))
-        stream = tell(self, fact) if tell is not None else None
-        if stream is None:
-            return ()
+        told = tell(self, fact) if tell is not None else None
+        if told is None:
+            return None
+        stream, item = told
         self._counts[stream] += 1
-        return self._finish(stream) if self._counts[stream] >= ITEMS_MAX else ()
+        self._bytes[stream] += item.ByteSize()
+        if self._counts[stream] >= ITEMS_MAX or self._bytes[stream] >= RESPONSE_BYTES_MAX:
+            return self._finish(stream)
+        return None
 
     def rest(self) -> list[Response]:
-        """What is left."""
-        return [response for stream, count in self._counts.items() if count for response in self._finish(stream)]
+        """What is left, at most one response for each stream."""
+        return [self._finish(stream) for stream, count in self._counts.items() if count]
 
-    def _finish(self, stream: Stream) -> list[Response]:
-        message, items = self._messages[stream], self._counts[stream]
+    def _finish(self, stream: Stream) -> Response:
+        response = Response(self.rm_id, stream, self._messages[stream].SerializeToString(), self._counts[stream])
         self._messages[stream] = self._begin(stream)
-        self._counts[stream] = 0
-        payload = message.SerializeToString()
-        payloads = [(payload, items)] if len(payload) <= RESPONSE_BYTES_MAX else _cut(message)
-        return [Response(self.rm_id, stream, *one) for one in payloads]
+        self._counts[stream] = self._bytes[stream] = 0
+        return response
 
     @abstractmethod
     def _begin(self, stream: Stream) -> Message:
@@ -135,7 +142,7 @@ class Draft(ABC, Generic[ResourceT]):
     def _complete_ask_release(self, item: Any, fact: said.AskWithdrawn) -> None:
         """Likewise of the release of an ask."""
 
-    def allocated(self, fact: said.Allocated) -> Stream | None:
+    def allocated(self, fact: said.Allocated) -> Told | None:
         if fact.recovered:
             return None
         item = self.new_allocations.add()
@@ -151,88 +158,73 @@ class Draft(ABC, Generic[ResourceT]):
         if fact.tags:
             item.allocationTags.update(fact.tags)
         self._complete_allocation(item, fact)
-        return self.of_allocations
+        return self.of_allocations, item
 
-    def release(self, fact: said.Released | said.ReleaseRequested) -> Stream | None:
+    def release(self, fact: said.Released | said.ReleaseRequested) -> Told | None:
         if isinstance(fact, said.Released) and not fact.confirm:
             return None
         item = self.released_allocations.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
         item.UUID = fact.uuid
-        item.message = fact.message
+        item.message = _shortened(fact.message)
         self._complete_release(item, fact)
-        return self.of_allocations
+        return self.of_allocations, item
 
-    def ask_withdrawn(self, fact: said.AskWithdrawn) -> Stream | None:
+    def ask_withdrawn(self, fact: said.AskWithdrawn) -> Told | None:
         if fact.termination is None:
             return None
         item = self.released_asks.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
-        item.message = fact.message
+        item.message = _shortened(fact.message)
         self._complete_ask_release(item, fact)
-        return self.of_allocations
+        return self.of_allocations, item
 
-    def ask_rejected(self, fact: said.AskRejected) -> Stream:
-        self.rejected_asks.add(
+    def ask_rejected(self, fact: said.AskRejected) -> Told:
+        return self.of_allocations, self.rejected_asks.add(
             allocationKey=fact.allocation_key[:REJECTED_ID_LENGTH_MAX],
             applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX],
-            reason=fact.reason,
+            reason=_shortened(fact.reason),
         )
-        return self.of_allocations
 
-    def application_accepted(self, fact: said.ApplicationAccepted) -> Stream:
-        self.accepted_applications.add(applicationID=fact.application_id)
-        return self.of_applications
+    def application_accepted(self, fact: said.ApplicationAccepted) -> Told:
+        return self.of_applications, self.accepted_applications.add(applicationID=fact.application_id)
 
-    def application_rejected(self, fact: said.ApplicationRejected) -> Stream:
-        self.rejected_applications.add(applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=fact.reason)
-        return self.of_applications
+    def application_rejected(self, fact: said.ApplicationRejected) -> Told:
+        return self.of_applications, self.rejected_applications.add(
+            applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=_shortened(fact.reason)
+        )
 
-    def application_changed(self, fact: said.ApplicationChanged) -> Stream | None:
+    def application_changed(self, fact: said.ApplicationChanged) -> Told | None:
         if fact.old_state is None or fact.state is ApplicationState.REJECTED:
             return None
-        self.updated_applications.add(
+        return self.of_applications, self.updated_applications.add(
             applicationID=fact.application_id,
             state=fact.state.value,
             stateTransitionTimestamp=fact.at_ns,
-            message=fact.cause,
+            message=_shortened(fact.cause),
         )
-        return self.of_applications
 
-    def node_accepted(self, fact: said.NodeAccepted) -> Stream:
-        self.accepted_nodes.add(nodeID=fact.node_id)
-        return self.of_nodes
+    def node_accepted(self, fact: said.NodeAccepted) -> Told:
+        return self.of_nodes, self.accepted_nodes.add(nodeID=fact.node_id)
 
-    def node_rejected(self, fact: said.NodeRejected) -> Stream:
-        self.rejected_nodes.add(nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=fact.reason)
-        return self.of_nodes
+    def node_rejected(self, fact: said.NodeRejected) -> Told:
+        return self.of_nodes, self.rejected_nodes.add(
+            nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=_shortened(fact.reason)
+        )
 
-    def node_recommended(self, fact: NodeRecommended) -> Stream | None:
+    def node_recommended(self, fact: NodeRecommended) -> Told | None:
         """Only 2021-02 has a message for it."""
         return None
 
 
-def _cut(message: Message) -> Iterator[tuple[bytes, int]]:
-    """The same items, in order within each list, in several messages, with how many each has.
-
-    A message has nothing but lists, and no item is larger than the bound.
-    """
-    part, items, size = type(message)(), 0, 0
-    for field, listed in message.ListFields():
-        for item in listed:
-            item_bytes = item.ByteSize() + _FRAME_BYTES_MAX
-            if items and size + item_bytes > RESPONSE_BYTES_MAX:
-                yield part.SerializeToString(), items
-                part, items, size = type(message)(), 0, 0
-            getattr(part, field.name).append(item)
-            items, size = items + 1, size + item_bytes
-    yield part.SerializeToString(), items
+def _shortened(text: str) -> str:
+    return text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}... ({len(text)} characters)"
 
 
 # A method takes exactly the fact of its row; a mapping of types to methods cannot say that to the type checker.
-TOLD: Mapping[type[Any], Callable[[Any, Any], Stream | None]] = {
+TOLD: Mapping[type[Any], Callable[[Any, Any], Told | None]] = {
     said.Allocated: Draft.allocated,
     said.Released: Draft.release,
     said.ReleaseRequested: Draft.release,

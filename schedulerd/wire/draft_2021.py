@@ -11,7 +11,7 @@ from schedulerd.core import facts as said
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.commands import TerminationType
 from schedulerd.wire.dialect import Dialect, Stream
-from schedulerd.wire.draft import Draft
+from schedulerd.wire.draft import Draft, Told
 
 RESYNC_RESPONSE = si_pb2.UpdateResponse(action=si_pb2.UpdateResponse.RESYNC).SerializeToString()
 """Register again and report everything (SEMANTICS C3); the last response on its stream."""
@@ -40,12 +40,11 @@ class Draft2021(Draft[si_pb2.Resource]):
         self.recommendations = update.nodeRecommendations
         return update
 
-    def node_recommended(self, fact: NodeRecommended) -> Stream:
-        self.recommendations.add(
+    def node_recommended(self, fact: NodeRecommended) -> Told:
+        return Stream.UPDATE, self.recommendations.add(
             recommendedSchedulableResource=self._ready.of(fact.schedulable),
             message=f"node {fact.node_id}: {fact.message}",
         )
-        return Stream.UPDATE
 
     def _complete_allocation(self, item: si_pb2.Allocation, fact: said.Allocated) -> None:
         item.queueName = fact.queue

@@ -50,7 +50,9 @@ class ResponseEncoder:
             draft = filled.get(rm_id)
             if draft is None:
                 draft = filled[rm_id] = self._drafts.get(rm_id) or Draft2023(rm_id, self._ready)
-            self._full += draft.add(fact)
+            full = draft.add(fact)
+            if full is not None:
+                self._full.append(full)
 
     def drain(self) -> list[Response]:
         """What was collected, in responses of bounded size, those of one (RM, stream) in order; starts anew."""

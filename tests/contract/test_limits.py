@@ -25,7 +25,7 @@ CALLS = 100
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    flags = {"max-message-items": ITEMS, "resource-managers-max": 3, "calls-max": CALLS, "max-message-bytes": 1 << 20}
+    flags = {"max-message-items": ITEMS, "resource-managers-max": 3, "calls-max": CALLS, "max-message-bytes": 4 << 20}
     with DaemonProcess(*(word for flag, value in flags.items() for word in (f"--{flag}", str(value)))) as process:
         yield process
 

@@ -52,14 +52,14 @@ def test_reflection_can_be_turned_off() -> None:
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-MESSAGE_BYTES_MAX = 1 << 20
+MESSAGE_BYTES_MAX = 4 << 20
 
 
 def test_a_message_above_the_limit_is_refused(client: RawClient) -> None:
     with DaemonProcess("--max-message-bytes", str(MESSAGE_BYTES_MAX)) as daemon, RawClient(daemon.target) as client:
         client.set_up()
         stream = client.allocations()
-        request = client.asks("app-1", ["x" * 1_000_000])
+        request = client.asks("app-1", ["x" * 3_000_000])
         request.asks[0].allocationKey += "x" * (MESSAGE_BYTES_MAX - request.ByteSize())
         stream.send(request)
         assert stream.next().rejected, "a message of that size is read"

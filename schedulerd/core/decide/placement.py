@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulerd.core.checks import Mistake, shown
+from schedulerd.core.checks import Mistake, shown, some
 from schedulerd.core.commands import NewApplication
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.model.queue import Queue
@@ -71,7 +71,7 @@ def _by_rules(root: Queue, rules: tuple[RuleSpec, ...], application: NewApplicat
             code = found.code
         tried.append(f"rule {at} ({rule.kind}): {found.reason}")
     return Mistake(
-        code, f"queueName {shown(application.queue)}: no placement rule takes the application; {'; '.join(tried)}"
+        code, f"queueName {shown(application.queue)}: no placement rule takes the application; {some(tried, '; ')}"
     )
 
 
@@ -153,9 +153,10 @@ def _target(root: Queue, path: str, application: NewApplication) -> Placement | 
     if queue.draining:
         return _NoMatch(f"{queue.path} is draining: the queue file does not name it any longer")
     if not queue.may_submit(application.user, application.groups):
+        groups = some(application.groups, show=shown)
         return Mistake(
             RejectCode.ACCESS_DENIED,
-            f"user {shown(application.user)} with groups {list(application.groups)} may not submit to {queue.path}; "
+            f"user {shown(application.user)} with groups [{groups}] may not submit to {queue.path}; "
             "no submitacl or adminacl of it or a parent queue lets them in",
         )
     return Placement(queue, create=tuple(missing))
@@ -182,8 +183,6 @@ def _cannot_create(queue: Queue, missing: list[str]) -> Mistake | None:
     return None
 
 
-def _leaves(root: Queue, most: int = 10) -> str:
+def _leaves(root: Queue) -> str:
     leaves = [queue for queue in root.subtree() if queue.is_leaf and not queue.draining]
-    paths = [queue.path for queue in leaves if queue.name != RECOVERY_QUEUE]
-    more = f" and {len(paths) - most} more" if len(paths) > most else ""
-    return (", ".join(paths[:most]) or "none") + more
+    return some([queue.path for queue in leaves if queue.name != RECOVERY_QUEUE]) or "none"

@@ -21,6 +21,7 @@ from schedulerd.client import (
     SendQueueFull,
     StreamRefused,
     Superseded,
+    messages,
     update_stream,
 )
 from tests.contract.client_world import Diary
@@ -129,6 +130,26 @@ def test_who_does_not_wait_for_a_node_cannot_say_it_twice() -> None:
         with pytest.raises(ValueError, match="'node-1' was sent before"):
             client.add_node("node-1", NODE)
         await first
+
+    run(story)
+
+
+def test_an_id_that_no_scheduler_takes_is_not_said() -> None:
+    longest = "x" * messages.ID_LENGTH_MAX
+
+    async def story(fake: FakeScheduler, client: Client, diary: Diary) -> None:
+        await set_up(client)
+        too_long = pytest.raises(ValueError, match="has 1025 characters; at most 1024 are allowed")
+        with too_long:
+            client.add_node(longest + "x", NODE)
+        with too_long:
+            client.add_application(longest + "x", "root.a", user="ann")
+        with too_long:
+            client.ask(longest + "x", "pod", POD)
+        with too_long:
+            client.ask("app", longest + "x", POD)
+        client.ask("app", longest, POD)
+        await diary.until(lambda: [one.allocationKey for one in diary.allocated] == [longest])
 
     run(story)
 

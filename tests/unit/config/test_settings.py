@@ -78,7 +78,7 @@ def test_settings_do_not_change() -> None:
         ("cycle_placements_max", "1.5", "must be a valid integer"),
         ("outbox_max_bytes", "-1", "must be greater than or equal to 65536"),
         ("inbox_max", "x", "must be a valid integer"),
-        ("max_message_bytes", "1", "must be greater than or equal to 1048576"),
+        ("max_message_bytes", "1", "must be greater than or equal to 4194304"),
         ("max_message_bytes", str(2**31), "must be less than or equal to 2147483647"),
         ("reconnect_timeout_s", "0", "must be greater than 0"),
         ("completing_timeout_s", "inf", "must be a finite number"),

@@ -66,6 +66,13 @@ def test_an_unknown_partition_names_those_that_are_known() -> None:
     assert "known: default, gpu" in mistake.reason
 
 
+@pytest.mark.parametrize(("count", "rest"), [(checks.LISTED_MAX, ""), (checks.LISTED_MAX + 3, " and 3 more")])
+def test_a_sentence_lists_so_many_names(count: int, rest: str) -> None:
+    names = [f"p{number}" for number in range(count)]
+    assert checks.some(names, "; ") == "; ".join(names[: checks.LISTED_MAX]) + rest
+    assert checks.unknown_partition("none", names).reason.endswith(", ".join(names[: checks.LISTED_MAX]) + rest)
+
+
 def test_tags_may_be_as_long_as_labels_are_and_not_more() -> None:
     assert checks.tags("tags", {"k": "x" * (checks.TAGS_LENGTH_MAX - 1)}) is None
     mistake = checks.tags("tags", {"k": "x" * checks.TAGS_LENGTH_MAX})

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core import checks
 from schedulerd.core.checks import Mistake
 from schedulerd.core.decide.placement import FORCE_CREATE_TAG, RECOVERY_QUEUE, Placement, place_application
 from schedulerd.core.facts import RejectCode
@@ -19,6 +20,7 @@ STAFF = Acl(groups=frozenset({"staff"}))
 PROVIDED = RuleSpec(K.PROVIDED)
 CREATE = RuleSpec(K.PROVIDED, create=True)
 USER = RuleSpec(K.USER, create=True)
+BELOW_A = RuleSpec(K.FIXED, value="root.team.a")
 BELOW_TEAM = RuleSpec(K.FIXED, value="root.team")
 
 
@@ -72,6 +74,17 @@ def test_any_grant_on_the_way_up_lets_in(
         mistake = refusal(root, queue, user=user, groups=groups)
         assert mistake.code is RejectCode.ACCESS_DENIED
         assert f"user {user!r} with groups {list(groups)} may not submit to {queue}" in mistake.reason
+
+
+def test_a_refusal_is_short_whatever_the_user_and_the_rules_are(root: Queue) -> None:
+    """It goes back as one item, and a client that does not take it would never get anything else either."""
+    groups = tuple("\N{MUSICAL SYMBOL G CLEF}" * checks.ID_LENGTH_MAX for _ in range(checks.GROUPS_MAX))
+    mistake = refusal(root, "root.team.a", *(BELOW_A,) * 1000, user="eve", groups=groups)
+    assert mistake.code is RejectCode.ACCESS_DENIED
+    assert mistake.reason.count("may not submit to root.team.a") == checks.LISTED_MAX
+    assert mistake.reason.count(f"({checks.ID_LENGTH_MAX} characters)") == checks.LISTED_MAX**2
+    assert mistake.reason.endswith(" and 990 more")
+    assert len(mistake.reason) < 16_000
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,27 @@ def test_pages_put_together_are_the_whole() -> None:
     assert found == list(range(REGISTRATION_EVENTS + 40))
 
 
+@pytest.mark.parametrize("batch", [1, 3, 200])
+def test_a_list_of_so_many_bytes_takes_no_more_events_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    world = a_world()
+    world.happen(applications=20)
+    everything = listed(world).events
+    monkeypatch.setattr(event_service, "BATCH_MAX", batch)
+    monkeypatch.setattr(event_service, "MESSAGE_BYTES_MAX", everything[0].ByteSize() + everything[1].ByteSize())
+    start, sizes = 0, []
+    found: list[admin_pb2.Event] = []
+    while start < world.feed.ring.next_id:
+        page = listed(world, start=start)
+        sizes.append(len(page.events))
+        found += page.events
+        start = page.nextID
+    assert found == list(everything)
+    assert sizes[0] == 2
+    assert max(sizes) <= 4
+
+
 def test_what_is_no_longer_kept_is_skipped() -> None:
     world = a_world(events_max=4)
     world.happen(applications=5)
@@ -181,6 +202,21 @@ def test_a_stream_says_whose_ids_it_has_and_then_what_happens() -> None:
             await turns()
             assert call.ids == [3, 4]
         assert world.feed.counts.followers == 0
+
+    play(story)
+
+
+def test_a_message_of_a_stream_takes_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        world = a_world()
+        monkeypatch.setattr(event_service, "MESSAGE_BYTES_MAX", 200)
+        async with streaming(world) as (call, _):
+            world.happen(applications=20)
+            await turns()
+            assert call.ids == list(range(REGISTRATION_EVENTS, REGISTRATION_EVENTS + 40))
+            for message in call.written:
+                assert sum(event.ByteSize() for event in message.events[:-1]) < 200
+            assert call.lost == 0
 
     play(story)
 
