@@ -115,9 +115,9 @@ class Reporting:
         self.applications.reported(added.applicationID for added in applications)
         self.nodes.reported(info.nodeID for info in nodes)
         for added in applications:
-            connection.applications.to_add_to(NEW).new.append(added)
+            connection.applications.to_add_to(NEW, added).new.append(added)
         for info in (*nodes, *self._books.report_changes_of_nodes()):
-            connection.nodes.to_add_to(0).nodes.append(info)
+            connection.nodes.to_add_to(0, info).nodes.append(info)
 
     async def applications_answered(self) -> None:
         await self.applications.all_answered()
@@ -129,11 +129,11 @@ class Reporting:
     def report_asks(self, connection: Connection) -> None:
         if self._books is not None:
             for ask in self._books.report_asks():
-                connection.allocations.to_add_to(ASKS).asks.append(ask)
+                connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
             for release in self._books.report_releases():
-                connection.allocations.to_add_to(RELEASES).releases.allocationsToRelease.append(release)
+                connection.allocations.to_add_to(RELEASES, release).releases.allocationsToRelease.append(release)
             for removal in self._books.report_removals():
-                connection.applications.to_add_to(REMOVE).remove.append(removal)
+                connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
         if not self._is_first:
             self._tell(self._rm.on_resynced())
         self._is_first = False

@@ -129,7 +129,7 @@ class Requests(ABC):
         )
         if self._books is not None:
             self._books.sent_application(added)
-        self._connection.applications.to_add_to(NEW).new.append(added)
+        self._connection.applications.to_add_to(NEW, added).new.append(added)
         return answer
 
     def remove_application(self, application_id: str, *, partition: str = "") -> None:
@@ -137,9 +137,8 @@ class Requests(ABC):
         self._check(self._connection.applications)
         if self._books is not None:
             self._books.sent_removal(application_id)
-        self._connection.applications.to_add_to(REMOVE).remove.add(
-            applicationID=application_id, partitionName=partition
-        )
+        removal = si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
+        self._connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
 
     # Asks and allocations.
 
@@ -185,7 +184,7 @@ class Requests(ABC):
         )
         if self._books is not None:
             self._books.sent_ask(ask)
-        self._connection.allocations.to_add_to(ASKS).asks.append(ask)
+        self._connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
 
     def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
         """Takes back what is not placed yet of an ask, or of all asks of the application.
@@ -201,7 +200,7 @@ class Requests(ABC):
         )
         if self._books is not None:
             self._books.sent_ask_release(release)
-        self._connection.allocations.to_add_to(ASK_RELEASES).releases.allocationAsksToRelease.append(release)
+        self._connection.allocations.to_add_to(ASK_RELEASES, release).releases.allocationAsksToRelease.append(release)
 
     def release(self, allocation: si_pb2.Allocation, message: str = "") -> None:
         """Gives back an allocation: what ran there has ended. `on_released` is called when it is free."""
@@ -272,13 +271,13 @@ class Requests(ABC):
         self._check(self._connection.nodes)
         if self._books is not None:
             self._books.sent_node(info)
-        self._connection.nodes.to_add_to(0).nodes.append(info)
+        self._connection.nodes.to_add_to(0, info).nodes.append(info)
 
     def _say_release(self, release: si_pb2.AllocationRelease) -> None:
         self._check(self._connection.allocations)
         if self._books is not None:
             self._books.sent_release(release)
-        self._connection.allocations.to_add_to(RELEASES).releases.allocationsToRelease.append(release)
+        self._connection.allocations.to_add_to(RELEASES, release).releases.allocationsToRelease.append(release)
 
     def _check(self, stream: UpdateStream[Any, Any], items: int = 1) -> None:
         self._check_alive()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from google.protobuf.message import Message
 from grpc import aio
 
 from schedulerd.client.errors import SendQueueFull
@@ -27,6 +28,9 @@ SENT_HEADER = "schedulerd-sent"
 it only tells whose the stream is."""
 
 ITEMS_PER_REQUEST_MAX = 1_000
+REQUEST_BYTES_MAX = 1 << 20
+"""A request of several items is not larger than this, so that no scheduler refuses it: an item may be a node with all
+that runs there, and gRPC servers take 4 MiB by default."""
 ITEMS_QUEUED_MAX = 1_000_000
 DRAINED_ITEMS_MAX = 10_000
 KEPT_BYTES_MAX = 16 << 20
@@ -49,8 +53,13 @@ ResponseT = TypeVar("ResponseT")
 class _Queued(Generic[RequestT]):
     request: RequestT
     items: int
+    bytes: int = 0
+    """Of the items that were added."""
     rank: int = 0
     """Of the list that an item was added to last."""
+
+    def is_full_for(self, item_bytes: int) -> bool:
+        return self.items >= ITEMS_PER_REQUEST_MAX or (self.items > 0 and self.bytes + item_bytes > REQUEST_BYTES_MAX)
 
 
 class UpdateStream(Generic[RequestT, ResponseT]):
@@ -108,17 +117,18 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         self._append(_Queued(request, items))
         self._open = None
 
-    def to_add_to(self, rank: int) -> RequestT:
-        """The request to add one item to: the last of the queue, unless that is full or its order would be wrong.
+    def to_add_to(self, rank: int, item: Message) -> RequestT:
+        """The request to add the item to: the last of the queue, unless that is full or its order would be wrong.
 
         The scheduler takes the lists of a request one after the other; `rank` is which of them the item goes into.
         """
-        queued = self._open
-        if queued is None or rank < queued.rank or queued.items >= ITEMS_PER_REQUEST_MAX:
+        queued, item_bytes = self._open, item.ByteSize()
+        if queued is None or rank < queued.rank or queued.is_full_for(item_bytes):
             queued = self._open = _Queued(self._request_type(), 0)
             self._append(queued)
         queued.rank = rank
         queued.items += 1
+        queued.bytes += item_bytes
         self.queued_items += 1
         return queued.request
 

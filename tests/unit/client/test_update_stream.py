@@ -14,6 +14,7 @@ from schedulerd.client.update_stream import (
     ITEMS_PER_REQUEST_MAX,
     ITEMS_QUEUED_MAX,
     KEPT_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     SENT_HEADER,
     UpdateStream,
 )
@@ -21,6 +22,7 @@ from tests.unit.client.fake_channel import FakeChannel
 from tests.unit.virtual_loop import run
 
 A_WHILE_S = 1.0
+AN_ASK = si_pb2.AllocationAsk()
 
 Allocations = UpdateStream[si_pb2.AllocationRequest, si_pb2.AllocationResponse]
 
@@ -66,7 +68,7 @@ def test_so_many_items_wait_and_not_one_more() -> None:
     stream.check_room(ITEMS_QUEUED_MAX)
     stream.put(si_pb2.AllocationRequest(), ITEMS_QUEUED_MAX - 1)
     stream.check_room(1)
-    stream.to_add_to(0)
+    stream.to_add_to(0, AN_ASK)
     with pytest.raises(SendQueueFull, match=f"{ITEMS_QUEUED_MAX} items wait .* at most {ITEMS_QUEUED_MAX}"):
         stream.check_room(1)
 
@@ -76,11 +78,27 @@ def test_so_many_items_go_out_in_a_request_and_the_next_begins_another() -> None
         channel = FakeChannel()
         stream = a_stream(channel)
         for number in range(2 * ITEMS_PER_REQUEST_MAX + 1):
-            stream.to_add_to(0).asks.add(allocationKey=str(number))
+            stream.to_add_to(0, AN_ASK).asks.add(allocationKey=str(number))
         await for_a_while(stream)
         requests = channel.streams[0].requests()
         assert [len(request.asks) for request in requests] == [ITEMS_PER_REQUEST_MAX, ITEMS_PER_REQUEST_MAX, 1]
         assert requests[-1].asks[0].allocationKey == str(2 * ITEMS_PER_REQUEST_MAX)
+
+    run(main())
+
+
+def test_a_request_takes_items_of_so_many_bytes_and_one_is_never_too_large() -> None:
+    async def main() -> None:
+        channel = FakeChannel()
+        stream = a_stream(channel)
+        quarter = REQUEST_BYTES_MAX // 4
+        for size in (*[quarter] * 4, *[quarter] * 3, quarter + 1, 2 * REQUEST_BYTES_MAX, 10):
+            ask = si_pb2.AllocationAsk(allocationKey="x" * (size - 8))
+            ask.allocationKey += "x" * (size - ask.ByteSize())
+            assert ask.ByteSize() == size
+            stream.to_add_to(0, ask).asks.append(ask)
+        await for_a_while(stream)
+        assert [len(request.asks) for request in channel.streams[0].requests()] == [4, 3, 1, 1, 1]
 
     run(main())
 
