@@ -100,9 +100,9 @@ def user(name: str, groups: Sequence[str]) -> Mistake | None:
     return text("ugi.user", name) or next((mistake for mistake in named if mistake is not None), None)
 
 
-def message(said: str) -> str:
+def message(said: str, length_max: int = MESSAGE_LENGTH_MAX) -> str:
     """What is kept and sent on of a text for people."""
-    return said if len(said) <= MESSAGE_LENGTH_MAX else f"{said[:MESSAGE_LENGTH_MAX]}... ({len(said)} characters)"
+    return said if len(said) <= length_max else f"{said[:length_max]}... ({len(said)} characters)"
 
 
 def request(field: str, resources: Mapping[str, int]) -> Mistake | None:

@@ -113,22 +113,21 @@ class Link:
         self._suspended = False
         self._is_stopping = False
 
-    def add(self, kind: Stream, stream: OpenStream) -> OpenStream | None:
-        """Makes `stream` the current one of its kind; gives the one it takes over from."""
+    def add(self, kind: Stream, stream: OpenStream) -> None:
+        """Makes `stream` the current one of its kind; those `before` it give way."""
         if self._lost_peer not in (None, stream.peer):
             self._stop(StopCause.CONNECTION_LOST)
         self._lost_peer = None
         streams = self._streams[kind]
-        older = streams[-1] if streams else None
-        if older is not None:
-            older.give_way()
+        if streams:
+            streams[-1].give_way()
         streams.append(stream)
         stream.let_read(self._keeps_up)
         self._tell_scheduler()
-        return older
 
     def before(self, kind: Stream, stream: OpenStream) -> OpenStream | None:
-        """The one that has to end before `stream` may begin; None if there is none any more."""
+        """The one that has to end before `stream` may begin, or None. When it has ended there may be another, if it had
+        waited for its own turn."""
         streams = self._streams[kind]
         at = streams.index(stream)
         return streams[at - 1] if at else None

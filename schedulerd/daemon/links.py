@@ -103,8 +103,8 @@ class Links:
         if self._closed is not None:
             stream.end(self._closed)
 
-    def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> tuple[Link, OpenStream | None]:
-        """Makes `stream` the current one of its kind; gives its link and the stream it takes over from, if any.
+    def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> Link:
+        """Makes `stream` the current one of its kind; gives its link.
 
         Its first stream decides which dialect an RM speaks until it registers again (SEMANTICS B1). Raises `Refused` if
         it is not registered, has to resync (C3 and C4), or mixes dialects.
@@ -115,7 +115,8 @@ class Links:
             self._encoder.speak(rm_id, kind.dialect)
         elif link.dialect is not kind.dialect:
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, _mixed(rm_id, link.dialect, kind))
-        return link, link.add(kind, stream)
+        link.add(kind, stream)
+        return link
 
     def accompany(self, rm_id: str, stream: OpenCall) -> Link:
         """Lets a stream of another service end with the RM's registration; `leave` is to be called when it is over.

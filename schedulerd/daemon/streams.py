@@ -206,11 +206,9 @@ class StreamSession(StreamCall, Generic[RequestT]):
             self._position = position(self._context.invocation_metadata() or ())
         except ValueError as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
-        self._link, older = self._links.attach(rm_id, self._dialogue.kind, self)
-        while older is not None:
+        self._link = self._links.attach(rm_id, self._dialogue.kind, self)
+        while (older := self._link.before(self._dialogue.kind, self)) is not None:
             await older.over.wait()
-            # It may have gone while it waited for its own turn, and then the one before it still goes on.
-            older = self._link.before(self._dialogue.kind, self)
         taken = self._resume(self._link)
         if self._position is not None:
             await self._send_headers(RESUMES)

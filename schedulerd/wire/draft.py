@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from schedulerd.core import facts as said
 from schedulerd.core.callback_facts import NodeRecommended
+from schedulerd.core.checks import message
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
@@ -167,7 +168,7 @@ class Draft(ABC, Generic[ResourceT]):
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
         item.UUID = fact.uuid
-        item.message = _shortened(fact.message)
+        item.message = message(fact.message, TEXT_LENGTH_MAX)
         self._complete_release(item, fact)
         return self.of_allocations, item
 
@@ -177,7 +178,7 @@ class Draft(ABC, Generic[ResourceT]):
         item = self.released_asks.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
-        item.message = _shortened(fact.message)
+        item.message = message(fact.message, TEXT_LENGTH_MAX)
         self._complete_ask_release(item, fact)
         return self.of_allocations, item
 
@@ -185,7 +186,7 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_allocations, self.rejected_asks.add(
             allocationKey=fact.allocation_key[:REJECTED_ID_LENGTH_MAX],
             applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX],
-            reason=_shortened(fact.reason),
+            reason=message(fact.reason, TEXT_LENGTH_MAX),
         )
 
     def application_accepted(self, fact: said.ApplicationAccepted) -> Told:
@@ -193,7 +194,7 @@ class Draft(ABC, Generic[ResourceT]):
 
     def application_rejected(self, fact: said.ApplicationRejected) -> Told:
         return self.of_applications, self.rejected_applications.add(
-            applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=_shortened(fact.reason)
+            applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=message(fact.reason, TEXT_LENGTH_MAX)
         )
 
     def application_changed(self, fact: said.ApplicationChanged) -> Told | None:
@@ -203,7 +204,7 @@ class Draft(ABC, Generic[ResourceT]):
             applicationID=fact.application_id,
             state=fact.state.value,
             stateTransitionTimestamp=fact.at_ns,
-            message=_shortened(fact.cause),
+            message=message(fact.cause, TEXT_LENGTH_MAX),
         )
 
     def node_accepted(self, fact: said.NodeAccepted) -> Told:
@@ -211,16 +212,12 @@ class Draft(ABC, Generic[ResourceT]):
 
     def node_rejected(self, fact: said.NodeRejected) -> Told:
         return self.of_nodes, self.rejected_nodes.add(
-            nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=_shortened(fact.reason)
+            nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=message(fact.reason, TEXT_LENGTH_MAX)
         )
 
     def node_recommended(self, fact: NodeRecommended) -> Told | None:
         """Only 2021-02 has a message for it."""
         return None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}... ({len(text)} characters)"
 
 
 # A method takes exactly the fact of its row; a mapping of types to methods cannot say that to the type checker.

@@ -43,7 +43,7 @@ class World:
     def attach(self, kind: Stream = Stream.ALLOCATION, rm_id: str = "rm") -> tuple[FakeStream, Link]:
         stream = FakeStream()
         self.links.open(stream)
-        link, _ = self.links.attach(rm_id, kind, stream)
+        link = self.links.attach(rm_id, kind, stream)
         return stream, link
 
     def refusal(self, rm_id: str = "rm", kind: Stream = Stream.NODE) -> Ending:

@@ -43,7 +43,7 @@ class Line:
     def attach(self, kind: Stream, peer: str = SAME) -> tuple[FakeStream, Link]:
         stream = FakeStream(peer)
         self.links.open(stream)
-        return stream, self.links.attach("rm", kind, stream)[0]
+        return stream, self.links.attach("rm", kind, stream)
 
     def lose(self, kind: Stream, peer: str = SAME, written_seconds_ago: float = 0.0) -> None:
         """A stream is opened, and lost again."""
