@@ -2,7 +2,13 @@
 # Everything that pip fetches is pinned by hash. tests/packaging/test_container.py performs these steps.
 #   docker build .                            the core is interpreted
 #   docker build --build-arg COMPILED=1 .     the core is machine code, made of the same sources: docs/compiled.md
-FROM python:3.11 AS build
+# The base images are named by tag and not by digest: a digest in here would keep the fixes of the distribution out of
+# every later build, and be that of one registry. To build from images that were checked, give them by digest, which
+# docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}' prints:
+#   docker build --build-arg BUILD_IMAGE=python:3.11@sha256:... --build-arg RUN_IMAGE=python:3.11-slim@sha256:... .
+ARG BUILD_IMAGE=python:3.11
+ARG RUN_IMAGE=python:3.11-slim
+FROM ${BUILD_IMAGE} AS build
 ARG COMPILED=0
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 HATCH_BUILD_HOOKS_ENABLE=$COMPILED
 WORKDIR /src
@@ -16,7 +22,7 @@ COPY schedulerd ./schedulerd
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
     && /opt/schedulerd/bin/pip install --no-deps --no-index /dist/*.whl
 
-FROM python:3.11-slim
+FROM ${RUN_IMAGE}
 ENV PATH=/opt/schedulerd/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=build /opt/schedulerd /opt/schedulerd
 COPY config/queues.yaml /etc/schedulerd/queues.yaml

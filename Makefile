@@ -56,7 +56,8 @@ mutants: $(READY)
 gangs: $(READY)
 	$(BIN)/python -m tests.contract.gangs $(ARGS)
 
-# Bytes of any kind, from a seed, for every method of a running daemon: make fuzz ARGS="--seed 7 --rounds 3"
+# Bytes of any kind, and messages with hostile contents, for every method of a running daemon, while others are served:
+# make fuzz ARGS="--seed 7 --seeds 3 --rounds 10"
 fuzz: $(READY)
 	$(BIN)/python -m tests.contract.fuzz $(ARGS)
 

@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 
 from benchmarks.full_clusters import FULL_CLUSTERS
 from benchmarks.growth import GROWTH
 from benchmarks.measurement import WrongResult
+from benchmarks.recovery import RECOVERIES, RecoverySummary
 from benchmarks.report import DecisionSummary, Summary, as_data, machine, table
-from benchmarks.runs import decisions, decisions_over_grpc, in_process, over_grpc, repeat
-from benchmarks.workloads import GROUPS, THROUGH_GRPC_ONLY, WORKLOADS
+from benchmarks.runs import decisions, decisions_over_grpc, in_process, over_grpc, recovery, repeat
+from benchmarks.workloads import GROUPS, IN_PROCESS_ONLY, THROUGH_GRPC_ONLY, WORKLOADS
 from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import DemoFailed
+
+AnySummary: TypeAlias = Summary | DecisionSummary | RecoverySummary
 
 IN_PROCESS, GRPC, GROWING = "in-process", "grpc", "growth"
 
@@ -33,48 +37,48 @@ def main(
 ) -> None:
     """Measure WORKLOADs, or all that there are; each checks its own result, and exit code 1 says one was wrong.
 
-    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h,
-    a2000-unasked and a2000-asked (g, h and these two with --grpc only), and p-even p-dense p-mixed p-dense-mixed p-none
-    p-many p-daemons; u, a, m and p stand for all of their kind. benchmarks/README.md says what they are.
+    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h, r, x,
+    x-many, a2000-unasked and a2000-asked (g, h, r and these two with --grpc only, x and x-many without), and p-even
+    p-dense p-mixed p-dense-mixed p-none p-many p-daemons; u, a, m and p stand for all of their kind.
+    benchmarks/README.md says what they are.
     """
     if (growth or everything) and (names or through_grpc or (growth and everything)):
         raise click.UsageError("--growth and --everything say all by themselves: give neither names nor another mode")
     modes = [IN_PROCESS, GRPC, GROWING] if everything else [GROWING if growth else GRPC if through_grpc else IN_PROCESS]
     click.echo(", ".join(f"{key} {value}" for key, value in machine().items()), err=True)
-    results: dict[str, list[Summary | DecisionSummary]] = {}
+    results: dict[str, list[AnySummary]] = {}
     try:
         for mode in modes:
-            summaries, about_decisions = _measure(mode, _expand(names, mode), times)
-            click.echo("\n\n".join([f"{mode}:", *_tables(summaries, about_decisions)]) + "\n")
-            results[mode] = [*summaries, *about_decisions]
+            results[mode] = _measure(mode, _expand(names, mode), times)
+            click.echo("\n\n".join([f"{mode}:", *_tables(results[mode])]) + "\n")
     except (WrongResult, SchedulerError, DemoFailed) as error:
         raise click.ClickException(str(error)) from error
     if file is not None:
         file.write_text(json.dumps(as_data(results), indent=2) + "\n", encoding="utf-8")
 
 
-def _measure(mode: str, names: Iterable[str], times: int) -> tuple[list[Summary], list[DecisionSummary]]:
+def _measure(mode: str, names: Iterable[str], times: int) -> list[AnySummary]:
     """Raises what a run raises."""
     measure, decide = (over_grpc, decisions_over_grpc) if mode == GRPC else (in_process, decisions)
     workloads = GROWTH if mode == GROWING else WORKLOADS
-    summaries: list[Summary] = []
-    about_decisions: list[DecisionSummary] = []
+    summaries: list[AnySummary] = []
     for name in names:
         if name in FULL_CLUSTERS:
-            about_decisions.append(DecisionSummary.of(name, list(repeat(partial(decide, FULL_CLUSTERS[name]), times))))
+            summaries.append(DecisionSummary.of(name, list(repeat(partial(decide, FULL_CLUSTERS[name]), times))))
+        elif name in RECOVERIES:
+            summaries.append(RecoverySummary.of(name, list(repeat(partial(recovery, RECOVERIES[name]), times))))
         else:
             summaries.append(Summary.of(name, list(repeat(partial(measure, workloads[name]), times))))
         click.echo(f"{name}: done", err=True)
-    return summaries, about_decisions
+    return summaries
 
 
-def _tables(summaries: Sequence[Summary], about_decisions: Sequence[DecisionSummary]) -> list[str]:
-    rows = (
-        [one.row() for one in summaries],
-        [row for one in summaries if (row := one.work_row())],
-        [one.row() for one in about_decisions],
-    )
-    return [table(some) for some in rows if some]
+def _tables(summaries: Sequence[AnySummary]) -> list[str]:
+    """One for each kind of summary, and one of work."""
+    work = [row for one in summaries if isinstance(one, Summary) and (row := one.work_row())]
+    rows = [[one.row() for one in summaries if isinstance(one, kind)] for kind in (Summary, DecisionSummary)]
+    recoveries = [one.row() for one in summaries if isinstance(one, RecoverySummary)]
+    return [table(some) for some in (rows[0], work, rows[1], recoveries) if some]
 
 
 def _expand(names: Iterable[str], mode: str) -> list[str]:
@@ -82,14 +86,17 @@ def _expand(names: Iterable[str], mode: str) -> list[str]:
     if mode == GROWING:
         return list(GROWTH)
     groups = {**GROUPS, "p": tuple(FULL_CLUSTERS)}
-    known = [*WORKLOADS, *FULL_CLUSTERS]
+    known = [*WORKLOADS, *FULL_CLUSTERS, *RECOVERIES]
     wanted = {name for given in names for name in groups.get(given, (given,))}
     if unknown := wanted - set(known):
         there_are = ", ".join([*groups, *known])
         raise click.UsageError(f"unknown workload {', '.join(sorted(unknown))}; there are {there_are}")
-    unfit = frozenset[str]() if mode == GRPC else THROUGH_GRPC_ONLY
+    unfit = IN_PROCESS_ONLY if mode == GRPC else THROUGH_GRPC_ONLY | RECOVERIES.keys()
     if misplaced := wanted & unfit:
-        raise click.UsageError(f"{', '.join(sorted(misplaced))} is about the daemon: it needs --grpc")
+        needed = (
+            "asks for what v1 has no field for: run it without" if mode == GRPC else "is about the daemon: it needs"
+        )
+        raise click.UsageError(f"{', '.join(sorted(misplaced))} {needed} --grpc")
     return [name for name in known if name in (wanted or set(known) - unfit)]
 
 

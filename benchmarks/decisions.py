@@ -14,7 +14,7 @@ from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.in_process import PARTITION, PLACEMENTS_MAX
 from benchmarks.measurement import Decisions, Took, WrongResult, peak_rss_bytes
 from benchmarks.workload import GROUP, RM_ID, USER, Size
-from schedulerd.config import load_queue_file
+from schedulerd.config import load_queue_file, matches
 from schedulerd.core.commands import (
     AllocationRelease,
     Command,
@@ -69,7 +69,7 @@ def run(cluster: FullCluster) -> Decisions:
 
 def prepare(cluster: FullCluster) -> Scheduler:
     """A scheduler that has all of the workload but its asks."""
-    scheduler = Scheduler(Timeouts(), uuid_source(random_seed()))
+    scheduler = Scheduler(Timeouts(), uuid_source(random_seed()), matches)
     running: dict[str, list[ExistingAllocation]] = {node_id: [] for node_id in cluster.node_ids}
     for pod in cluster.running:
         one = ExistingAllocation(pod.application_id, pod.key, pod.uuid, _resources(pod.size))

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from benchmarks.measurement import Intake, Measurement, Placed, WrongResult, check, peak_rss_bytes
 from benchmarks.work import Work, work_so_far
-from benchmarks.workload import GANG_STYLE, GROUP, RM_ID, USER, Ask, Size, Workload
-from schedulerd.config import load_queue_file
+from benchmarks.workload import GANG_STYLE, GROUP, RM_ID, USER, Ask, Demand, Size, Workload
+from schedulerd.config import load_queue_file, matches
 from schedulerd.core import view
 from schedulerd.core.commands import (
+    AllocationAffinity,
     AllocationRelease,
     Command,
     ConnectResourceManager,
+    Expression,
     NewApplication,
     NewAsk,
     NodeAction,
     NodeUpdate,
+    Operator,
+    PlacementConstraint,
     RegisterResourceManager,
     RunCycle,
     TerminationType,
@@ -35,9 +39,12 @@ from schedulerd.core.specs import Timeouts
 from schedulerd.daemon.collector import spare_the_old
 from schedulerd.daemon.pace import Pace
 from schedulerd.ids import random_seed, uuid_source
-from schedulerd.wire.pieces import slices
+from schedulerd.wire.pieces import ITEMS_MAX
 
 PARTITION = "default"
+SERVICE = "service"
+"""The tag that says which service an ask is one of."""
+_NO_TAGS: Mapping[str, str] = {}
 PLACEMENTS_MAX = 200
 """Per cycle, where that is to be the same on every machine."""
 
@@ -49,7 +56,7 @@ class Drive:
         self,
         scheduler: Scheduler,
         placed_max: int | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
         pace: Pace | None = None,
     ) -> None:
         """Stops where `placed_max` allocations are there. `clock_ns` is what the scheduler takes for the time."""
@@ -174,7 +181,7 @@ def carry_out(script: Script, drive: Drive) -> Measurement:
 
 def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
     """A scheduler that has the workload's nodes and applications, and none of its asks. Its time is still 0."""
-    scheduler = Scheduler(Timeouts(), new_uuid)
+    scheduler = Scheduler(Timeouts(), new_uuid, matches)
     node_size = _resources(workload.node_size)
     gang_size = _resources(workload.gang_size) if workload.gang_size is not None else Resources()
     nodes = [
@@ -208,9 +215,23 @@ def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:
             max_allocations=ask.count,
             task_group=ask.task_group,
             placeholder=ask.placeholder,
+            tags=_NO_TAGS if ask.demand is None else {SERVICE: ask.demand.service},
+            constraint=None if ask.demand is None else _constraint(ask.demand),
         )
         for ask in asks
     ]
+
+
+def _constraint(demand: Demand) -> PlacementConstraint:
+    key, value = demand.wanted
+    of_service = (Expression(SERVICE, Operator.IN, (demand.service,)),)
+    return PlacementConstraint(
+        (
+            Expression(key, Operator.IN, (value,)),
+            *(Expression(name, Operator.NOT_IN, (no,)) for name, no in demand.unwanted),
+        ),
+        AllocationAffinity(demand.scope, of_service, 0, demand.most, required=True),
+    )
 
 
 def releases(facts: Iterable[Fact]) -> list[AllocationRelease]:
@@ -233,8 +254,8 @@ def _take_in(commands: Sequence[UpdateAllocations], drive: Drive) -> Intake:
     """Nothing is placed yet, so the steps can be those of the daemon, which cuts requests."""
     asks = [ask for command in commands for ask in command.asks]
     started_s = time.perf_counter()
-    for (part,) in slices(len(asks)):
-        drive.step(UpdateAllocations(RM_ID, asks[part]))
+    for start in range(0, len(asks), ITEMS_MAX):
+        drive.step(UpdateAllocations(RM_ID, asks[start : start + ITEMS_MAX]))
     return Intake(len(asks), time.perf_counter() - started_s)
 
 

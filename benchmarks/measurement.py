@@ -135,6 +135,8 @@ def check(workload: Workload, placed: Iterable[Placed], violations: Iterable[str
         problems.append(f"{replaced} placeholders were replaced by {len(workload.replacements)} asks")
     problems += _over_capacity(workload, placed)
     problems += _over_quota(workload, placed)
+    if workload.result_check is not None:
+        problems += workload.result_check(workload, placed)
     if problems:
         raise WrongResult("\n  ".join([f"{workload.name}: the result is wrong", *problems]))
 

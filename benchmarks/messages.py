@@ -54,10 +54,15 @@ def allocation_request(asks: Iterable[Ask]) -> si_pb2.AllocationRequest:
 
 def full_node_requests(cluster: FullCluster) -> list[si_pb2.NodeRequest]:
     """The nodes with what runs there."""
-    nodes = {node_id: si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE) for node_id in cluster.node_ids}
+    return node_requests(cluster.node_ids, cluster.node_size, cluster.running)
+
+
+def node_requests(node_ids: Iterable[str], node_size: Size, running: Iterable[Pod]) -> list[si_pb2.NodeRequest]:
+    """Nodes of one size with what runs there."""
+    nodes = {node_id: si_pb2.NodeInfo(nodeID=node_id, action=si_pb2.NodeInfo.CREATE) for node_id in node_ids}
     for node in nodes.values():
-        node.schedulableResource.CopyFrom(_resource(cluster.node_size))
-    for pod in cluster.running:
+        node.schedulableResource.CopyFrom(_resource(node_size))
+    for pod in running:
         nodes[pod.node_id].existingAllocations.add(
             allocationKey=pod.key,
             UUID=pod.uuid,

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median, quantiles
+from typing import TYPE_CHECKING
 
 from benchmarks.measurement import Decisions, Looks, Measurement
 from benchmarks.work import Work
 from schedulerd import __version__
 from schedulerd.build import core_build
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MIB = 1024 * 1024
 UNKNOWN = "-"
@@ -180,7 +184,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def as_data(results: Mapping[str, Iterable[Summary | DecisionSummary]]) -> Mapping[str, object]:
+def as_data(results: Mapping[str, Iterable[DataclassInstance]]) -> Mapping[str, object]:
     """Everything for a file: the numbers by the mode in which they were measured, and on what."""
     return {
         "schedulerd": __version__,

@@ -8,11 +8,14 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks.full_clusters import FullCluster
 from benchmarks.measurement import Decisions, Measurement
 from benchmarks.workload import Workload
+
+if TYPE_CHECKING:
+    from benchmarks.recovery import Recovery, Rounds
 
 ResultT = TypeVar("ResultT")
 
@@ -39,6 +42,12 @@ def over_grpc(build: Callable[[], Workload]) -> Measurement:
 
 def decisions(build: Callable[[], FullCluster]) -> Decisions:
     from benchmarks.decisions import run
+
+    return run(build())
+
+
+def recovery(build: Callable[[], Recovery]) -> Rounds:
+    from benchmarks.recovery import run
 
     return run(build())
 

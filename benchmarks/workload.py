@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.measurement import Placed
 
 RM_ID = "benchmark"
 USER, GROUP = "testuser", "testgroup"
@@ -39,6 +43,20 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """Where an ask may run."""
+
+    wanted: tuple[str, str]
+    """An attribute of the node and its value."""
+    unwanted: tuple[tuple[str, str], ...]
+    """What must not be so."""
+    service: str
+    """What it is one of; at most `most` of a service may run in the nodes that have the same value of `scope`."""
+    scope: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     application_id: str
     key: str
@@ -47,6 +65,8 @@ class Ask:
     """maxAllocations."""
     task_group: str = ""
     placeholder: bool = False
+    demand: Demand | None = None
+    """None if any node will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +101,19 @@ class Workload:
     node_attributes: Mapping[str, int] = field(default_factory=dict)
     """How many values there are of each attribute; nodes have all their combinations in turn."""
 
+    labels: Callable[[int], dict[str, str]] | None = None
+    """Instead of these: the attributes of a node by its number."""
+    result_check: Callable[[Workload, Iterable[Placed]], Iterable[str]] | None = None
+    """What is wrong with the result beside what is looked at for every workload."""
+
     @property
     def node_ids(self) -> Iterable[str]:
         return (f"node-{index:05d}" for index in range(self.nodes))
 
     def attributes(self, index: int) -> dict[str, str]:
         """Of the node with this number."""
+        if self.labels is not None:
+            return self.labels(index)
         found = {}
         for name, values in self.node_attributes.items():
             index, value = divmod(index, values)

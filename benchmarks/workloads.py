@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from benchmarks.choosy import SPREADS, ZONES, demand, labels, misplaced
 from benchmarks.large_cluster import f
 from benchmarks.workload import Ask, Neighbour, Size, Workload
 
@@ -132,6 +133,17 @@ def e(applications: int = 2, nodes: int = 5_000, singles: int = 500) -> Workload
     return Workload(name, QUEUES_AB, nodes, SLOTS_10, names, fill, single_asks=single_asks)
 
 
+def x(selectors: int, asks: int = 10_000, nodes: int = 2_000) -> Workload:
+    """So many distinct selectors, each with one of the spreads. Nodes have room for four times what is asked for, and
+    zones for as much of each spread."""
+    most = 4 * asks // SPREADS // ZONES
+    owners = [*TWO_APPLICATIONS] * (asks // 2)
+    requested = tuple(replace(one, demand=demand(at % selectors, most)) for at, one in enumerate(_numbered(owners)))
+    name = "x" if selectors < asks else "x-many"
+    size = _node_for(4 * asks, nodes)
+    return Workload(name, QUEUES_AB, nodes, size, TWO_APPLICATIONS, requested, labels=labels, result_check=misplaced)
+
+
 def g() -> Workload:
     """As e, with single asks for as long as it takes to look at the daemon several times, and somebody who does."""
     return replace(e(singles=8_000), name="g", is_watched=True)
@@ -169,12 +181,17 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "f": f,
     "g": g,
     "h": h,
+    "x": partial(x, 1_000),
+    "x-many": partial(x, 10_000),
     **{f"a2000-{one}": partial(beside, one) for one in Neighbour},
 }
 """By name, in the order of the table of results."""
 
 THROUGH_GRPC_ONLY = {"g", "h", *(f"a2000-{one}" for one in Neighbour)}
 """Those that are about more than the scheduler."""
+
+IN_PROCESS_ONLY = {"x", "x-many"}
+"""Those with placement constraints, for which the messages of SI v1 have no field."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     letter: tuple(name for name in WORKLOADS if name.rstrip("-bulk0123456789") == letter) for letter in ("u", "a", "m")

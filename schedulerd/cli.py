@@ -106,7 +106,8 @@ cli.add_command(
         help="""Run the daemon until SIGTERM or SIGINT, which it answers by draining; a second signal ends it at once.
 
         A flag wins over the environment variable SCHEDULERD_NAME, and that over the settings file. Exit codes: 0
-        drained, 69 a port is taken, 70 a bug of schedulerd, 78 settings, queue file or TLS files cannot be used.""",
+        drained, 69 a port is taken, 70 a bug of schedulerd, 71 the shutdown was not over in time, 78 settings, queue
+        file or TLS files cannot be used.""",
     )
 )
 

@@ -34,6 +34,7 @@ from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from schedulerd.wire.dialect import Dialect, Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 
 WireCommand: TypeAlias = UpdateNodes | UpdateApplications | UpdateAllocations | ReportUtilization
 PRIORITY_CLASSES = {"high": 1000, "low": -10}
@@ -59,7 +60,7 @@ class Speaker(ABC):
         """All that the resource manager hears of these facts: of each kind of item all, in order."""
         encoder = ResponseEncoder()
         encoder.speak(rm_id, self.dialect)
-        encoder.add(facts)
+        encoder.add(facts, at(0))
         payloads: dict[Stream, bytes] = {}
         for response in encoder.drain():
             if response.rm_id == rm_id:
@@ -150,10 +151,12 @@ class Speaker2023(Speaker):
 
 
 class Speaker2021(Speaker):
+    """Its decoder has no style for gangs: the other dialect says none where the two are compared."""
+
     dialect = Dialect.V2021_02
 
     def __init__(self) -> None:
-        self._decoder = UpdateDecoder(RequestDecoder().shared, PRIORITY_CLASSES)
+        self._decoder = UpdateDecoder(RequestDecoder().shared, PRIORITY_CLASSES, gang_style="")
 
     def requests(self, command: WireCommand) -> Iterator[tuple[Stream, bytes]]:
         rm_id = command.rm_id

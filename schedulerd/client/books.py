@@ -15,6 +15,10 @@ from schedulerd.client import messages
 
 _OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
 """States of applications that the scheduler forgets."""
+FORCE_CREATE_TAG = "application.create.force"
+ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
+"""Of an allocation in a report, with the value `false`: its ask was sent with `allowPreemptSelf: false`, which an
+allocation has no field for."""
 _BY_RM = (si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE)
 
 
@@ -37,6 +41,8 @@ class _Ask:
     """Allocations that have come, those that are gone included."""
     held: int = 0
     """Allocations that are there."""
+    opted_out: bool = False
+    """It said that its allocations may not be ended for others."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,8 @@ class _Held:
     """What the resource manager said to end it; empty as long as it has not."""
     wanted_back: bool = False
     """The scheduler waits for the resource manager to confirm its end."""
+    opted_out: bool = False
+    """Its ask said that it may not be ended for others."""
 
 
 @dataclass(slots=True)
@@ -116,21 +124,23 @@ class Books:
             return
         known = application.asks.get(ask.allocationKey)
         if known is None:
-            application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
+            known = application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
         else:
             known.message = ask.SerializeToString()
             known.wanted = max(0, ask.maxAllocations - known.placed)
+        known.opted_out = ask.HasField("preemptionPolicy") and not ask.preemptionPolicy.allowPreemptSelf
 
     def sent_ask_release(self, release: si_pb2.AllocationAskRelease) -> None:
         self._withdraw(release.applicationID, release.allocationKey)
 
     def sent_release(self, release: si_pb2.AllocationRelease) -> None:
         """What the resource manager wants to end is there until that is confirmed; what it confirms is gone."""
-        application = self._applications.get(release.applicationID)
+        application_id = release.applicationID or self._owner_of(release.UUID)
+        application = self._applications.get(application_id)
         if application is None:
             return
         if release.terminationType not in _BY_RM:
-            self._drop(release.applicationID, release.UUID)
+            self._drop(application_id, release.UUID)
             return
         if release.UUID:
             named = [application.held[release.UUID]] if release.UUID in application.held else []
@@ -173,7 +183,8 @@ class Books:
                 if held is not None:
                     held.wanted_back = True
         for withdrawn in response.releasedAsks:
-            self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
+            if withdrawn.terminationType not in _BY_RM:  # else it confirms a release: the key may be asked for anew
+                self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
         for rejected in response.rejected:
             self._withdraw(rejected.applicationID, rejected.allocationKey)
 
@@ -191,9 +202,14 @@ class Books:
                 yield si_pb2.Allocation.FromString(held.message)
 
     def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
+        """All applications. One that has allocations is marked as running already: the scheduler takes it over although
+        a limit was lowered or a namespace annotation broken meanwhile, so that no pod is lost to that."""
         for application in self._applications.values():
             application.accepted = False
-            yield si_pb2.AddApplicationRequest.FromString(application.added)
+            added = si_pb2.AddApplicationRequest.FromString(application.added)
+            if application.held:
+                added.tags[FORCE_CREATE_TAG] = "true"
+            yield added
 
     def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
         """All nodes with what is on them."""
@@ -201,7 +217,10 @@ class Books:
         for application in self._applications.values():
             for held in application.held.values():
                 held.wanted_back = False
-                by_node.setdefault(held.node_id, []).append(si_pb2.Allocation.FromString(held.message))
+                reported = si_pb2.Allocation.FromString(held.message)
+                if held.opted_out:
+                    reported.allocationTags[ALLOW_PREEMPTION_TAG] = "false"
+                by_node.setdefault(held.node_id, []).append(reported)
         for node_id, node in self._nodes.items():
             node.accepted = False
             info = si_pb2.NodeInfo.FromString(node.created)
@@ -243,6 +262,10 @@ class Books:
                 partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
                 yield si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
 
+    def _owner_of(self, uuid: str) -> str:
+        """The application of an allocation; '' if there is no such allocation."""
+        return next((app_id for app_id, application in self._applications.items() if uuid in application.held), "")
+
     def _held(self, release: si_pb2.AllocationRelease) -> _Held | None:
         application = self._applications.get(release.applicationID)
         return None if application is None else application.held.get(release.UUID)
@@ -252,8 +275,9 @@ class Books:
         if application is None or allocation.UUID in application.held:
             return
         key = allocation.allocationKey
-        application.held[allocation.UUID] = _Held(allocation.SerializeToString(), key, node_id)
         ask = application.asks.get(key) or application.asks.setdefault(key, _Ask(b"", 0))
+        held = _Held(allocation.SerializeToString(), key, node_id, opted_out=ask.opted_out)
+        application.held[allocation.UUID] = held
         ask.wanted = max(0, ask.wanted - 1)
         ask.placed += 1
         ask.held += 1

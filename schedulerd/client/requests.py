@@ -189,7 +189,8 @@ class Requests(ABC):
     def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
         """Takes back what is not placed yet of an ask, or of all asks of the application.
 
-        There is no answer to it: an allocation that is on its way still comes.
+        `on_ask_withdrawn` is called for each ask of which anything was still to come. An allocation that is on its way
+        comes before that.
         """
         self._check(self._connection.allocations)
         release = si_pb2.AllocationAskRelease(

@@ -49,7 +49,9 @@ class ResourceManager:
     def on_ask_rejected(self, rejected: si_pb2.RejectedAllocationAsk) -> Told: ...
 
     def on_ask_withdrawn(self, withdrawn: si_pb2.AllocationAskRelease) -> Told:
-        """The scheduler will not place an ask any longer, such as a placeholder whose time is over."""
+        """The scheduler will not place an ask any longer. With TIMEOUT the scheduler has ended the ask, such as a
+        placeholder whose time is over; with STOPPED_BY_RM it confirms that the resource manager took the ask back,
+        alone or with its application."""
 
     def on_release_wanted(self, release: si_pb2.AllocationRelease) -> Told:
         """The scheduler wants an allocation to end: TIMEOUT, PREEMPTED_BY_SCHEDULER or PLACEHOLDER_REPLACED.
@@ -59,7 +61,8 @@ class ResourceManager:
         """
 
     def on_released(self, release: si_pb2.AllocationRelease) -> Told:
-        """An allocation is no more: the resource manager has released it, or removed its node or its application."""
+        """An allocation is no more: the resource manager has released it, or removed its node or its application. For
+        one that `on_release_wanted` was called for, the removal of its node calls nothing more."""
 
     # What became of the connection.
 

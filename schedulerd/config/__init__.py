@@ -4,7 +4,9 @@ YAML text -> pydantic models -> the core's specs. Nothing outside this package s
 default that was not spelled out.
 """
 
-from schedulerd.config.identities import EVERYTHING
+from schedulerd.config.files import FileUnusable, read_file
+from schedulerd.config.identities import DEFAULT_NAME_KINDS, EVERYTHING, NameKind, names_meant
+from schedulerd.config.patterns import matches
 from schedulerd.config.policy_groups import (
     DEFAULT_GROUP,
     PolicyGroupUnknown,
@@ -12,15 +14,20 @@ from schedulerd.config.policy_groups import (
     queue_file_paths,
     read_policy_group,
 )
-from schedulerd.config.problems import Problem, shorten
+from schedulerd.config.problems import PROBLEMS_MAX, Problem, shorten
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
-from schedulerd.config.settings import Settings
+from schedulerd.config.settings import HttpAccess, Settings
 from schedulerd.config.settings_layers import ENVIRONMENT_PREFIX, SettingsInvalid, load_settings
 
 __all__ = [
     "DEFAULT_GROUP",
+    "DEFAULT_NAME_KINDS",
     "ENVIRONMENT_PREFIX",
     "EVERYTHING",
+    "PROBLEMS_MAX",
+    "FileUnusable",
+    "HttpAccess",
+    "NameKind",
     "PolicyGroupUnknown",
     "Problem",
     "QueueFile",
@@ -30,7 +37,10 @@ __all__ = [
     "SettingsInvalid",
     "load_queue_file",
     "load_settings",
+    "matches",
+    "names_meant",
     "queue_file_paths",
+    "read_file",
     "read_policy_group",
     "shorten",
 ]

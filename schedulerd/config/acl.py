@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from schedulerd.config.problems import shorten
 from schedulerd.core.specs import Acl
 
 WILDCARD = "*"
@@ -48,4 +49,4 @@ def _check(kind: str, names: list[str], form: re.Pattern[str]) -> None:
         if name == WILDCARD and len(names) > 1:
             raise ValueError(f"* stands for everybody and must be the only {kind} in its list")
         if name != WILDCARD and not form.fullmatch(name):
-            raise ValueError(f"{name!r} is not a {kind} name: {NAME_RULE}")
+            raise ValueError(f"{shorten(name)!r} is not a {kind} name: {NAME_RULE}")

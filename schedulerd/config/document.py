@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from schedulerd.config.problems import Finding, Path, Problem, format_path
+from schedulerd.config.problems import PROBLEMS_MAX, Finding, Path, Problem, format_path, shorten
 
 Data: TypeAlias = "str | list[Data] | dict[str, Data] | None"
 
@@ -23,6 +24,10 @@ TEXT_BYTES_MAX = 1024 * 1024
 """The size of a Kubernetes ConfigMap: the largest file an operator can mount."""
 VALUES_MAX = 100_000
 """How many values a text may come to once its aliases are followed; a few lines of nested aliases make billions."""
+DEPTH_MAX = 200
+"""How deep lists and mappings may be nested; a level of queues takes two."""
+
+_SENTENCE_CHARACTERS_MAX = 300
 
 _CORE_TAG = "tag:yaml.org,2002:"
 _NULL_TAG = f"{_CORE_TAG}null"
@@ -69,6 +74,7 @@ def read_document(text: str) -> Document:
     reading = _Reading()
     try:
         yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = _BoundedComposer
         # It would warn with lines of the text, which may be a secret. A name that is used again is what YAML allows.
         yaml.composer.warn_double_anchors = False
         node = yaml.compose(text)
@@ -77,12 +83,11 @@ def read_document(text: str) -> Document:
         mark = error.problem_mark or error.context_mark
         return _unreadable(None if mark is None else mark.line + 1, f"not valid YAML: {_sentence(error)}")
     except YAMLError as error:
-        return _unreadable(None, f"not valid YAML: {' '.join(str(error).split())}")
-    except RecursionError:
-        return _unreadable(None, "lists and mappings are nested too deeply")
+        return _unreadable(None, f"not valid YAML: {_short(str(error))}")
+    except (_TooDeep, RecursionError):
+        return _unreadable(None, f"lists and mappings are nested too deeply; at most {DEPTH_MAX} levels are allowed")
     except _TooManyValues:
-        message = f"the aliases make this more than {VALUES_MAX} values; write it without aliases or make it smaller"
-        return _unreadable(None, message)
+        return _unreadable(None, f"there are more than {VALUES_MAX} values, with aliases followed; make it smaller")
     document = Document(data, reading.lines, ())
     return replace(document, problems=tuple(document.problem(*finding) for finding in reading.findings))
 
@@ -93,11 +98,41 @@ def _unreadable(line: int | None, message: str) -> Document:
 
 def _sentence(error: MarkedYAMLError) -> str:
     parts = [part for part in (error.context, error.problem) if part]
-    return " ".join(" ".join(parts).split())
+    return _short(" ".join(parts))
+
+
+def _short(text: str) -> str:
+    """On one line, and cut: the text may quote what it is about, such as an alias of a megabyte."""
+    sentence = " ".join(text[: 2 * _SENTENCE_CHARACTERS_MAX].split())
+    return sentence if len(sentence) <= _SENTENCE_CHARACTERS_MAX else f"{sentence[:_SENTENCE_CHARACTERS_MAX]}..."
 
 
 class _TooManyValues(Exception):
     pass
+
+
+class _TooDeep(Exception):
+    pass
+
+
+class _BoundedComposer(Composer):
+    """Stops at the first node too many, so that the rest of the text is not read."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._nodes = self._levels = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._nodes += 1
+        self._levels += 1
+        # A key of a mapping is a node too, and no value.
+        if self._nodes > 2 * VALUES_MAX:
+            raise _TooManyValues
+        if self._levels > DEPTH_MAX:
+            raise _TooDeep
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        return node
 
 
 @dataclass(slots=True)
@@ -115,7 +150,7 @@ class _Reading:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if str(node.tag) not in _COLLECTION_TAGS:
-            self.findings.append((path, f'the tag "{node.tag}" is not known here; remove it'))
+            self._find_tag(node, path)
         if self._is_inside(node, path):
             return None
         self._open.append(node)
@@ -135,31 +170,51 @@ class _Reading:
         """Whether an alias leads back to something that is being read, which would never end."""
         inside = any(node is parent for parent in self._open)
         if inside:
-            self.findings.append((path, "the alias is part of what it stands for; write out what is meant"))
+            self._find(path, "the alias is part of what it stands for; write out what is meant")
         return inside
 
     def _scalar(self, node: ScalarNode, path: Path) -> str | None:
         if str(node.tag) == _NULL_TAG:
             return None
         if str(node.tag) not in _TEXT_TAGS:
-            self.findings.append((path, f'the tag "{node.tag}" is not known here; remove it'))
-        return str(node.value)
+            self._find_tag(node, path)
+        return self._whole(str(node.value), path)
+
+    def _whole(self, text: str, path: Path) -> str:
+        """The text with halves of characters put together: JSON writes those above U+FFFF as two escapes."""
+        if text.isascii():
+            return text
+        raw = text.encode("utf-16-le", "surrogatepass")
+        try:
+            return raw.decode("utf-16-le")
+        except UnicodeDecodeError:
+            half = "has an escape of half a character (U+D800 to U+DFFF); write the character, or both halves"
+            self._find(path, half)
+            return raw.decode("utf-16-le", "replace")
+
+    def _find(self, path: Path, message: str) -> None:
+        """One more than are told is kept, which shows that there are more."""
+        if len(self.findings) <= PROBLEMS_MAX:
+            self.findings.append((path, message))
+
+    def _find_tag(self, node: Node, path: Path) -> None:
+        self._find(path, f'the tag "{shorten(str(node.tag))}" is not known here; remove it')
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Data]:
         data: dict[str, Data] = {}
         for key, value, merged in self._entries(node, path):
             line = key.start_mark.line + 1
             if not isinstance(key, ScalarNode):
-                self.findings.append((path, f"the key in line {line} must be a single name"))
+                self._find(path, f"the key in line {line} must be a single name")
                 continue
-            name = str(key.value)
+            name = self._whole(str(key.value), path)
             here = (*path, name)
             if name not in data:
                 self.lines[here] = line
                 data[name] = self.value(value, here)
             elif not merged:
                 message = f"given twice, in lines {self.lines[here]} and {line}; give every key once"
-                self.findings.append((here, message))
+                self._find(here, message)
         return data
 
     def _entries(self, node: MappingNode, path: Path) -> Iterator[tuple[Node, Node, bool]]:
@@ -173,7 +228,7 @@ class _Reading:
                 yield key, value, False
         for base in bases:
             if not isinstance(base, MappingNode):
-                self.findings.append((path, "<< must be followed by an alias of a mapping, or a list of such aliases"))
+                self._find(path, "<< must be followed by an alias of a mapping, or a list of such aliases")
             elif not self._is_inside(base, path):
                 self._open.append(base)
                 yield from ((key, value, True) for key, value, _ in self._entries(base, path))

@@ -1,14 +1,34 @@
-"""Who may speak for which resource manager, as it is written in the settings: names of clients, each with rmIDs."""
+"""Who may speak for which resource manager, as it is written in the settings: names of clients, each with rmIDs.
+
+A name stands for names of a certificate of one kind if it says which (`uri:spiffe://cluster/shim`). Without a kind one
+with `://` stands for URIs only, and any other for common names and DNS names only (SEMANTICS I23).
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
 EVERYTHING = "*"
 """As a name: every client; as an rmID: every one of them; at the end of one: all that begin like this."""
+
+
+class NameKind(StrEnum):
+    """Kinds of names in a certificate: the common name, and those of subject alternative names."""
+
+    CN = "cn"
+    DNS = "dns"
+    URI = "uri"
+    EMAIL = "email"
+    IP = "ip"
+
+
+NAME_KINDS = frozenset(NameKind)
+DEFAULT_NAME_KINDS = (NameKind.CN, NameKind.DNS, NameKind.URI)
 
 _HOW = "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm-b*,ops=*"
 
@@ -37,12 +57,42 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield name.strip(), rm_id.strip()
 
 
-def _name(name: str) -> str:
-    if not name:
-        raise ValueError(
-            "an empty name is nobody's; it must be a name in the client's certificate, or * for every client"
-        )
-    return name
+def names_meant(entry: str) -> list[tuple[NameKind, str]]:
+    """The names of certificates that an entry stands for, each with its kind. Raises `ValueError` for no IP address."""
+    prefix, colon, text = entry.partition(":")
+    if colon and prefix in NAME_KINDS:
+        kind = NameKind(prefix)
+        return [(kind, str(ipaddress.ip_address(text)) if kind is NameKind.IP else text)]
+    if "://" in entry:
+        return [(NameKind.URI, entry)]
+    return [(NameKind.CN, entry), (NameKind.DNS, entry)]
+
+
+def _name(entry: str) -> str:
+    if entry == EVERYTHING:
+        return entry
+    for _, text in names_meant(entry):
+        if not text:
+            raise ValueError(
+                "an empty name is nobody's; it must be a name in the client's certificate, or * for every client"
+            )
+        if EVERYTHING in text or not text.isprintable():
+            raise ValueError(
+                f"the name {entry!r} has a * or a character that cannot be printed; it must be the whole name as it "
+                "is in the client's certificate, and * alone stands for every client"
+            )
+    return entry
+
+
+def _kinds(value: object) -> object:
+    """Kinds as flags and environment give them, with commas; a list, as the file gives it, stays."""
+    return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
+
+
+def _some_kinds(kinds: tuple[NameKind, ...]) -> tuple[NameKind, ...]:
+    if not kinds:
+        raise ValueError(f"must name at least one of {', '.join(NameKind)}")
+    return kinds
 
 
 def _rm_id(rm_id: str) -> str:
@@ -59,6 +109,7 @@ def _some(rm_ids: tuple[str, ...]) -> tuple[str, ...]:
     return rm_ids
 
 
+NameKinds = Annotated[tuple[NameKind, ...], BeforeValidator(_kinds), AfterValidator(_some_kinds)]
 ClientName = Annotated[str, AfterValidator(_name)]
 RmIdPattern = Annotated[str, AfterValidator(_rm_id)]
 RmIdPatterns = Annotated[tuple[RmIdPattern, ...], AfterValidator(_some)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME, WILDCARD
 from schedulerd.config.models import Limit, Partition, Queue
-from schedulerd.config.problems import Finding, Path
+from schedulerd.config.problems import Finding, Path, shorten
 from schedulerd.core.resources import Limits
 
 
@@ -24,8 +25,8 @@ class _Bound:
         return _Bound(self.resources.tightest(above.resources), applications)
 
 
-_Bounds = Mapping[tuple[str, str], _Bound]
-"""By kind (users or groups) and name."""
+_Bounds = ChainMap[tuple[str, str], _Bound]
+"""By kind (users or groups) and name; a map for each queue on the way, so that none is copied."""
 
 
 def check_limits(partition: Partition, at: Path, root: Queue, root_at: Path) -> Iterator[Finding]:
@@ -33,7 +34,7 @@ def check_limits(partition: Partition, at: Path, root: Queue, root_at: Path) -> 
     if root.limits and partition.limits and root.limits != partition.limits:
         yield (*at, "limits"), "differ from the limits of the root queue, which mean the same; keep one of the two"
     limits, limits_at = (root.limits, root_at) if root.limits else (partition.limits, at)
-    yield from _check_queue(root, root_at, limits, (*limits_at, "limits"), {})
+    yield from _check_queue(root, root_at, limits, (*limits_at, "limits"), ChainMap())
 
 
 def _check_queue(
@@ -42,7 +43,7 @@ def _check_queue(
     """`above` is what the queues above leave to each user and group."""
     yield from _check_list(limits, limits_at)
     queue_bound = _Bound(Limits(queue.resources.max.items()), queue.maxapplications)
-    bounds = dict(above)
+    bounds = above.new_child() if limits else above
     for index, limit in enumerate(limits):
         here = (*limits_at, index)
         own = _Bound(Limits(limit.maxresources.items()), limit.maxapplications)
@@ -50,7 +51,7 @@ def _check_queue(
         for kind, names in (("users", limit.users), ("groups", limit.groups)):
             for name in names:
                 outer = above.get((kind, name)) or above.get((kind, WILDCARD)) or _Bound()
-                yield from _check_within(own, outer, f'the limit for "{name}" in a queue above', here)
+                yield from _check_within(own, outer, f'the limit for "{shorten(name)}" in a queue above', here)
                 bounds[kind, name] = own.within(outer)
     for index, child in enumerate(queue.queues):
         child_at = (*at, "queues", index)

@@ -6,7 +6,6 @@ sum of guarantees, a name used twice) is in `hierarchy`, `limits` and `placement
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,11 +13,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
-from schedulerd.config import acl, quantities
+from schedulerd.config import acl
 from schedulerd.config.choices import one_of
-from schedulerd.core.specs import Acl, NodeOrder, RuleKind
+from schedulerd.core import reading
+from schedulerd.core.specs import Acl, NodeOrder, OptOut, RuleKind
 
-UINT64_MAX = 2**64 - 1
 QUEUE_NAME = re.compile(r"(?!@recovery@$)[a-zA-Z0-9_:#/@-]{1,64}", re.IGNORECASE | re.ASCII)
 """`@recovery@` is made when it is needed, and cannot be configured."""
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
@@ -45,30 +44,14 @@ def _matching(form: re.Pattern[str], rule: str) -> BeforeValidator:
     return _from_text(parse)
 
 
-def _parse_weight(text: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    if not math.isfinite(weight) or weight < 0:
-        raise ValueError("a weight is a number, 0 or more")
-    return weight
-
-
 def _parse_flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("must be true or false")
     return text.lower() == "true"
 
 
-def _parse_count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,20}", text) or int(text) > UINT64_MAX:
-        raise ValueError(f"must be a whole number from 0 (no limit) to {UINT64_MAX}")
-    return int(text)
-
-
-Amount = Annotated[int, _from_text(quantities.parse_amount)]
-Count = Annotated[int, _from_text(_parse_count)]
+Amount = Annotated[int, _from_text(reading.amount)]
+Count = Annotated[int, _from_text(reading.count)]
 Flag = Annotated[bool, _from_text(_parse_flag)]
 AccessList = Annotated[InstanceOf[Acl], _from_text(acl.parse_acl)]
 QueueName = Annotated[
@@ -114,11 +97,11 @@ class Amounts(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, Amount] = Field(init=False)
-    vcore: Annotated[int, _from_text(quantities.parse_vcore)] = 0
+    vcore: Annotated[int, _from_text(reading.vcore)] = 0
 
     def items(self) -> dict[str, int]:
         """The amounts that were written, zeros too: in a quota a 0 is none and a missing name is unlimited."""
-        written = {quantities.VCORE: self.vcore} if quantities.VCORE in self.model_fields_set else {}
+        written = {reading.VCORE: self.vcore} if reading.VCORE in self.model_fields_set else {}
         return written | self.__pydantic_extra__
 
     def __eq__(self, other: object) -> bool:
@@ -195,7 +178,7 @@ class NodeSortPolicy(_Mapping):
     """Which node is tried first, and how much each resource counts for that."""
 
     type: Annotated[NodeOrder, _from_text(one_of(NodeOrder))] = NodeOrder.FAIR
-    resourceweights: dict[str, Annotated[float, _from_text(_parse_weight)]] = Field(default_factory=dict)
+    resourceweights: dict[str, Annotated[float, _from_text(reading.weight)]] = Field(default_factory=dict)
 
 
 class Preemption(_Mapping):
@@ -203,6 +186,7 @@ class Preemption(_Mapping):
 
     enabled: Flag = True
     quotapreemptionenabled: Flag = False
+    optout: Annotated[OptOut, _from_text(one_of(OptOut))] = OptOut.NEVER
 
 
 class UserGroupResolver(_Mapping):

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
 from schedulerd.config.hierarchy import ROOT, walk
 from schedulerd.config.models import QUEUE_NAME, Partition, PlacementRule, Queue
+from schedulerd.config.patterns import PROGRAM_SIZE_MAX, program_size
 from schedulerd.config.problems import Finding, Path
 from schedulerd.core.specs import RuleKind
 
+RULES_MAX = 64
+"""Of a partition, the parents of rules among them: an application that none takes is tried with each."""
 NEEDS_VALUE = frozenset({RuleKind.FIXED, RuleKind.TAG})
 _REGEXP_CHARACTER = re.compile(r"[\^$*+?()\[{}|]")
-_RESERVED = re.compile(r"(?<!\\)\[(?:\[|(?:[^\]\\]|\\.)*?(?:--|&&|~~|\|\|))")
-"""What `re` warns of, because it does not mean here what it means in the languages it is copied from."""
 
 
 def check_rules(partition: Partition, root: Queue, at: Path) -> Iterator[Finding]:
     """Each rule on its own, and that the queues named by `fixed` rules exist or can be created."""
+    children = {
+        id(queue): {child.name.lower(): child for child in reversed(queue.queues)} for queue, _ in walk(root, at)
+    }
+    count = sum(len(chain(rule, ())) for rule in partition.placementrules)
+    if count > RULES_MAX:
+        yield (*at, "placementrules"), f"has {count} rules, with their parents; at most {RULES_MAX} are allowed"
+        return
     names_known = all(queue.name for queue, _ in walk(root, at))
+    sizes: list[int] = []
     for index, rule in enumerate(partition.placementrules):
         here = (*at, "placementrules", index)
-        findings = list(_check_rule(rule, here))
+        findings = list(_check_rule(rule, here, sizes))
         yield from findings
         if names_known and not findings:
-            yield from _check_target(rule, root, here)
+            yield from _check_target(rule, root, children, here)
+    if sum(sizes) > PROGRAM_SIZE_MAX:
+        message = (
+            f"the regular expressions of the filters have {sum(sizes)} instructions together; at most "
+            f"{PROGRAM_SIZE_MAX} are allowed: repeat less, or list names"
+        )
+        yield (*at, "placementrules"), message
 
 
 def chain(rule: PlacementRule, at: Path) -> list[tuple[PlacementRule, Path]]:
@@ -39,7 +54,8 @@ def is_pattern(names: Sequence[str], form: re.Pattern[str]) -> bool:
     return len(names) == 1 and not form.fullmatch(names[0])
 
 
-def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
+def _check_rule(rule: PlacementRule, at: Path, sizes: list[int]) -> Iterator[Finding]:
+    """`sizes` gets the size of each regular expression."""
     for part, here in chain(rule, at):
         if part.name is None:
             yield (*here, "name"), f"missing; one of {', '.join(RuleKind)}"
@@ -50,8 +66,11 @@ def _check_rule(rule: PlacementRule, at: Path) -> Iterator[Finding]:
         elif part.name is RuleKind.RECOVERY and part is not rule:
             yield (*here, "name"), "the recovery queue is a leaf; use another rule to find a parent"
         for names, form, filter_at in _lists(part, here):
-            if is_pattern(names, form) and (mistake := _pattern_mistake(names[0])):
-                yield (*filter_at, 0), f"neither a name ({NAME_RULE}) nor a regular expression ({mistake})"
+            if is_pattern(names, form):
+                try:
+                    sizes.append(_size(names[0]))
+                except ValueError as error:
+                    yield (*filter_at, 0), f"neither a name ({NAME_RULE}) nor a regular expression ({error})"
 
 
 def warn_filters(rule: PlacementRule, at: Path) -> Iterator[Finding]:
@@ -77,37 +96,36 @@ def _check_fixed_value(rule: PlacementRule, at: Path) -> Iterator[Finding]:
         yield at, "begins with root, so it cannot be put below what the parent rule finds"
 
 
-def _pattern_mistake(pattern: str) -> str:
-    """Why a text is no regular expression of Python's `re`; empty if it is one."""
+def _size(pattern: str) -> int:
+    """Of a regular expression. Raises ValueError with the reason if the text is none."""
     if not _REGEXP_CHARACTER.search(pattern):
-        return "it would need one of ^ $ * + ? ( ) [ { } |"
-    if _RESERVED.search(pattern):
-        return "[[, --, &&, ~~ and || inside [...] are reserved; write a class like [[:digit:]] as a range, [0-9]"
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        return str(error)
-    return ""
+        raise ValueError("it would need one of ^ $ * + ? ( ) [ { } |")
+    return program_size(pattern)
 
 
 def _is_qualified(value: str) -> bool:
     return value.lower() == ROOT or value.lower().startswith(f"{ROOT}.")
 
 
-def _check_target(rule: PlacementRule, root: Queue, at: Path) -> Iterator[Finding]:
-    """Follows the part of the path that is the same for every application: `fixed` rules before any other."""
+def _check_target(
+    rule: PlacementRule, root: Queue, children: Mapping[int, Mapping[str, Queue]], at: Path
+) -> Iterator[Finding]:
+    """Follows the part of the path that is the same for every application: `fixed` rules before any other.
+
+    `children` are those of each queue, by its identity, by their names in lower case.
+    """
     rules = chain(rule, at)
     fixed = rules[
         : next((index for index, (part, _) in enumerate(rules) if part.name is not RuleKind.FIXED), len(rules))
     ]
     if not fixed:
         return
-    path = ".".join(part.value.lower() for part, _ in fixed)
+    path = ".".join(part.value for part, _ in fixed)
     names = path.split(".")[1:] if _is_qualified(path) else path.split(".")
     here = (*fixed[-1][1], "value")
     queue = root
     for name in names:
-        child = next((child for child in queue.queues if child.name.lower() == name), None)
+        child = children[id(queue)].get(name.lower())
         if child is None:
             if not queue.is_parent:
                 yield here, f'queue "{name}" cannot be created: "{queue.name}" is a leaf, it holds applications'

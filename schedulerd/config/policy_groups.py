@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedulerd.config.default_file import default_queue_file_text
+from schedulerd.config.files import FileUnusable, read_text_file
 from schedulerd.config.problems import shorten
 from schedulerd.config.settings import Settings
 
@@ -61,7 +62,7 @@ def _path(settings: Settings, group: str) -> Path | None:
     if settings.policy_groups_dir is None:
         return None
     path = settings.policy_groups_dir / f"{group}.yaml"
-    return path if path.is_file() else None
+    return path if path.exists() else None
 
 
 def _known(settings: Settings) -> list[str]:
@@ -71,6 +72,6 @@ def _known(settings: Settings) -> list[str]:
 
 def _read(path: Path, group: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyGroupUnknown(f"the queue file {path} of policyGroup {group!r} cannot be read: {error}") from error
+        return read_text_file(path)
+    except FileUnusable as error:
+        raise PolicyGroupUnknown(f"the queue file {path} of policyGroup {group!r} {error}") from error

@@ -18,7 +18,12 @@ Path: TypeAlias = tuple[str | int, ...]
 Finding: TypeAlias = tuple[Path, str]
 """What a check says: where, and what would be right. The document adds line and value, which makes it a `Problem`."""
 
+PROBLEMS_MAX = 1_000
+"""How many problems of a text are told, and how many warnings: nobody reads more, and a text may have 100,000."""
+
 _SHOWN_CHARACTERS_MAX = 80
+_COMPARED_CHARACTERS_MAX = 64
+"""The time to compare two names grows with the product of their lengths."""
 
 _QUOTED = re.compile(r"""["'].*["']|\d+""", re.DOTALL)
 """From the first quotation mark of a message to the last, as what is quoted may have some itself; and numbers."""
@@ -61,7 +66,7 @@ def format_path(path: Path) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{step}" if text else step
+            text += f".{shorten(step)}" if text else shorten(step)
     return text
 
 
@@ -75,6 +80,8 @@ def shorten(text: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean "max"?` if a known name is close to this one, else an empty text."""
+    if len(name) > _COMPARED_CHARACTERS_MAX:
+        return ""
     near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.7)
     return f'did you mean "{near[0]}"?' if near else ""
 

@@ -7,16 +7,15 @@ it may not have is an error.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from schedulerd.config import quantities
 from schedulerd.config.choices import one_of
 from schedulerd.config.problems import Finding, Path
+from schedulerd.core import reading
 from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy, PriorityPolicy, QueueProperties
 
 
@@ -33,16 +32,14 @@ def _is_enabled(text: str) -> bool:
 
 def _whole_number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]{1,20}", text) or not least <= int(text) <= most:
-            raise ValueError(f"must be a whole number from {least} to {most}")
-        return int(text)
+        return reading.whole_number(text, least, most)
 
     return parse
 
 
 def _duration_ns(least_ns: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        duration_ns = quantities.parse_duration_ns(text)
+        duration_ns = reading.duration_ns(text)
         if duration_ns < least_ns:
             raise ValueError(f"must be a duration {'of 0 or more' if least_ns == 0 else 'of more than 0'}, like 30s")
         return duration_ns
@@ -70,6 +67,7 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
         "preemption.policy": Property(one_of(PreemptionPolicy), "default", "preemption_policy"),
         "preemption.delay": Property(_duration_ns(1), "30s", "preemption_delay_ns"),
         "quota.preemption.delay": Property(_duration_ns(0), "0", "quota_preemption_delay_ns"),
+        "gang.placeholder.idle.timeout": Property(_duration_ns(0), "15m", "gang_placeholder_idle_timeout_ns"),
         "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),
         "application.unschedasks.backoff.delay": Property(_duration_ns(1), "30s"),
     }

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from schedulerd.config.document import read_document
 from schedulerd.config.hierarchy import (
@@ -23,7 +24,7 @@ from schedulerd.config.hierarchy import (
 from schedulerd.config.limits import check_limits
 from schedulerd.config.models import QueueConfiguration, ResolverType
 from schedulerd.config.placement import check_rules
-from schedulerd.config.problems import Finding, Path, Problem
+from schedulerd.config.problems import PROBLEMS_MAX, Finding, Path, Problem
 from schedulerd.config.properties import check_properties
 from schedulerd.config.specs import partition_name, partition_spec
 from schedulerd.config.unenforced import warn_partition, warn_queues
@@ -54,8 +55,10 @@ class QueueFileInvalid(ValueError):
         self.source = source
         """Where the text came from, as given by the caller."""
         self.problems = problems
-        """All that is wrong, in the order of the lines; never empty."""
+        """What is wrong, in the order of the lines; never empty, and `PROBLEMS_MAX` at most."""
         self.headline = f"{source}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        if len(problems) == PROBLEMS_MAX:
+            self.headline += ", the most that are looked for"
         """Without the problems themselves."""
         super().__init__("\n  ".join([self.headline, *map(str, problems)]))
 
@@ -70,14 +73,16 @@ def load_queue_file(text: str, source: str = "queue file") -> QueueFile:
     if document.problems and document.data is None:
         raise QueueFileInvalid(source, document.problems)
     configuration, findings = validate(document.data)
-    findings += _without_consequences(_check(configuration), findings)
+    findings += islice(_without_consequences(_check(configuration), findings), PROBLEMS_MAX)
     problems = (*document.problems, *(document.problem(*finding) for finding in findings))
     if problems:
-        raise QueueFileInvalid(source, _by_line(problems))
+        raise QueueFileInvalid(source, _by_line(problems)[:PROBLEMS_MAX])
     checksum = hashlib.sha256(_CHECKSUM_LINE.sub("", text).encode()).hexdigest().upper()
     return QueueFile(
         partitions=tuple(map(partition_spec, configuration.partitions)),
-        warnings=_by_line(document.problem(*finding) for finding in _warn(configuration, checksum)),
+        warnings=_by_line(
+            document.problem(*finding) for finding in islice(_warn(configuration, checksum), PROBLEMS_MAX)
+        ),
         checksum=checksum,
         os_group_partitions=frozenset(
             partition_name(partition)
@@ -91,14 +96,14 @@ def _by_line(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: problem.line or 0))
 
 
-def _without_consequences(findings: Iterable[Finding], known: list[Finding]) -> list[Finding]:
+def _without_consequences(findings: Iterable[Finding], known: list[Finding]) -> Iterator[Finding]:
     """The findings that do not stem from a value that was found wrong before and is therefore missing."""
-    wrong = [path for path, _ in known]
-    return [
-        (path, message)
-        for path, message in findings
-        if not any(path[: len(other)] == other[: len(path)] for other in wrong)
-    ]
+    wrong = {path for path, _ in known}
+    above_wrong = {path[:length] for path in wrong for length in range(len(path))}
+    for path, message in findings:
+        below_wrong = any(path[:length] in wrong for length in range(len(path) + 1))
+        if not below_wrong and path not in above_wrong:
+            yield path, message
 
 
 def _check(configuration: QueueConfiguration) -> Iterator[Finding]:

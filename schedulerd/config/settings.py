@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from schedulerd.address import split_address
-from schedulerd.config.identities import RmIdentities
+from schedulerd.config.identities import DEFAULT_NAME_KINDS, EVERYTHING, NameKinds, RmIdentities, names_meant
 from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
 
 CLASS_NAME_LENGTH_MAX = 256
@@ -41,6 +41,30 @@ class LogFormat(StrEnum):
 
     JSON = "json"
     CONSOLE = "console"
+
+
+class HttpAccess(StrEnum):
+    """Who is answered on an HTTP path."""
+
+    AUTO = "auto"
+    """Everybody if `http_bind` is a loopback address, and nobody otherwise."""
+    ON = "on"
+    """Everybody who reaches the port."""
+    TOKEN = "token"
+    """Clients with the bearer token of `http_token_file`."""
+    OFF = "off"
+    """Nobody."""
+
+
+class GangStyle(StrEnum):
+    """What becomes of an application whose gang does not fit in time (gang design)."""
+
+    HARD = "Hard"
+    SOFT = "Soft"
+
+
+def _capitalized(value: object) -> object:
+    return value.capitalize() if isinstance(value, str) else value
 
 
 def _address(address: str) -> str:
@@ -97,6 +121,18 @@ class Settings(BaseModel):
     )
     grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
     http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
+    http_loglevel: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+        default=HttpAccess.AUTO,
+        description="Who may change the log level with PUT /loglevel: on for everybody, token for clients with that of "
+        "http_token_file, off for nobody; auto is on if http_bind is a loopback address and off otherwise.",
+    )
+    http_debug_state: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+        default=HttpAccess.ON, description="Who may look at /debug/state: on, token, off or auto, as for http_loglevel."
+    )
+    http_token_file: FilePath | None = Field(
+        default=None,
+        description="File with the bearer token for HTTP paths that are set to token; read again when it changes.",
+    )
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
         default=LogLevel.INFO, description="Least severity that is logged."
     )
@@ -118,10 +154,20 @@ class Settings(BaseModel):
         description="Names in client certificates with the rmIDs they may use, and * for all: nobody may use others. "
         "NAME=RMID,NAME=RMID on the command line, a mapping in the settings file; without it there is no such check.",
     )
+    tls_identity_names: NameKinds = Field(
+        default=DEFAULT_NAME_KINDS,
+        description="Kinds of names in client certificates that count for rm_identities: cn, dns, uri, email, ip; with "
+        "commas between them on the command line, a list in the settings file.",
+    )
     priority_classes: Annotated[dict[ClassName, Priority], BeforeValidator(_classes)] = Field(
         default={},
         description="Priorities by the names that resource managers of the interface of 2021-02 may give instead; "
         "NAME=NUMBER,NAME=NUMBER on the command line, a mapping in the settings file.",
+    )
+    gang_style_2021: Annotated[GangStyle, BeforeValidator(_capitalized)] = Field(
+        default=GangStyle.HARD,
+        description="Whether applications of resource managers of the interface of 2021-02, which has no field for it, "
+        "fail when their gang does not fit in time (Hard), or go on without it (Soft).",
     )
     cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
     inbox_max: int = Field(
@@ -135,7 +181,7 @@ class Settings(BaseModel):
         "from half of it on, its requests wait.",
     )
     max_message_bytes: int = Field(
-        default=64 * 1024 * 1024,
+        default=16 * 1024 * 1024,
         ge=4 * 1024 * 1024,
         le=2**31 - 1,
         description="Largest gRPC message, in either direction.",
@@ -161,6 +207,13 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Most gRPC connections at a time; one more is closed at once. Each takes a file descriptor.",
     )
+    connection_calls_max: int = Field(
+        default=64,
+        ge=1,
+        le=1_000_000,
+        description="Most gRPC calls at a time on one connection, open streams among them; further ones wait in the "
+        "client.",
+    )
     handshake_timeout_s: float = Field(
         default=20,
         ge=0.001,
@@ -175,6 +228,13 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         description="How long a gRPC connection may be silent before its client is asked for a sign of life; it is "
         "closed if none comes within a third of that.",
+    )
+    metrics_series_max: int = Field(
+        default=5_000,
+        ge=100,
+        le=1_000_000,
+        description="Most series of a metric on /metrics, which resource managers share equally; what is left out is "
+        "added up.",
     )
     recount_items_max: int = Field(
         default=10_000,
@@ -284,6 +344,25 @@ class Settings(BaseModel):
             raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file too")
         if self.rm_identities and self.tls_client_ca_file is None:
             raise ValueError("rm_identities needs tls_client_ca_file: without client certificates nobody has a name")
+        return self
+
+    @model_validator(mode="after")
+    def _tokens_are_known(self) -> Self:
+        for setting in ("http_loglevel", "http_debug_state"):
+            if getattr(self, setting) is HttpAccess.TOKEN and self.http_token_file is None:
+                raise ValueError(f"{setting} is token, which needs http_token_file")
+        return self
+
+    @model_validator(mode="after")
+    def _names_count(self) -> Self:
+        for entry in self.rm_identities:
+            kinds = [] if entry == EVERYTHING else [kind for kind, _ in names_meant(entry)]
+            if kinds and not set(kinds) & set(self.tls_identity_names):
+                named = " or ".join(kinds)
+                raise ValueError(
+                    f"rm_identities has the name {entry!r} of the kind {named}, which tls_identity_names leaves out; "
+                    "add the kind there"
+                )
         return self
 
     def timeouts(self) -> Timeouts:

@@ -20,6 +20,7 @@ from schedulerd.core.specs import (
     PartitionSpec,
     QueueProperties,
     QueueSpec,
+    RuleKind,
     RuleSpec,
     TemplateSpec,
 )
@@ -46,6 +47,7 @@ def partition_spec(partition: Partition) -> PartitionSpec:
         node_order=policy.type,
         preemption_enabled=partition.preemption.enabled,
         quota_preemption_enabled=partition.preemption.quotapreemptionenabled,
+        preemption_optout=partition.preemption.optout,
     )
     return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
 
@@ -55,7 +57,7 @@ def _queue_spec(queue: Queue, inherited: QueueProperties, template_above: ChildT
     properties = queue_properties(queue.properties, inherited)
     template = template_above if queue.childtemplate == ChildTemplate() else queue.childtemplate
     return QueueSpec(
-        name=queue.name.lower(),
+        name=queue.name,
         parent=queue.parent,
         guaranteed=Resources(queue.resources.guaranteed.items()),
         max=Limits(queue.resources.max.items()),
@@ -95,12 +97,12 @@ def _limits_or_none(amounts: Amounts) -> Limits | None:
 
 
 def _rule_spec(rule: PlacementRule) -> RuleSpec:
-    """Names of queues and tags are the same in upper and lower case."""
+    """Names of tags ignore case, and are compared in lower case; names of queues are kept as they are written."""
     assert rule.name is not None, "a rule without name is a problem"
     return RuleSpec(
         kind=rule.name,
         create=rule.create,
-        value=rule.value.lower(),
+        value=rule.value.lower() if rule.name is RuleKind.TAG else rule.value,
         filter=_filter_spec(rule.filter),
         parent=None if rule.parent is None else _rule_spec(rule.parent),
     )

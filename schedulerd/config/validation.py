@@ -6,44 +6,69 @@ taken out and the rest is validated again: the checks between values see everyth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from schedulerd.config.document import Data
 from schedulerd.config.models import Amounts, QueueConfiguration
-from schedulerd.config.problems import Finding, Path, suggest
+from schedulerd.config.problems import PROBLEMS_MAX, Finding, Path, suggest
+
+_Wrong: TypeAlias = "dict[str | int, _Wrong]"
+"""The paths of values that are wrong, as a tree; what has no branches is the value itself."""
 
 
 def validate(data: Data) -> tuple[QueueConfiguration, list[Finding]]:
-    """The configuration without the values that are wrong, and a finding for each of those."""
+    """The configuration without the values that are wrong, and a finding for each of those.
+
+    Beyond `PROBLEMS_MAX` findings the rest is not looked at: there is one finding more, and an empty configuration.
+    """
     findings: list[Finding] = []
     rest: Data = {} if data is None else data
     while True:
         try:
             return QueueConfiguration.model_validate(rest), findings
         except ValidationError as error:
-            found = [(detail["loc"], _message(detail)) for detail in error.errors(include_url=False)]
-        findings.extend(found)
+            details = error.errors(include_url=False)
+        findings.extend((detail["loc"], _message(detail)) for detail in islice(details, PROBLEMS_MAX + 1))
+        if len(findings) > PROBLEMS_MAX:
+            return QueueConfiguration(), findings
         before = rest
-        for path, _ in found:
-            rest = _without(rest, path)
-        assert rest != before, f"nothing to take out for {found}"
+        rest = _without(rest, _tree(detail["loc"] for detail in details))
+        assert rest != before, f"nothing to take out for {findings}"
 
 
-def _without(data: Data, path: Path) -> Data:
-    """The data without the value at `path`; a list goes as a whole, because its other items must keep their places."""
-    if not path:
+def _tree(paths: Iterable[Path]) -> _Wrong:
+    """All paths together, so that the data is gone through once, however many there are."""
+    tree: _Wrong = {}
+    for path in paths:
+        branch = tree
+        for step in path:
+            branch = branch.setdefault(step, {})
+    return tree
+
+
+def _without(data: Data, wrong: _Wrong) -> Data:
+    """The data without the values that are wrong; a list with such a value goes as a whole, because its other items
+    must keep their places."""
+    if not wrong:
         return {}
-    step, *below = path
-    if isinstance(data, dict) and isinstance(step, str) and step in data:
-        keeps = below and not (len(below) == 1 and isinstance(data[step], list))
-        rest = {key: value for key, value in data.items() if key != step}
-        return {**rest, step: _without(data[step], tuple(below))} if keeps else rest
-    if isinstance(data, list) and isinstance(step, int) and step < len(data):
-        return [_without(value, tuple(below)) if index == step else value for index, value in enumerate(data)]
+    if isinstance(data, dict):
+        rest = dict(data)
+        for step, below in wrong.items():
+            if not isinstance(step, str) or step not in data:
+                continue
+            value = data[step]
+            if not below or (isinstance(value, list) and not all(below.values())):
+                del rest[step]
+            else:
+                rest[step] = _without(value, below)
+        return rest
+    if isinstance(data, list):
+        return [_without(value, wrong[index]) if index in wrong else value for index, value in enumerate(data)]
     return data
 
 

@@ -18,6 +18,7 @@ class AlarmKind(Enum):
 
     APPLICATION_STATE = auto()
     PLACEHOLDER_TIMEOUT = auto()
+    PLACEHOLDERS_IDLE = auto()
     GANG_PATIENCE = auto()
     APPLICATION_EXECUTION = auto()
     ALLOCATION_EXECUTION = auto()
@@ -61,9 +62,9 @@ class Alarms:
         """Forgets an alarm; None and one that has rung are fine."""
         if alarm is None or not alarm.live:
             return
-        alarm.live = False
+        alarm.live, alarm.subject = False, None
         self._cancelled += 1
-        if self._cancelled > _SLACK and self._cancelled * 2 > len(self._heap):
+        if self._cancelled * 2 > max(len(self._heap), 2 * _SLACK):
             self._heap = [entry for entry in self._heap if entry[2].live]
             heapify(self._heap)
             self._cancelled = 0

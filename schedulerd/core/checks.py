@@ -14,6 +14,7 @@ from schedulerd.core.facts import RejectCode
 
 ID_LENGTH_MAX = 1024
 TAGS_LENGTH_MAX = 65_536
+TAGS_MAX = 10_000
 GROUPS_MAX = 1_000
 MESSAGE_LENGTH_MAX = 1_000
 """Of what a resource manager says with a release. It comes back with every allocation that is released by it, and so it
@@ -69,7 +70,7 @@ def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
     if len(resources) > RESOURCE_NAMES_MAX:
         return Mistake(
             RejectCode.INVALID_RESOURCES,
-            f"{field} has {len(resources)} resources; at most {RESOURCE_NAMES_MAX} are allowed",
+            f"{field} has more than {RESOURCE_NAMES_MAX} resources; at most {RESOURCE_NAMES_MAX} are allowed",
         )
     for name in resources:
         if not 0 < len(name) <= RESOURCE_NAME_LENGTH_MAX:
@@ -82,6 +83,10 @@ def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
 
 def tags(field: str, values: Mapping[str, str]) -> Mistake | None:
     """Tags go back with every allocation of an ask, so they must not be longer than any sane set of labels."""
+    if len(values) > TAGS_MAX:
+        return Mistake(
+            RejectCode.INVALID_FIELD, f"{field} have more than {TAGS_MAX} entries; at most {TAGS_MAX} are allowed"
+        )
     length = sum(len(name) + len(value) for name, value in values.items())
     if length <= TAGS_LENGTH_MAX:
         return None

@@ -41,6 +41,10 @@ class TerminationType(IntEnum):
     PLACEHOLDER_REPLACED = 4
 
 
+OF_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
+"""With these a release is the RM's wish, and is confirmed to it with the same type; the others are the core's."""
+
+
 class StopCause(StrEnum):
     """Why a resource manager is no longer served."""
 

@@ -160,17 +160,6 @@ def _lower_promise(application: Application, most: Resources) -> None:
         one.promised.subtract(less.items())
 
 
-def forget_taken_over(allocation: Allocation) -> None:
-    """The node it came with is not registered after all: it does not count as ever placed. It is yet to be freed."""
-    application = allocation.application
-    allocation.ask.placed -= 1
-    if allocation.placeholder:
-        assert application.gang is not None
-        task_group = application.gang.task_group(allocation.spec.task_group)
-        task_group.wanted -= 1
-        task_group.placed -= 1
-
-
 def end_promise(application: Application) -> None:
     """Nothing more of the gang is held for it; it would have to pass the gate again."""
     gang, queue = application.gang, application.queue
@@ -212,10 +201,15 @@ def free(allocation: Allocation) -> None:
         application.placeholder_allocated.subtract(items)
     else:
         application.allocated.subtract(items)
-    if application.gang is not None and allocation.spec.task_group:
-        application.gang.held.subtract(items)
-        if application.gang.pending and application.gang_alarm is None:
-            application.regroup()
+    if application.footprint is not None:
+        application.footprint.remove(node, items)
+        partition.patience.retry_application(application)
+    if application.gang is not None:
+        partition.gangs_touched[application] = None
+        if allocation.spec.task_group:
+            application.gang.held.subtract(items)
+            if application.gang.pending and application.gang_alarm is None:
+                application.regroup()
     for ledger in application.usage_ledgers:
         ledger.usage.subtract(items)
     for one in queue.lineage:
@@ -307,8 +301,16 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
     node.allocations[uuid] = allocation
     if allocation.placeholder:
         application.placeholders += 1
-    if application.gang is not None and allocation.spec.task_group:
-        application.gang.held.add(items)
+    else:
+        application.has_run = True
+    if application.gang is not None:
+        partition.gangs_touched[application] = None
+        if allocation.spec.task_group:
+            application.gang.held.add(items)
+    if application.footprint is not None:
+        application.footprint.add(node, items)
+        if application.reservations and node.reservations:
+            partition.ready[node] = None
     if not application.usage_ledgers:
         _start_usage(application)
     grows = [ledger.usage for ledger in application.usage_ledgers]

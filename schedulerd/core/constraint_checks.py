@@ -20,10 +20,13 @@ def constraint(spec: NewAsk) -> Mistake | None:
     """The first mistake in the constraint of an ask, or in the selector among its tags."""
     if spec.tags and NODE_SELECTOR_TAG in spec.tags:
         try:
-            node_expressions(spec.tags)
+            expressions = node_expressions(spec.tags)
         except SelectorMistake as unreadable:
             text = shown(spec.tags[NODE_SELECTOR_TAG])
             return _invalid(f"tags[{NODE_SELECTOR_TAG}] is {text}: {unreadable}")
+        mistake = _expressions(f"tags[{NODE_SELECTOR_TAG}]", expressions)
+        if mistake is not None:
+            return mistake
     if spec.constraint is None:
         return None
     mistake = _expressions(f"{_NODE_FIELD}.targetExpressions", spec.constraint.node)

@@ -47,6 +47,8 @@ class Explanation:
             if shape not in self._no_node:
                 self._no_node[shape] = self._count_refusals(shape)
             reason = self._no_node[shape]
+        if reason and self._partition.patience.is_unhelped(app, shape):
+            return reason + _unhelped(app)
         return reason and reason + "".join(map(_kept, ask.reservations.values()))
 
     def no_preemption(self, app: Application, ask: Ask) -> str:
@@ -114,6 +116,14 @@ def _turned_down(ask: Ask) -> str:
         for reason, (count, node_id) in reasons
     )
     return f"the resource manager refuses it on every node with room: {'; '.join(said)}"
+
+
+def _unhelped(app: Application) -> str:
+    if app.gang is None or not app.gang.pending:
+        return "; no room is reserved, as allocations of the application itself are in the way"
+    count = app.gang.pending
+    what = "1 pending placeholder of its gang fits" if count == 1 else f"{count} pending placeholders of its gang fit"
+    return f"; room is reserved when the {what} on the nodes"
 
 
 def _kept(one: Reservation) -> str:

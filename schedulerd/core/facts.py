@@ -33,7 +33,7 @@ from schedulerd.core.preemption_facts import (
     Reserved,
     RoomMade,
 )
-from schedulerd.core.queue_facts import QueueChanged
+from schedulerd.core.queue_facts import QueueChanged, TagIgnored
 from schedulerd.core.resources import Resources
 
 
@@ -54,6 +54,8 @@ class RejectCode(StrEnum):
     ACCESS_DENIED = "access_denied"
     OVER_QUOTA = "over_quota"
     QUEUE_NOT_FIFO = "queue_not_fifo"
+    CHECK_FAILED = "check_failed"
+    """An exception while the item was checked: a bug of schedulerd, not a mistake of the resource manager."""
 
 
 class WithdrawCause(StrEnum):
@@ -80,7 +82,7 @@ class ReleaseCause(StrEnum):
     TOO_SMALL = "too_small"
     """A placeholder: the real ask that came for it does not fit."""
     UNUSED = "unused"
-    """A placeholder: its application completes without it."""
+    """A placeholder: its application completes without it, or no ask took one of a complete gang for long."""
     GAVE_WAY = "gave_way"
     """A placeholder: it makes room for an earlier gang, and is asked for again."""
     PREEMPTED = "preempted"
@@ -219,6 +221,19 @@ class AskWithdrawn:
 
 
 @dataclass(slots=True)
+class EarlyAskReleased:
+    """The RM took back an ask that still waited for its application; of such an ask nothing was pending yet."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    termination: TerminationType
+    """As in the release that is confirmed by this (SI `releasedAsks`)."""
+    message: str
+
+
+@dataclass(slots=True)
 class AskRejected:
     rm_id: str
     partition: str
@@ -284,7 +299,8 @@ class Released:
     placeholder: bool
     termination: TerminationType
     confirm: bool
-    """True if the RM is to be told: it asked for it, or has to learn of it. False after the RM's own confirmation."""
+    """True if the RM is to be told: it asked for it, or has to learn of it. False after the RM's own confirmation, and
+    where the RM was asked to end it before its node went."""
     message: str
     node_removed: bool = False
     """True if it is gone because its node is."""
@@ -314,6 +330,19 @@ class ItemIgnored:
 
 
 @dataclass(slots=True)
+class CheckFailed:
+    """An exception while an item was checked: a bug of schedulerd. The item is rejected by the fact that follows."""
+
+    rm_id: str
+    item: str
+    """Name of the item's class in `core.commands`."""
+    object_id: str
+    code: RejectCode
+    exception: str
+    """Name of the exception's class; the traceback is for the log (`Scheduler.failed_checks`)."""
+
+
+@dataclass(slots=True)
 class CycleRan:
     """A scheduling pass placed something or found out that asks cannot be placed now."""
 
@@ -337,6 +366,7 @@ Fact: TypeAlias = (
     | ApplicationForgotten
     | AskAdded
     | AskWithdrawn
+    | EarlyAskReleased
     | AskRejected
     | Allocated
     | ReleaseRequested
@@ -353,6 +383,8 @@ Fact: TypeAlias = (
     | Released
     | ReleaseIgnored
     | ItemIgnored
+    | CheckFailed
+    | TagIgnored
     | ConfigurationAccepted
     | ConfigurationUpdated
     | ConfigurationRejected

@@ -16,9 +16,10 @@ from schedulerd.core import (
     invariants_trials,
 )
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.handlers import gang_time
 from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.host import ClosedFor, Host
 from schedulerd.core.model.line import Contender, Key
@@ -134,6 +135,9 @@ def _applications(partition: Partition) -> Iterator[str]:
             pending.add(ask.shape.items, ask.pending)
             if ask.pending < 0:
                 yield f"{name} ask {ask.key} has {ask.pending} pending"
+            to_come, most = ask.pending + ask.parked, ask.spec.max_allocations
+            if to_come and ask.placed + to_come > most:
+                yield f"{name} ask {ask.key} has {ask.placed} placed and {to_come} to come, of {most}"
             if not ask.pending and not ask.allocations and not ask.parked:
                 yield f"{name} remembers ask {ask.key} that has nothing pending and nothing alive"
             if (ask.pending > 0) != (ask.band in app.groups and ask in app.groups[ask.band]):
@@ -201,8 +205,15 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     for allocation in app.allocations.values():
         held.add(allocation.shape.items if allocation.spec.task_group else ())
     yield from _differ(f"held by the gang of {name}", gang.held, held)
-    if gang.has_idle and app.gang_alarm is None and app.state is not ApplicationState.COMPLETING:
+    if gang.has_idle and app.gang_alarm is None and gang_time.needs_time(app):
         yield f"{name} has placeholders that no time ends"
+    if app.gang_alarm is not None and gang_time.is_complete(app):
+        yield f"{name} has its gang, and a deadline for it"
+    assert app.queue is not None
+    is_limited = app.queue.properties.gang_placeholder_idle_timeout_ns > 0
+    may_idle = gang.has_idle and app.state in SCHEDULABLE_STATES and gang_time.is_complete(app)
+    if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
+        yield f"{name} has {'idle' if may_idle else 'no idle'} placeholders, and an alarm that says otherwise"
     if gang.patience is not None and app.gang_alarm is None:
         yield f"{name} has the patience of a gang that has begun, and has not"
     if (gang.pending > 0) != (app in app.partition.open_gangs):

@@ -30,9 +30,9 @@ def alarms(scheduler: Scheduler) -> Iterator[str]:
             own_alarms = partition.cleanup_alarm, alarm, partition.turned_down.alarm
             owned.update([one for one in own_alarms if one is not None and one.live])
             for app in (*partition.applications.values(), *partition.terminated.values()):
-                patience = app.gang.patience if app.gang is not None else None
+                gang_alarms = (app.gang.patience, app.gang.idle_alarm) if app.gang is not None else ()
                 execution = [one.alarm for one in app.allocations.values()]
-                timed_by = (app.alarm, app.gang_alarm, app.run_alarm, patience, *execution)
+                timed_by = (app.alarm, app.gang_alarm, app.run_alarm, *gang_alarms, *execution)
                 owned.update([alarm for alarm in timed_by if alarm is not None])
                 yield from _execution_times(app)
                 if app.gang_alarm is not None and not app.placeholders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.model.affinity import Affinity, Scope
+from schedulerd.core.model.constraints import POOL_COST
 from schedulerd.core.model.node_pool import NodePool
 from schedulerd.core.model.partition import Partition
 
@@ -14,15 +15,18 @@ def constraints(partition: Partition) -> Iterator[str]:
     known = partition.constraints
     for pool in known.pools.values():
         yield from _pool(partition, pool)
+    members = sum(len(pool.members) + POOL_COST for pool in known.pools.values())
+    if known.pool_members != members:
+        yield f"pools have {known.pool_members} members, counted {members}"
     for scope in known.scopes.values():
         yield from _scope(partition, scope)
     for affinity in known.affinities.values():
         yield from _affinity(partition, affinity)
     yield from _tags(partition)
     for shape in list(known.no_better):
-        wish = known.affinity(shape)
-        for node in known.order(shape):
-            if wish is not None and wish.admits(node) and node.free.lacks(shape.items) is None:
+        wish, allows = known.affinity(shape), known.rule(shape).allows
+        for node in partition.node_order:
+            if wish is not None and wish.admits(node) and allows(node) and node.free.lacks(shape.items) is None:
                 yield f"an ask of {shape.resources} would be better off on node {node.node_id}, and nobody looks"
 
 

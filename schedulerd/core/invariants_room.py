@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.invariants_trials import held
 from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.footprint import Footprint
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
@@ -31,6 +32,10 @@ def reservations(partition: Partition) -> Iterator[str]:
         yield f"{partition.reserved} reservations count that are not firm"
     for one in known:
         yield from _reservation(one)
+    for application in partition.applications.values():
+        footprint = application.footprint
+        if footprint is not None and footprint.by_node != Footprint(application.allocations.values()).by_node:
+            yield f"application {application.application_id} has a wrong account of what it uses on each node"
 
 
 def _reservation(one: Reservation) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
+from typing import TypeVar, overload
 
 ThingT = TypeVar("ThingT")
 
@@ -23,6 +23,8 @@ class Look:
     partition: str = ""
     application_id: str = ""
     node_id: str = ""
+    epoch_ns: int = 0
+    """Added to every time that is shown: the wall time of time 0 of the scheduler's clock, or 0 for its own times."""
     limit: int | None = None
     """How many things of each kind are taken in all; None takes everything."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -38,6 +40,16 @@ class Look:
         if len(taken) < count:
             self.left_out[kind] += count - len(taken)
         return taken
+
+    @overload
+    def time(self, at_ns: int) -> int: ...
+
+    @overload
+    def time(self, at_ns: int | None) -> int | None: ...
+
+    def time(self, at_ns: int | None) -> int | None:
+        """A time of the scheduler's clock as it is shown; None if there is none."""
+        return None if at_ns is None else self.epoch_ns + at_ns
 
     def take_named(self, kind: str, things: Mapping[str, ThingT], name: str) -> list[tuple[str, ThingT]]:
         """The thing of this name, if there is one, or with '' those there is room for; with their names, sorted."""

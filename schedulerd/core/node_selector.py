@@ -16,18 +16,22 @@ from schedulerd.core.expressions import canonical
 NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
 """Tag of an ask: requirements on node attributes, separated by commas, all to be met."""
 
+SELECTOR_LENGTH_MAX = 16_384
+"""Characters of a selector."""
+
 TEXTS_MAX = 4_096
 """How many texts are remembered with what they say: those of one workload are alike."""
 
 _REQUIREMENT = re.compile(
-    r"""\s*(?:
-        !\s*(?P<absent>[^\s,()=!<>]+)
-        | (?P<key>[^\s,()=!<>]+)
-          (?: \s*(?P<operator>==?|!=)\s*(?P<value>[^\s,()=!<>]*)
-            | \s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\) )?
-    )\s*(?P<end>,|$)""",
+    r"""\s*+(?:
+        !\s*+(?P<absent>[^\s,()=!<>]++)
+        | (?P<key>[^\s,()=!<>]++)
+          (?: \s*+(?P<operator>==?|!=)\s*+(?P<value>[^\s,()=!<>]*+)
+            | \s++(?P<set>in|notin)\s*+\((?P<values>[^()]*+)\) )?
+    )\s*+(?P<end>,|$)""",
     re.VERBOSE,
 )
+"""Every repetition is possessive, so that a text takes time in proportion to its length."""
 
 
 class SelectorMistake(ValueError):
@@ -49,6 +53,8 @@ def parse(text: str) -> tuple[Expression, ...]:
 
     Raises SelectorMistake.
     """
+    if len(text) > SELECTOR_LENGTH_MAX:
+        raise SelectorMistake(f"it has {len(text)} characters; at most {SELECTOR_LENGTH_MAX} are allowed")
     found: list[Expression] = []
     position, is_complete = 0, not text.strip()
     while not is_complete:

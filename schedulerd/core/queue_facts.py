@@ -41,3 +41,17 @@ class QueueChanged:
     amounts: Mapping[str, int] = field(default_factory=dict)
     """The new max or guaranteed resources; empty for other changes, and where nothing is set any longer."""
     message: str = ""
+
+
+@dataclass(slots=True)
+class TagIgnored:
+    """A tag of a namespace, which limits its queue, cannot be read, and the application was accepted without it,
+    because it runs already (SEMANTICS I 5)."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    tag: str
+    """Its name as it was written."""
+    reason: str

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from schedulerd.core.reading import INT64_MAX, INT64_MIN
+
 Items: TypeAlias = tuple[tuple[str, int], ...]
+
+
+def within_int64(number: int) -> int:
+    """A number as it is shown outside: the nearest int64.
+
+    Every amount that comes in is an int64, but sums of them are exact in here and may be larger. The interface and the
+    readers of our JSON know nothing larger, so all messages, events and dumps show amounts through this function.
+    """
+    return max(INT64_MIN, min(number, INT64_MAX))
 
 
 class Resources(dict[str, int]):

@@ -36,6 +36,7 @@ from schedulerd.core.handlers import (
     configuration,
     early,
     execution_times,
+    gang_time,
     gangs,
     nodes,
     queues,
@@ -49,6 +50,7 @@ from schedulerd.core.handlers import (
     verdicts,
     waiting,
 )
+from schedulerd.core.handlers.taking import take
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
@@ -63,16 +65,25 @@ from schedulerd.core.turn import Turn
 class Scheduler:
     """Owns all scheduling state. Not thread safe, and need not be: one owner calls `step`, one command at a time."""
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
-        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has."""
-        self.cluster = Cluster(timeouts, new_uuid)
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], matches: Callable[[str, str], bool]) -> None:
+        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has.
+
+        `matches` says whether a regular expression, its first argument, matches anywhere in a text. The core has no
+        regular expressions of its own: those of the standard library may take for ever.
+        """
+        self.cluster = Cluster(timeouts, new_uuid, matches)
+        self.failed_checks: list[Exception] = []
+        """What went wrong in the last step while items were checked, with tracebacks. For the log: each is a
+        `CheckFailed` among the facts as well."""
         self._now_ns = 0
 
     def step(self, now_ns: int, command: Command) -> list[Fact]:
-        """Lets one thing happen at `now_ns` (nanoseconds since the epoch) and returns all there is to say about it.
+        """Lets one thing happen at `now_ns` and returns all there is to say about it.
 
-        A time before that of an earlier step counts as that one: the clock never runs backwards in here. Nothing an RM
-        can send makes this raise; an exception is a bug of the scheduler.
+        `now_ns` is a monotonic time in nanoseconds, from any zero; every deadline is in it (SEMANTICS I19). A time
+        before that of an earlier step counts as that one. Nothing an RM can send makes this raise; an exception is a
+        bug of the scheduler, and the state cannot be trusted after it. An exception in the check of an item, before
+        anything changed, rejects that item (`handlers/taking.py`).
         """
         self._now_ns = now_ns = max(now_ns, self._now_ns)
         turn = Turn(self.cluster, now_ns)
@@ -82,8 +93,10 @@ class Scheduler:
             case RingAlarms():
                 while (alarm := self.cluster.alarms.pop_due(now_ns)) is not None:
                     _ring(turn, alarm)
+                    alarm.subject = None  # its subject still refers to it
             case RegisterResourceManager():
-                resource_managers.register(turn, command)
+                known = self.cluster.resource_managers.get(command.rm_id)
+                take(turn, known, command, resource_managers.check_registration, resource_managers.reject)
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
@@ -91,16 +104,26 @@ class Scheduler:
                 else:
                     _of_resource_manager(turn, rm, command)
         for partition in self.cluster.partitions():
+            if partition.gangs_touched:
+                gang_time.review(turn, partition)
             partition.settle()
             waiting.arm(turn, partition)
         for rm in self.cluster.resource_managers.values():
             if rm.told_states is not None:
                 scheduling_states.hear(turn, rm, rm.told_states)
+        self.failed_checks = turn.failed_checks
         return turn.facts
 
     def next_deadline_ns(self) -> int | None:
         """When the next alarm is due: send RingAlarms then. None if nothing is waited for."""
         return self.cluster.alarms.next_deadline_ns()
+
+    def dismantle(self, count: int) -> bool:
+        """Frees up to `count` pieces of what earlier steps dropped; returns whether any are left.
+
+        To be called between steps. It changes nothing that a step or a view can see, so it is not a command.
+        """
+        return self.cluster.dismantling.run(count)
 
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
@@ -111,24 +134,24 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
     match command:
         case UpdateAllocations():
             for ask in command.asks:
-                asks.add(turn, rm, ask)
+                take(turn, rm, ask, asks.check, asks.reject)
             for release in command.releases:
-                releases.release(turn, rm, release)
+                take(turn, rm, release, releases.check, releases.ignore)
             for ask_release in command.ask_releases:
-                asks.release(turn, rm, ask_release)
+                take(turn, rm, ask_release, asks.check_release, asks.ignore)
         case UpdateApplications():
             for new in command.new:
-                applications.add(turn, rm, new)
+                take(turn, rm, new, applications.check, applications.reject)
             for removal in command.remove:
-                applications.remove(turn, rm, removal)
+                take(turn, rm, removal, applications.check_removal, applications.ignore)
         case UpdateNodes():
             for node in command.nodes:
-                nodes.update(turn, rm, node)
+                take(turn, rm, node, nodes.check, nodes.reject)
         case UpdateConfiguration():
-            configuration.update(turn, rm, command)
+            take(turn, rm, command, configuration.check, configuration.reject)
         case ReportUtilization():
             for report in command.reports:
-                utilization.report(turn, rm, report)
+                take(turn, rm, report, utilization.check, utilization.ignore)
         case CleanQueues():
             for partition in rm.partitions.values():
                 queues.clean(turn, partition)
@@ -139,7 +162,8 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
             verdicts.disconnect(turn, rm)
             scheduling_states.end(turn, rm)
         case GiveVerdicts():
-            verdicts.give(turn, rm, command)
+            for verdict in command.verdicts:
+                take(turn, rm, verdict, verdicts.check, verdicts.ignore)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():
@@ -154,6 +178,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         application_states.on_state_timeout(turn, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
         gangs.on_timeout(turn, subject)
+    elif alarm.kind is AlarmKind.PLACEHOLDERS_IDLE and isinstance(subject, Application):
+        gangs.on_idle_timeout(turn, subject)
     elif alarm.kind is AlarmKind.GANG_PATIENCE and isinstance(subject, Application):
         gangs.on_patience_end(turn, subject)
     elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):

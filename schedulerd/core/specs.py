@@ -46,6 +46,15 @@ class PreemptionPolicy(StrEnum):
     """What runs inside is never a victim."""
 
 
+class OptOut(StrEnum):
+    """What `allowPreemptSelf: false` of an ask means for its allocations (`preemption.optout`)."""
+
+    NEVER = "never"
+    """They are never ended for others."""
+    LAST = "last"
+    """They are ended for others where nobody else is left but originators."""
+
+
 class RuleKind(StrEnum):
     """The ways to find the queue of an application (`placementrules[].name`)."""
 
@@ -107,6 +116,9 @@ class QueueProperties:
     """Inherited: how old an ask of the leaf has to be before others are ended for it."""
     quota_preemption_delay_ns: int = 0
     """Inherited: how long what is above a lowered max may stay; 0: for as long as it wants."""
+    gang_placeholder_idle_timeout_ns: int = 15 * MINUTE_NS
+    """Inherited: how long the placeholders of a complete gang stay when no ask takes one of them; 0: for as long as
+    their application runs."""
 
     def for_child(self) -> QueueProperties:
         """What a child starts with."""
@@ -117,6 +129,7 @@ class QueueProperties:
             preemption_policy=PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT,
             preemption_delay_ns=self.preemption_delay_ns,
             quota_preemption_delay_ns=self.quota_preemption_delay_ns,
+            gang_placeholder_idle_timeout_ns=self.gang_placeholder_idle_timeout_ns,
         )
 
 
@@ -133,9 +146,10 @@ class TemplateSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """One queue of the file, with its children. `name` is a single lower-case path element; the top one is `root`."""
+    """One queue of the file, with its children."""
 
     name: str
+    """A single path element as the file writes it; the top one is `root`."""
     parent: bool = False
     """True for a queue that may hold queues only. A queue with children is a parent whatever this says."""
     guaranteed: Resources = field(default_factory=Resources)
@@ -150,6 +164,11 @@ class QueueSpec:
     template: TemplateSpec | None = None
     """None: that of the nearest parent that has one."""
     children: tuple[QueueSpec, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The name in lower case: names of queues ignore case (SEMANTICS I15)."""
+        return self.name.lower()
 
     @property
     def is_leaf(self) -> bool:
@@ -168,6 +187,10 @@ class FilterSpec:
     is_user_pattern: bool = False
     is_group_pattern: bool = False
 
+    @property
+    def has_pattern(self) -> bool:
+        return self.is_user_pattern or self.is_group_pattern
+
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
@@ -177,9 +200,14 @@ class RuleSpec:
     create: bool = False
     """Whether a queue that does not exist may be created."""
     value: str = ""
-    """The queue of a `fixed` rule, the tag's name of a `tag` rule."""
+    """The queue of a `fixed` rule as written, the tag's name of a `tag` rule in lower case."""
     filter: FilterSpec = FilterSpec()
     parent: RuleSpec | None = None
+
+    @property
+    def has_pattern(self) -> bool:
+        """Whether its filter, or one of the rules that find its parent, has a regular expression."""
+        return self.filter.has_pattern or (self.parent is not None and self.parent.has_pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +223,7 @@ class PartitionSpec:
     """How much each resource counts in a node's score; a resource without weight does not count."""
     preemption_enabled: bool = True
     quota_preemption_enabled: bool = False
+    preemption_optout: OptOut = OptOut.NEVER
 
 
 @dataclass(frozen=True, slots=True)

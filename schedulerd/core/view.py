@@ -51,6 +51,7 @@ def resource_managers(scheduler: Scheduler, look: Look | None = None) -> list[Re
                 _partition(one, rm.state, look)
                 for _, one in look.take_named("partitions", rm.partitions, look.partition)
             ],
+            look,
         )
         for _, rm in look.take_named("resource_managers", known, look.rm_id)
     ]
@@ -62,7 +63,7 @@ def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
     return _partition(rm.partitions[name], rm.state, Look())
 
 
-def resource_manager(rm: ResourceManager, partitions: list[PartitionView]) -> ResourceManagerView:
+def resource_manager(rm: ResourceManager, partitions: list[PartitionView], look: Look) -> ResourceManagerView:
     """The resource manager with these of its partitions."""
     return ResourceManagerView(
         rm_id=rm.rm_id,
@@ -71,7 +72,7 @@ def resource_manager(rm: ResourceManager, partitions: list[PartitionView]) -> Re
         policy_group=rm.policy_group,
         configuration_source=rm.configuration.source,
         configuration_checksum=rm.configuration.checksum,
-        configured_at_ns=rm.configured_at_ns,
+        configured_at_ns=look.time(rm.configured_at_ns),
         partitions=partitions,
     )
 
@@ -146,7 +147,7 @@ def _queue(queue: Queue, look: Look) -> QueueView:
         application_order=queue.properties.application_order.value,
         preemption_policy=queue.properties.preemption_policy.value,
         preemption_delay_ns=queue.properties.preemption_delay_ns,
-        above_max_since_ns=queue.above_max_since_ns,
+        above_max_since_ns=look.time(queue.above_max_since_ns),
     )
 
 
@@ -160,22 +161,22 @@ def _application(app: Application, explain: Explanation, look: Look, shown: Show
         groups=app.spec.groups,
         group=app.group,
         state=app.state.value,
-        state_log=[(at_ns, state.value, cause) for at_ns, state, cause in app.state_log],
-        submitted_at_ns=app.submitted_at_ns,
+        state_log=[(look.time(at_ns), state.value, cause) for at_ns, state, cause in app.state_log],
+        submitted_at_ns=look.time(app.submitted_at_ns),
         allocated=app.allocated.nonzero(),
         placeholder_allocated=app.placeholder_allocated.nonzero(),
         pending=app.pending.nonzero(),
-        asks=[_ask(app, ask, explain) for ask in sorted(asks, key=lambda ask: ask.key)],
+        asks=[_ask(app, ask, explain, look) for ask in sorted(asks, key=lambda ask: ask.key)],
         allocations=_allocations("allocations of applications", app.allocations, look, shown),
         placeholder_ask=app.spec.placeholder_ask.nonzero(),
         gang_started=app.gang_alarm is not None,
-        gang_deadline_ns=app.gang_alarm.deadline_ns if app.gang_alarm is not None else None,
+        gang_deadline_ns=look.time(app.gang_alarm.deadline_ns if app.gang_alarm is not None else None),
         gang_style=app.spec.gang_style,
-        execution_deadline_ns=app.run_alarm.deadline_ns if app.run_alarm is not None else None,
+        execution_deadline_ns=look.time(app.run_alarm.deadline_ns if app.run_alarm is not None else None),
         parked=app.parked,
         held_back_for=_held_back_for(app),
-        gang_first_asked_ns=app.gang.first_asked_ns if app.gang is not None else None,
-        gang_full_ns=app.gang.full_ns if app.gang is not None else None,
+        gang_first_asked_ns=look.time(app.gang.first_asked_ns if app.gang is not None else None),
+        gang_full_ns=look.time(app.gang.full_ns if app.gang is not None else None),
         task_groups=_task_groups(app, look),
     )
 
@@ -204,7 +205,7 @@ def _held_back_for(app: Application) -> str:
     return app.held_back_by.application_id if waits and app.held_back_by is not None else ""
 
 
-def _ask(app: Application, ask: Ask, explain: Explanation) -> AskView:
+def _ask(app: Application, ask: Ask, explain: Explanation, look: Look) -> AskView:
     waiting_for = explain.waiting(app, ask)
     return AskView(
         application_id=app.application_id,
@@ -215,11 +216,11 @@ def _ask(app: Application, ask: Ask, explain: Explanation) -> AskView:
         task_group=ask.spec.task_group,
         placeholder=ask.placeholder,
         required_node=ask.shape.required_node,
-        asked_at_ns=ask.asked_at_ns,
+        asked_at_ns=look.time(ask.asked_at_ns),
         waiting_for=waiting_for,
         no_preemption_because=explain.no_preemption(app, ask) if waiting_for else "",
         trials=[
-            TrialView(one.node.node_id, one.purpose.name.lower(), one.call_id, one.asked_at_ns)
+            TrialView(one.node.node_id, one.purpose.name.lower(), one.call_id, look.time(one.asked_at_ns))
             for one in (ask.hearing.trials if ask.hearing is not None else ())
         ],
     )
@@ -248,14 +249,14 @@ def _allocation(one: Allocation) -> AllocationView:
     )
 
 
-def _reservation(one: Reservation) -> ReservationView:
+def _reservation(one: Reservation, look: Look) -> ReservationView:
     return ReservationView(
         application_id=one.application.application_id,
         allocation_key=one.ask.key,
         node_id=one.node.node_id,
         resources=dict(one.items),
         firm=one.is_firm,
-        since_ns=one.made_at_ns,
+        since_ns=look.time(one.made_at_ns),
         waits_for=[victim.uuid for victim in one.victims],
     )
 
@@ -276,7 +277,8 @@ def _node(node: Node, look: Look, shown: Shown) -> NodeView:
         used=node.used.nonzero() if node.used is not None else None,
         recommended=node.recommended.schedulable.nonzero() if node.recommended is not None else None,
         reservations=[
-            _reservation(one) for one in look.take("reservations", node.reservations.values(), len(node.reservations))
+            _reservation(one, look)
+            for one in look.take("reservations", node.reservations.values(), len(node.reservations))
         ],
         allocations=_allocations("allocations of nodes", node.allocations, look, shown),
     )

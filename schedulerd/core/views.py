@@ -1,7 +1,8 @@
 """The shapes in which the scheduler's state can be looked at: plain values, never references into the state.
 
-`view.py` fills them. Amounts are plain dictionaries without zeros, sorted by name; times are nanoseconds since the
-epoch; lists are sorted by id unless said otherwise.
+`view.py` fills them. Amounts are plain dictionaries without zeros, sorted by name; times are nanoseconds
+of the scheduler's clock, or since the Unix epoch if the look says so (`Look.epoch_ns`); lists are sorted by id unless
+said otherwise.
 """
 
 from __future__ import annotations

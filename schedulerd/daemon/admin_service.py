@@ -5,7 +5,6 @@ What the methods promise is written in `protos/schedulerd/v1/admin.proto`, where
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NoReturn
@@ -14,7 +13,14 @@ import grpc
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileInvalid, load_queue_file, shorten
+from schedulerd.config import (
+    PROBLEMS_MAX,
+    PolicyGroupUnknown,
+    Problem,
+    QueueFile,
+    QueueFileInvalid,
+    shorten,
+)
 from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
 from schedulerd.core.configuration_facts import (
     ConfigurationAccepted,
@@ -27,12 +33,13 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.identity import EVERYBODY, Identities
 from schedulerd.daemon.links import rm_id_problem
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.queue_files import QueueFiles, reasons_of
+from schedulerd.daemon.queue_files import Load, QueueFiles, reasons_of
 from schedulerd.daemon.service import UnaryContext, bounded, unary
+from schedulerd.daemon.workers import Busy
 
 ADMIN_SERVICE = admin_pb2.DESCRIPTOR.services_by_name["Admin"].full_name
 
-LISTED_MAX = 1_000
+LISTED_MAX = PROBLEMS_MAX
 """How many problems, warnings and differences an answer has at most."""
 
 
@@ -45,16 +52,18 @@ class AdminService:
         queue_files: QueueFiles,
         resource_managers: Mapping[str, ResourceManager],
         refuse: Callable[[str, str, list[str]], None],
+        validate: Load,
         identities: Identities = EVERYBODY,
     ) -> None:
         """`refuse` tells of a configuration that the scheduler does not hear of: rmID, where it came from, reasons.
 
-        `identities` say which RMs a client may hear of.
+        `validate` reads a text that nobody is to live by. `identities` say which RMs a client may hear of.
         """
         self._owner = owner
         self._queue_files = queue_files
         self._resource_managers = resource_managers
         self._refuse = refuse
+        self._validate = validate
         self._identities = identities
 
     async def unregister(
@@ -80,6 +89,8 @@ class AdminService:
             self._refuse(rm_id, "UpdateConfiguration", reasons_of(error, is_sent=bool(request.config)))
             problems = _problems(error.problems) if isinstance(error, QueueFileInvalid) else []
             return admin_pb2.UpdateConfigurationResponse(reason=bounded(str(error)), problems=problems)
+        except Busy as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         facts = await (await self._owner.submit(UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)))
         told = next((fact for fact in facts if isinstance(fact, ConfigurationUpdated | ConfigurationRejected)), None)
         if told is None:  # It was registered when this call came in, and has gone since.
@@ -102,11 +113,13 @@ class AdminService:
         visible = self._identities.visible(sorted(self._resource_managers), context)
         answer = admin_pb2.ValidateConfigurationResponse(resourceManagers=visible)
         try:
-            queue_file = await asyncio.to_thread(load_queue_file, request.config, "config")
+            queue_file = await self._validate(request.config, "config")
         except QueueFileInvalid as error:
             answer.reason = bounded(str(error))
             answer.problems.extend(_problems(error.problems))
             return answer
+        except Busy as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         answer.allowed = True
         answer.checksum = queue_file.checksum
         answer.warnings.extend(_problems(queue_file.warnings))

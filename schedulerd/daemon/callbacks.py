@@ -30,6 +30,7 @@ from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.calls import Calls, NoStateDump
 from schedulerd.daemon.link import Ending, Post
 from schedulerd.daemon.links import Links
+from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.callback import EventMessage, InterfaceVersion
 
@@ -88,7 +89,7 @@ class Callbacks:
         if self._links.knows(rm_id):
             self._post(DisconnectCallbacks(rm_id))
 
-    def deliver(self, facts: Sequence[Fact], _now_ns: int) -> None:
+    def deliver(self, facts: Sequence[Fact], _now: Instant) -> None:
         """Turns facts into calls. A sink of the owner."""
         if not self._streams:
             return

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from schedulerd.core import checks
 from schedulerd.core.callback_facts import PreemptionVerdictWanted, SchedulingStateChanged, VerdictWanted
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
-from schedulerd.wire.callback import CallDraft, EventMessage, InterfaceVersion
+from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallDraft, EventMessage, InterfaceVersion
 
 UNSENT_MAX = 10_000
 """Events, and scheduling states, that wait for a reader; a few megabytes."""
@@ -94,7 +95,8 @@ class Calls:
         if not self.answered(CallKind.STATE_DUMP, call_id) or self._dump is None or self._dump.done():
             return
         if error:
-            self._dump.set_exception(NoStateDump(f"the resource manager says: {error}"))
+            said = checks.message(error, REASON_CHARACTERS_MAX)
+            self._dump.set_exception(NoStateDump(f"the resource manager says: {said}"))
         else:
             self._dump.set_result(dump)
 

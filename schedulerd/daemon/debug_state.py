@@ -17,6 +17,7 @@ from schedulerd.core.invariants import extent, violations
 from schedulerd.core.look import Look
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import ResourceManagerView
+from schedulerd.instant import Instant, read_clocks
 
 LIMIT_MAX = 500
 """Things of one kind in one answer. At this limit an answer holds the loop for about 20 ms."""
@@ -50,14 +51,18 @@ class DebugState:
     not_checked_because: str
 
 
-def debug_state(scheduler: Scheduler, recount_items_max: int) -> Callable[[StateQuery], DebugState]:
+def debug_state(
+    scheduler: Scheduler, recount_items_max: int, clocks: Callable[[], Instant] = read_clocks
+) -> Callable[[StateQuery], DebugState]:
     """A function that looks at `scheduler`.
 
-    If the look is not for a part of it, it checks the invariants as well, while there are no more than so many items.
+    Times are wall time, by the clocks as they stand at the look (`Instant.wall_of`). If the look is not for a part of
+    it, it checks the invariants as well, while there are no more than so many items.
     """
 
     def look_at(query: StateQuery) -> DebugState:
-        look = Look(query.rm, query.partition, query.application, query.node, query.limit)
+        epoch_ns = clocks().epoch_ns
+        look = Look(query.rm, query.partition, query.application, query.node, epoch_ns=epoch_ns, limit=query.limit)
         managers = view.resource_managers(scheduler, look)
         if query.is_for_a_part:
             return DebugState(managers, look.left_out, None, "only a part was asked for, and all is needed for that")

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.event_feed import EventFeed, Follower
-from schedulerd.observe.event_messages import message_of_2021, message_of_2022, message_of_2023
+from schedulerd.observe.event_messages import encoded, message_of_2021, message_of_2022, message_of_2023
 from schedulerd.observe.event_record import Event
 from schedulerd.wire.callback import EventMessage, InterfaceVersion
 
@@ -66,6 +66,6 @@ class EventCourier:
             return False
         follower, _ = self._followers[rm_id]
         batch = follower.take(BATCH_MAX)
-        messages = [message for message in map(_MESSAGES[version], batch.events) if message is not None]
+        messages: list[EventMessage] = list(encoded(batch.events, _MESSAGES[version], self._feed.ring))
         self._callbacks.send_events(rm_id, messages)
         return batch.more

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from schedulerd.core.facts import Fact
 from schedulerd.daemon.owner import Owner
+from schedulerd.instant import Instant
 from schedulerd.observe.event_record import Event, EventCounts
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
@@ -76,7 +77,9 @@ class EventFeed:
 
     @property
     def counts(self) -> EventCounts:
-        return EventCounts(self.ring.next_id, self._recorder.suppressed, self.lost, len(self._followers))
+        return EventCounts(
+            self.ring.next_id, self._recorder.suppressed, self.lost, self.ring.failed, len(self._followers)
+        )
 
     def follow(self, wake: Callable[[], None], rm_id: str = "", start: int | None = None) -> Follower:
         """A follower from the id `start` on (None: from now on); with `rm_id` of one resource manager's events.
@@ -85,10 +88,10 @@ class EventFeed:
         """
         return Follower(self, start, rm_id, wake)
 
-    def observe(self, facts: Sequence[Fact], now_ns: int) -> None:
+    def observe(self, facts: Sequence[Fact], now: Instant) -> None:
         """A sink of the owner."""
         before = self.ring.next_id
-        self._recorder.observe(facts, now_ns)
+        self._recorder.observe(facts, now)
         if self.ring.next_id != before:
             self._wake_all()
 

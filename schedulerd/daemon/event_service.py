@@ -14,10 +14,11 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.event_feed import EventFeed
+from schedulerd.daemon.identity import EVERYBODY, Identities
 from schedulerd.daemon.links import rm_id_problem
 from schedulerd.daemon.service import UnaryContext, unary
-from schedulerd.observe.event_messages import admin_event
-from schedulerd.observe.event_record import Event
+from schedulerd.daemon.shares import NoneLeft, Shared
+from schedulerd.observe.event_messages import admin_event, encoded
 
 LISTED_MAX = 1_000
 """Events in one answer of ListEvents: some hundred kilobytes."""
@@ -30,7 +31,7 @@ BATCH_MAX = 200
 """Events that are read and made into messages in one go: about a millisecond."""
 
 STREAMS_MAX = 100
-"""Streams of events at a time."""
+"""Streams of events at a time, of all clients; of one client a quarter of it."""
 
 StreamContext: TypeAlias = grpc.aio.ServicerContext[admin_pb2.StreamEventsRequest, admin_pb2.StreamEventsResponse]
 AnyContext: TypeAlias = UnaryContext | StreamContext
@@ -39,9 +40,10 @@ AnyContext: TypeAlias = UnaryContext | StreamContext
 class EventService:
     """What the methods do."""
 
-    def __init__(self, feed: EventFeed) -> None:
+    def __init__(self, feed: EventFeed, identities: Identities = EVERYBODY) -> None:
         self._feed = feed
-        self._streams = 0
+        self._identities = identities
+        self._streams = Shared(STREAMS_MAX, "streams of events are open")
 
     async def list_events(
         self, request: admin_pb2.ListEventsRequest, context: UnaryContext
@@ -60,7 +62,7 @@ class EventService:
         while True:
             missing = wanted - len(answer.events)
             found = ring.read(answer.nextID, min(missing, BATCH_MAX), request.rmID)
-            pieces = _pieces(found.events, room_bytes)
+            pieces = _pieces(encoded(found.events, admin_event, ring), room_bytes)
             events = next(pieces)
             answer.events.extend(events)
             is_full = next(pieces, None) is not None
@@ -77,14 +79,11 @@ class EventService:
         """Returns never: the client cancels, or the daemon closes."""
         await self._check_rm_id(request.rmID, context)
         start = await self._start(request, context)
-        if self._streams >= STREAMS_MAX:
-            details = f"{STREAMS_MAX} streams of events are open already; close one first"
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, details)
-        self._streams += 1
         try:
-            await self._send_all(context, request.rmID, start)
-        finally:
-            self._streams -= 1
+            with self._streams.held(self._identities.client(context, request.rmID)):
+                await self._send_all(context, request.rmID, start)
+        except NoneLeft as problem:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
 
     async def _send_all(self, context: StreamContext, rm_id: str, start: int | None) -> None:
         woken = asyncio.Event()
@@ -94,7 +93,8 @@ class EventService:
                 batch = follower.take(BATCH_MAX)
                 if batch.events or batch.lost:
                     lost = batch.lost
-                    for events in _pieces(batch.events, MESSAGE_BYTES_MAX):
+                    messages = encoded(batch.events, admin_event, self._feed.ring)
+                    for events in _pieces(messages, MESSAGE_BYTES_MAX):
                         await context.write(admin_pb2.StreamEventsResponse(events=events, lost=lost))
                         lost = 0
                 if batch.more:
@@ -162,11 +162,11 @@ class EventService:
         ]
 
 
-def _pieces(events: Iterable[Event], size_bytes: int) -> Iterator[list[admin_pb2.Event]]:
-    """The events as messages, in lists that take no more from this size on; one list if there are none."""
+def _pieces(messages: Iterable[admin_pb2.Event], size_bytes: int) -> Iterator[list[admin_pb2.Event]]:
+    """The messages in lists that take no more from this size on; one list if there are none."""
     piece: list[admin_pb2.Event] = []
     piece_bytes = 0
-    for message in map(admin_event, events):
+    for message in messages:
         if piece and piece_bytes >= size_bytes:
             yield piece
             piece, piece_bytes = [], 0

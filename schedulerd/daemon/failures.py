@@ -15,6 +15,8 @@ class ExitCode(IntEnum):
     """Something the daemon needs from outside is not there: its port is taken."""
     SOFTWARE = 70
     """A bug of schedulerd; its log has the last commands."""
+    STUCK = 71
+    """A shutdown did not end in time, mostly because a thread waits for the system; the log says what was left."""
     CONFIG = 78
     """The settings, the queue file or the TLS files cannot be used."""
 

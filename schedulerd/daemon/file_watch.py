@@ -17,6 +17,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from schedulerd.config import FileUnusable, read_file
+from schedulerd.daemon.workers import Busy, TooSlow, Workers
+
+LOOK_SECONDS_MAX = 10.0
+"""How long a look at all files may take."""
+
 Contents: TypeAlias = tuple[tuple[str, str], ...]
 """Path and digest of each file; instead of a digest the error, if it cannot be read."""
 
@@ -28,9 +34,9 @@ def contents(paths: Iterable[Path]) -> Contents:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except FileUnusable as error:
+        return str(error)
 
 
 class Settling:
@@ -55,12 +61,17 @@ class FileWatch:
         self._paths = paths
         self._poll_s = poll_s
         self._settling = Settling(self._contents())
+        self._workers = Workers("looks at files", threads=1, waiting_max=0, seconds_max=LOOK_SECONDS_MAX)
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Calls `changed` each time something has changed and come to rest, for ever."""
         while True:
             await asyncio.sleep(self._poll_s)
-            if self._settling.look(await asyncio.to_thread(self._contents)):
+            try:
+                seen = await self._workers.run(self._contents)
+            except (Busy, TooSlow):  # the disk does not answer; the next look is made when it does
+                continue
+            if self._settling.look(seen):
                 changed()
 
     def _contents(self) -> Contents:

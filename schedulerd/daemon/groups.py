@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from schedulerd.core.specs import SECOND_NS
+from schedulerd.daemon.workers import Busy, TooSlow, Workers
 
 KNOWN_NS = 300 * SECOND_NS
 """How long the groups of a user are remembered."""
@@ -23,6 +24,10 @@ UNKNOWN_NS = 30 * SECOND_NS
 """How long it is remembered that a user is not known, or cannot be asked for."""
 USERS_MAX = 10_000
 """How many users are remembered: names come over the wire, and there is no end of them."""
+
+LOOK_UP_SECONDS_MAX = 10.0
+"""How long an application waits for the groups of its user."""
+_THREADS = 4
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -53,6 +58,27 @@ class _Known:
     until_ns: int
 
 
+class Groups:
+    """What the loop asks: users who are remembered at once, others in threads, and no longer than so many seconds."""
+
+    def __init__(self, resolver: GroupResolver, *, waiting_max: int, seconds_max: float = LOOK_UP_SECONDS_MAX) -> None:
+        self._resolver = resolver
+        self._workers = Workers(
+            "look-ups of groups", threads=_THREADS, waiting_max=waiting_max, seconds_max=seconds_max
+        )
+
+    async def groups(self, user: str) -> tuple[str, ...]:
+        """The groups of `user`; none if the user is not known or nobody can be asked now."""
+        known = self._resolver.remembered(user)
+        if known is not None:
+            return known
+        try:
+            return await self._workers.run(self._resolver.groups, user)
+        except (Busy, TooSlow) as error:
+            log.warning("groups of a user cannot be looked up", user=user, error=str(error))
+            return ()
+
+
 class GroupResolver:
     """Remembers what `look_up` says of each user: 300 s for one with groups, 30 s for one without.
 
@@ -70,10 +96,13 @@ class GroupResolver:
 
     def groups(self, user: str) -> tuple[str, ...]:
         """The groups of `user`; none if the user is not known or nobody can be asked now. Blocks while it is asked."""
+        known = self.remembered(user)
+        return self._ask(user).groups if known is None else known
+
+    def remembered(self, user: str) -> tuple[str, ...] | None:
+        """The groups of `user` if nobody has to be asked for them."""
         known = self._known.get(user)
-        if known is None or known.until_ns <= self._now_ns():
-            known = self._ask(user)
-        return known.groups
+        return None if known is None or known.until_ns <= self._now_ns() else known.groups
 
     def _ask(self, user: str) -> _Known:
         try:

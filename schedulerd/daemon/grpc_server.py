@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from schedulerd.address import split_address
@@ -14,6 +14,7 @@ from schedulerd.config import Settings
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.callback_service import CALLBACK_SERVICE
 from schedulerd.daemon.failures import cannot_listen
+from schedulerd.daemon.health import Health
 from schedulerd.daemon.identity import Identities, IdentityInterceptor
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.request_reading import RequestReader
@@ -26,7 +27,6 @@ OPTIONS: Sequence[tuple[str, int]] = (
     # A dead peer is noticed also while it has no call; clients may ping as often as every 5 s.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.max_concurrent_streams", 1_000),
 )
 
 
@@ -46,6 +46,7 @@ class GrpcServer:
         limits = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
+            ("grpc.max_concurrent_streams", settings.connection_calls_max),
             ("grpc.max_allowed_incoming_connections", settings.connections_max),
             ("grpc.server_handshake_timeout_ms", round(1000 * settings.handshake_timeout_s)),
             ("grpc.keepalive_time_ms", silence_ms),
@@ -59,7 +60,7 @@ class GrpcServer:
             maximum_concurrent_rpcs=settings.calls_max,
         )
         self._server.add_generic_rpc_handlers(tuple(handlers))
-        self._health = health.aio.HealthServicer()
+        self._health = Health(frozenset({"", SCHEDULER_SERVICE}))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if settings.grpc_reflection:
             names = (SCHEDULER_SERVICE, ADMIN_SERVICE, CALLBACK_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -68,12 +69,11 @@ class GrpcServer:
 
     async def start(self) -> None:
         await self._server.start()
-        for name in ("", SCHEDULER_SERVICE):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._health.set_serving(True)
 
-    async def not_serving(self) -> None:
+    def not_serving(self) -> None:
         """Answers health checks with NOT_SERVING from here on."""
-        await self._health.enter_graceful_shutdown()
+        self._health.set_serving(False)
 
     async def stop(self, grace_seconds: float) -> None:
         """Refuses new calls at once, and cancels those that are still running after the grace."""

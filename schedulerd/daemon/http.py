@@ -10,33 +10,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
-from copy import copy
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import uvicorn
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.http_access import Gate
+from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
-from schedulerd.daemon.looks import Looks, TooManyLooks
-from schedulerd.daemon.slices import Slices
+from schedulerd.daemon.looks import Looks
+from schedulerd.daemon.scrapes import Scrapes
+from schedulerd.daemon.shares import NoneLeft
 
 BODY_BYTES_MAX = 4096
 """No request that is served here needs more."""
-CONNECTIONS_MAX = 200
-"""At more open connections than this, new requests are answered 503."""
+ACCEPTED_MAX = 128
+"""Connections that the system may have accepted for the daemon at a time: as many more descriptors may be open for a
+moment."""
 SHUTDOWN_TIMEOUT_SECONDS = 2
+LAST_WRITES_SECONDS = 0.1
+"""How long the connections have after that for what was written to them last."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 ResultT = TypeVar("ResultT")
@@ -46,12 +48,17 @@ ResultT = TypeVar("ResultT")
 class Sources:
     """What the HTTP side may ask the rest of the daemon. Everything is called on the loop."""
 
-    registry: CollectorRegistry
+    scrapes: Scrapes
+    """For `/metrics`."""
     log_level: LogLevel
     loop_age_seconds: Callable[[], float]
     """How long ago the loop last ticked."""
     not_ready_because: Callable[[], str]
     """'' while the daemon serves, else a sentence: starting, draining."""
+    gate: Gate
+    """Who may change the log level, and look at the state."""
+    journal_state: Callable[[], str]
+    """What the journal does; '' if none is wanted."""
     looks: Looks
     """For `/debug/state`."""
     loop_age_seconds_max: float = 5.0
@@ -68,40 +75,22 @@ class LogLevelBody(BaseModel):
 
 def build_app(sources: Sources) -> Starlette:
     """The application with all routes; every error is JSON and says what would be right."""
-    metrics = _metrics(sources.registry)
+    metrics = _metrics(sources.scrapes)
     routes: list[BaseRoute] = [
         Route("/metrics", metrics),
         Route("/ws/v1/metrics", metrics),
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),
-        Route("/loglevel", _loglevel(sources.log_level), methods=["GET", "PUT"]),
-        Route("/debug/state", _debug_state(sources.looks)),
+        Route("/loglevel", _loglevel(sources.log_level, sources.gate), methods=["GET", "PUT"]),
+        Route("/debug/state", _debug_state(sources.looks, sources.gate)),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
 
 
-class _Moment(Collector):
-    """What a registry held when this was made, to be written out in a thread."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._families = list(registry.collect())
-
-    def collect(self) -> Iterable[Metric]:
-        slices = Slices()
-        for family in self._families:
-            one = copy(family)  # collectors may keep what they gave
-            # Encoders only iterate over samples, so that is where their thread can be stopped.
-            one.samples = slices.of(family.samples)  # type: ignore[assignment]
-            yield one
-
-
-def _metrics(registry: CollectorRegistry) -> Endpoint:
-    """Collects on the loop, so that all numbers are of one moment; writing them out takes longer and is done aside."""
-
+def _metrics(scrapes: Scrapes) -> Endpoint:
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        body = await asyncio.to_thread(encode, _Moment(registry))
-        return Response(body, headers={"content-type": content_type})
+        text, content_type = await scrapes.text(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
 
     return metrics
 
@@ -118,17 +107,19 @@ def _livez(sources: Sources) -> Endpoint:
 
 def _readyz(sources: Sources) -> Endpoint:
     async def readyz(_request: Request) -> Response:
-        reason = sources.not_ready_because()
-        if reason:
-            return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
-        return JSONResponse({"status": "ok"})
+        reason, journal = sources.not_ready_because(), sources.journal_state()
+        body = {"status": "not ready", "reason": reason} if reason else {"status": "ok"}
+        if journal:  # a daemon serves without it as well
+            body["journal"] = journal
+        return JSONResponse(body, status_code=503 if reason else 200)
 
     return readyz
 
 
-def _loglevel(log_level: LogLevel) -> Endpoint:
+def _loglevel(log_level: LogLevel, gate: Gate) -> Endpoint:
     async def loglevel(request: Request) -> Response:
         if request.method == "PUT":
+            gate.check("http_loglevel", request)
             try:
                 wanted = LogLevelBody.model_validate_json(await _body(request))
             except ValidationError as error:
@@ -139,18 +130,19 @@ def _loglevel(log_level: LogLevel) -> Endpoint:
     return loglevel
 
 
-def _debug_state(looks: Looks) -> Endpoint:
+def _debug_state(looks: Looks, gate: Gate) -> Endpoint:
     """All that one answer shows is of one moment."""
 
     async def debug_state(request: Request) -> Response:
+        gate.check("http_debug_state", request)
         try:
             query = StateQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
         try:
             body = await _unless_gone(request, looks.take(query))
-        except TooManyLooks as error:
-            raise HTTPException(503, str(error)) from error
+        except NoneLeft as error:
+            raise HTTPException(503, f"{error}; try again when they are taken") from error
         return Response(body, media_type="application/json")
 
     return debug_state
@@ -175,10 +167,13 @@ async def _gone(request: Request) -> None:
 
 async def _body(request: Request) -> bytes:
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise HTTPException(413, f"the body has more than {BODY_BYTES_MAX} bytes")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise HTTPException(413, f"the body has more than {BODY_BYTES_MAX} bytes")
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the connection was closed before the body had come") from error
     return body
 
 
@@ -221,25 +216,32 @@ async def _internal_error(request: Request, error: Exception) -> Response:
     )
 
 
+def uvicorn_config(app: Starlette, connections: HttpConnections) -> uvicorn.Config:
+    """How uvicorn serves `app`: in a loop of somebody else, and within our bounds."""
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http=partial(HttpConnection, connections),  # type: ignore[arg-type]
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",  # warnings are about what clients send
+        access_log=False,
+        server_header=False,
+        backlog=ACCEPTED_MAX,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        timeout_keep_alive=IDLE_SECONDS_MAX,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+    )
+
+
 class HttpServer:
     """An application on a listening socket, run inside a loop that belongs to somebody else."""
 
     def __init__(self, app: Starlette, listener: socket.socket) -> None:
         self._listener = listener
-        self._server = _Server(
-            uvicorn.Config(
-                app,
-                loop="none",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                limit_concurrency=CONNECTIONS_MAX + 1,  # the first that is turned away
-                timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
-            )
-        )
+        self._connections = HttpConnections()
+        self._server = _Server(uvicorn_config(app, self._connections))
 
     @classmethod
     def bind(cls, app: Starlette, host: str, port: int) -> HttpServer:
@@ -257,6 +259,10 @@ class HttpServer:
     async def serve(self) -> None:
         """Answers until `stop`; then finishes the requests that are running, for a bounded time, and closes."""
         await self._server.serve(sockets=[self._listener])
+        if self._connections:
+            await asyncio.sleep(LAST_WRITES_SECONDS)
+            self._connections.abort()
+            await asyncio.sleep(0)  # they are closed in the next turn of the loop
 
     def stop(self) -> None:
         self._server.should_exit = True

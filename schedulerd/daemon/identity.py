@@ -1,6 +1,6 @@
 """Which client may speak for which resource manager: the names in its certificate against those in the settings.
 
-A client has the names of its certificate: the common name, and every subject alternative name. The setting
+A client has the names of its certificate of those kinds that the setting `tls_identity_names` lists. The setting
 `rm_identities` gives names the rmIDs that they may use. With it nothing else is allowed, so a name that was mistyped
 there shuts somebody out and never lets somebody in. Without it whoever may connect may use every rmID.
 
@@ -10,19 +10,21 @@ streams, whose first message says whose they are, ask `refusal` when they have r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import grpc
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import EVERYTHING
+from schedulerd.config import DEFAULT_NAME_KINDS, EVERYTHING, NameKind, names_meant
+from schedulerd.daemon.certificate_names import Name, certificate_names
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.request_reading import Serve, serve_of, served_by
 
-_NAMES = ("x509_common_name", "x509_subject_alternative_name")
-"""Where gRPC puts the names of a client's certificate."""
+_CERTIFICATE = "x509_pem_cert"
+"""Where gRPC puts a client's certificate. Names of it that gRPC gives as well may be cut (`certificate_names`)."""
 
 
 class Peer(Protocol):
@@ -34,31 +36,52 @@ class Peer(Protocol):
 class Identities:
     """What the clients may do, by the names in their certificates."""
 
-    def __init__(self, bound: Mapping[str, Sequence[str]]) -> None:
-        """`bound` has for each name the rmIDs it may use, as the setting `rm_identities` has them."""
-        self._bound = bound
+    def __init__(self, bound: Mapping[str, Sequence[str]], kinds: Collection[NameKind] = DEFAULT_NAME_KINDS) -> None:
+        """`bound` has for each name the rmIDs it may use, as the setting `rm_identities` has them.
+
+        `kinds` are those of the names of a certificate that count.
+        """
+        self._kinds = frozenset(kinds)
+        self._everybody = tuple(bound.get(EVERYTHING, ()))
+        self._bound: dict[Name, list[str]] = {}
+        for entry, rm_ids in bound.items():
+            for kind, text in names_meant(entry) if entry != EVERYTHING else ():
+                self._bound.setdefault(Name(kind, text), []).extend(rm_ids)
+        self._is_on = bool(bound)
 
     def refusal(self, rm_id: str, peer: Peer) -> str | None:
         """Why this client may not use the rmID, or None if it may; '' stands for what is about every RM."""
-        if not self._bound:
+        if not self._is_on:
             return None
-        names = _names(peer)
+        names = self.names(peer)
         if self._may(names, rm_id):
             return None
-        client = f"the client {', '.join(map(repr, names))}" if names else "a client without a name in its certificate"
+        known = ", ".join(repr(str(name)) for name in names)
+        client = f"the client {known}" if names else "a client without a name that counts in its certificate"
         if rm_id:
             return f"rmID: {client} may not use {rm_id!r}"
         return f"rmID: is empty, and {client} may not see or change what belongs to every resource manager"
 
     def visible(self, rm_ids: Iterable[str], peer: Peer) -> list[str]:
         """Those of the rmIDs that the client may use, in order."""
-        if not self._bound:
+        if not self._is_on:
             return list(rm_ids)
-        names = _names(peer)
+        names = self.names(peer)
         return [rm_id for rm_id in rm_ids if self._may(names, rm_id)]
 
-    def _may(self, names: Iterable[str], rm_id: str) -> bool:
-        return any(_covers(pattern, rm_id) for name in (*names, EVERYTHING) for pattern in self._bound.get(name, ()))
+    def names(self, peer: Peer) -> list[Name]:
+        """The names of the client that count; none without a certificate."""
+        found = (name for pem in peer.auth_context().get(_CERTIFICATE, ()) for name in certificate_names(pem))
+        return [name for name in found if name.kind in self._kinds]
+
+    def client(self, peer: Peer, rm_id: str) -> str:
+        """Whom something is counted for: the client by its names, or the rmID it gives where clients are not known."""
+        names = self.names(peer) if self._is_on else []
+        return ", ".join(map(str, names)) or rm_id
+
+    def _may(self, names: Iterable[Name], rm_id: str) -> bool:
+        patterns = chain(self._everybody, *(self._bound.get(name, ()) for name in names))
+        return any(_covers(pattern, rm_id) for pattern in patterns)
 
 
 EVERYBODY = Identities({})
@@ -69,16 +92,6 @@ def _covers(pattern: str, rm_id: str) -> bool:
     if pattern.endswith(EVERYTHING):
         return pattern == EVERYTHING or (rm_id != "" and rm_id.startswith(pattern[: -len(EVERYTHING)]))
     return pattern == rm_id
-
-
-def _names(peer: Peer) -> list[str]:
-    """The names of the client's certificate, each once. One that cannot be read as text is nobody's."""
-    found: dict[str, None] = {}
-    context = peer.auth_context()
-    for kind in _NAMES:
-        for name in context.get(kind, ()):
-            found[name.decode(errors="backslashreplace")] = None
-    return list(found)
 
 
 def _checked_methods() -> frozenset[str]:

@@ -5,13 +5,12 @@ Whatever happens to the journal is said once in the log and shown by the metrics
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 import structlog
 
 from schedulerd.config import Settings
+from schedulerd.daemon.workers import Workers
 from schedulerd.ids import random_seed, uuid_source
+from schedulerd.instant import read_clocks
 from schedulerd.journal.header import Header
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal.writer import Ending
@@ -31,7 +30,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
         placements_max=settings.cycle_placements_max,
         uuid_seed=uuid_seed,
         instance=uuid_source(random_seed())(),
-        started_ns=time.time_ns(),
+        started=read_clocks(),
     )
     try:
         journal = JournalRecorder.begin(
@@ -52,10 +51,19 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
     return journal
 
 
+def journal_state(settings: Settings, journal: JournalRecorder | None) -> str:
+    """What became of the journal that is wanted, for the operator; '' if none is."""
+    if settings.journal is None:
+        return ""
+    if journal is None:
+        return "not recording: it could not be begun; the log says why"
+    return "recording" if journal.is_recording else f"not recording: {journal.ended_because or 'it is ending'}"
+
+
 async def end_journal(journal: JournalRecorder, failed: bool) -> None:
     """Waits until all is written, for a few seconds at most."""
     reason = "schedulerd failed; its log says why" if failed else "schedulerd was stopped"
-    if not await asyncio.to_thread(journal.close, reason):
+    if not await Workers("ends of the journal", threads=1, waiting_max=0).run(journal.close, reason):
         log.error("journal was not written to its end", path=str(journal.directory), reason="the disk is too slow")
 
 

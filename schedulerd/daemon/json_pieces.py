@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 
+from schedulerd.core.resources import within_int64
+
 
 def json_pieces(value: object) -> Iterator[str]:
     """The text of `as_json`, so that a dataclass that is in a list is a piece, or several if it has such lists itself.
@@ -46,7 +48,16 @@ def _has_dataclasses(value: object) -> bool:
 def _as_dictionary(value: object) -> dict[str, object]:
     if not is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
-    return {name: getattr(value, name) for name in _field_names(type(value))}
+    return {name: _shown(getattr(value, name)) for name in _field_names(type(value))}
+
+
+def _shown(value: object) -> object:
+    """A sum as an int64, since many readers of JSON know no larger number; everything else as it is."""
+    if type(value) is int:
+        return within_int64(value)
+    if type(value) is dict:
+        return {name: _shown(one) for name, one in value.items()}
+    return value
 
 
 @cache

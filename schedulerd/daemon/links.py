@@ -17,9 +17,11 @@ import grpc
 from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.daemon.identity import EVERYBODY, Identities
+from schedulerd.daemon.identity import EVERYBODY, Identities, Peer
 from schedulerd.daemon.link import Ending, Link, OpenCall, OpenStream, Post
 from schedulerd.daemon.refusals import Refusals
+from schedulerd.daemon.shares import Shared
+from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
 from schedulerd.wire.encode import ResponseEncoder
 
@@ -69,8 +71,10 @@ class Links:
         in_doubt_seconds: float | None = None,
         identities: Identities = EVERYBODY,
         refusals: Refusals | None = None,
+        calls_max: int = 1_000_000,
     ) -> None:
-        """`outbox_bytes_max` and `in_doubt_seconds` are those of every `Link`."""
+        """`outbox_bytes_max` and `in_doubt_seconds` are those of every `Link`; `calls_max` is the server's."""
+        self._calls = Shared(calls_max, "streams are open")
         self.identities = identities
         """Whose streams these may be."""
         self.refusals = Refusals() if refusals is None else refusals
@@ -102,6 +106,11 @@ class Links:
         self._streams.add(stream)
         if self._closed is not None:
             stream.end(self._closed)
+
+    def share(self, peer: Peer) -> contextlib.AbstractContextManager[None]:
+        """A stream's part in all calls, for as long as it is open. Raises `NoneLeft` where clients are known."""
+        client = self.identities.client(peer, "")
+        return self._calls.held(client) if client else contextlib.nullcontext()
 
     def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> Link:
         """Makes `stream` the current one of its kind; gives its link.
@@ -179,15 +188,15 @@ class Links:
                 for stream in list(self._streams):
                     await stream.over.wait()
 
-    def deliver(self, facts: Sequence[Fact], _now_ns: int) -> None:
+    def deliver(self, facts: Sequence[Fact], now: Instant) -> None:
         """Turns the facts of a turn into responses and puts each into the outbox it belongs to. A sink of the owner."""
         first = 0
         for at, fact in enumerate(facts):
             if isinstance(fact, ResourceManagerChanged):
-                self._encoder.add(facts[first:at])
+                self._encoder.add(facts[first:at], now)
                 first = at + 1
                 self._changed(fact)
-        self._encoder.add(facts[first:] if first else facts)
+        self._encoder.add(facts[first:] if first else facts, now)
         responses: defaultdict[str, list[tuple[Stream, bytes]]] = defaultdict(list)
         for response in self._encoder.drain():
             responses[response.rm_id].append((response.stream, response.payload))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from schedulerd.daemon.debug_state import StateQuery
 from schedulerd.daemon.json_pieces import json_pieces
+from schedulerd.daemon.shares import Shared
 from schedulerd.daemon.slices import GAP_SECONDS, SLICE_SECONDS
 
 LOOP_SHARE_MAX = 0.04
@@ -23,10 +24,6 @@ others can interrupt: so at most two of a hundred asks that come at any time mee
 LOOKS_MAX = 10
 """At a time: one is taken, the others wait. If all are as large as may be, the last of them waits for some seven
 seconds."""
-
-
-class TooManyLooks(Exception):
-    """As many looks as may be are asked for already. The text is for whoever asked."""
 
 
 class Looks:
@@ -42,23 +39,19 @@ class Looks:
         self._look_at = look_at
         self._clock = clock
         self._turn = asyncio.Lock()
-        self._asked_for = 0
+        self._asked_for = Shared(LOOKS_MAX, "looks at the state are asked for")
         self._not_before = clock()
 
-    async def take(self, query: StateQuery) -> str:
-        """One look as JSON text, when it is its turn. Raises `TooManyLooks` at once.
+    async def take(self, query: StateQuery, client: str | None = None) -> str:
+        """One look as JSON text, when it is its turn. Raises `NoneLeft` at once.
 
-        Whoever is cancelled while it waits has cost nothing.
+        A `client` may ask for a quarter of them; None is for clients that cannot be told apart. A look that is
+        cancelled while it waits has cost nothing.
         """
-        if self._asked_for >= LOOKS_MAX:
-            raise TooManyLooks(f"{LOOKS_MAX} looks at the state are asked for already; try again when they are taken")
-        self._asked_for += 1
-        try:
+        with self._asked_for.held(client):
             async with self._turn:
                 await asyncio.sleep(self._not_before - self._clock())
                 return await self._take(query)
-        finally:
-            self._asked_for -= 1
 
     async def _take(self, query: StateQuery) -> str:
         text: list[str] = []

@@ -22,9 +22,16 @@ from schedulerd.core.commands import Command, RingAlarms, RunCycle
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.pace import Pace
+from schedulerd.instant import Instant, read_clocks
 
 TURN_SECONDS = 0.010
 """How long commands are taken before the turn is closed. One more cycle and the encoding of responses come on top."""
+
+DISMANTLE_SECONDS = 0.008
+"""How long dropped state is freed after each turn; a turn that builds state up takes several times as long."""
+
+DISMANTLED_EACH = 200
+"""Pieces that are freed between two looks at the clock: some hundred microseconds."""
 
 LAST_COMMANDS_MAX = 100
 """Commands that are remembered for the log line of a failed step."""
@@ -32,11 +39,14 @@ LAST_COMMANDS_MAX = 100
 LAST_COMMANDS_BYTES_MAX = 4 << 20
 """Of the requests that these came with, the newest aside: what is read of a request takes up to 20 times its size."""
 
+TRACEBACKS_PER_SECOND_MAX = 5
+"""Of failed checks in the log; a client may cause as many as it sends items. All of them are counted."""
+
 _ALARM_SLACK_SECONDS = 0.001
 """The loop's timers have a resolution of a millisecond; waking a little late saves waking twice."""
 
-Sink = Callable[[Sequence[Fact], int], None]
-"""Is given all facts of a turn, in order, and the time of its last step in nanoseconds since the epoch."""
+Sink = Callable[[Sequence[Fact], Instant], None]
+"""Is given all facts of a turn, in order, and the time of its last step. Times in facts are monotonic."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -52,7 +62,7 @@ class Stopwatch(Protocol):
 class Recorder(Protocol):
     """Whom the owner tells every step, from the first one on, in order."""
 
-    def command(self, now_ns: int, command: Command) -> None:
+    def command(self, now: Instant, command: Command) -> None:
         """Comes before the step."""
 
     def facts(self, facts: Sequence[Fact]) -> None:
@@ -74,7 +84,11 @@ class _Entry:
 
 
 class Owner:
-    """Runs `scheduler` on the current loop. `sinks` are called in order; what they raise counts as a failed step."""
+    """Runs `scheduler` on the current loop. `sinks` are called in order; what they raise counts as a failed step.
+
+    The scheduler is stepped with the monotonic time, and every deadline is in it (SEMANTICS I19); recorder and sinks
+    get the wall time of the step as well.
+    """
 
     def __init__(
         self,
@@ -85,24 +99,26 @@ class Owner:
         inbox_max: int,
         placements_max: int,
         recorder: Recorder | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
+        clocks: Callable[[], Instant] = read_clocks,
     ) -> None:
         self._scheduler = scheduler
         self._sinks = tuple(sinks)
         self._stopwatch = stopwatch
         self._pace = Pace(placements_max)
         self._recorder = recorder
-        self._clock_ns = clock_ns
-        self._now_ns = 0
+        self._clocks = clocks
+        self._now = Instant(0, 0)
         self._inbox: asyncio.Queue[_Entry] = asyncio.Queue()
         self._room = asyncio.Semaphore(inbox_max)
-        self._last_commands: deque[tuple[int, Command, int]] = deque()
+        self._last_commands: deque[tuple[Instant, Command, int]] = deque()
         """With the time of the step, and the size of the request."""
         self._last_commands_bytes = 0
         self._facts: list[Fact] = []
         self._done: list[tuple[asyncio.Future[list[Fact]], list[Fact]]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ns: int | None = None
+        self._tracebacks_second = self._tracebacks = 0
+        """How many tracebacks were written in the second of the last one."""
 
     @property
     def depth(self) -> int:
@@ -134,14 +150,18 @@ class Owner:
 
     async def run(self) -> None:
         """Takes turns for ever, and sleeps when there is nothing to do. Raises `StepFailed`."""
+        dismantles = False
         try:
             while True:
-                if self._inbox.empty() and not self._scheduler.wants_cycle():
+                if self._inbox.empty() and not self._scheduler.wants_cycle() and not dismantles:
                     self._turn(await self._inbox.get())
                 else:
                     self._turn(None if self._inbox.empty() else self._inbox.get_nowait())
                 self._arm()
                 await asyncio.sleep(0)
+                dismantles = self._dismantle()
+                if dismantles:
+                    await asyncio.sleep(0)
         finally:
             self._disarm()
 
@@ -153,7 +173,7 @@ class Owner:
             log.critical(
                 "step failed",
                 exc_info=error,
-                last_commands=[f"{now_ns} {_SHORT.repr(command)}" for now_ns, command, _ in self._last_commands],
+                last_commands=[f"{now.wall_ns} {_SHORT.repr(command)}" for now, command, _ in self._last_commands],
             )
             raise StepFailed(f"{type(error).__name__}: {error}") from error
 
@@ -175,22 +195,41 @@ class Owner:
             self._stopwatch.cycle_seconds(seconds)
             self._pace.took(seconds, facts)
 
+    def _dismantle(self) -> bool:
+        """Frees some of what was dropped; returns whether there is more."""
+        until = time.perf_counter() + DISMANTLE_SECONDS
+        while self._scheduler.dismantle(DISMANTLED_EACH):
+            if time.perf_counter() >= until:
+                return True
+        return False
+
     def _step(self, command: Command, size_bytes: int = 0) -> list[Fact]:
-        self._now_ns = max(self._now_ns, self._clock_ns())
+        self._now = self._clocks()
         self._remember(command, size_bytes)
         if isinstance(command, RingAlarms):
             self._alarm_ns = None
         if self._recorder is not None:
-            self._recorder.command(self._now_ns, command)
-        facts = self._scheduler.step(self._now_ns, command)
+            self._recorder.command(self._now, command)
+        facts = self._scheduler.step(self._now.monotonic_ns, command)
         if self._recorder is not None:
             self._recorder.facts(facts)
+        if self._scheduler.failed_checks:
+            self._log_failed_checks(self._scheduler.failed_checks)
         self._facts += facts
         return facts
 
+    def _log_failed_checks(self, errors: Sequence[Exception]) -> None:
+        """Writes the tracebacks; which items they are of is said by the facts, whose lines follow."""
+        second = self._now.monotonic_ns // 1_000_000_000
+        if second != self._tracebacks_second:
+            self._tracebacks_second, self._tracebacks = second, 0
+        for error in errors[: max(0, TRACEBACKS_PER_SECOND_MAX - self._tracebacks)]:
+            self._tracebacks += 1
+            log.error("exception while an item was checked: the item is rejected", exc_info=error)
+
     def _remember(self, command: Command, size_bytes: int) -> None:
         last = self._last_commands
-        last.append((self._now_ns, command, size_bytes))
+        last.append((self._now, command, size_bytes))
         self._last_commands_bytes += size_bytes
         while len(last) > LAST_COMMANDS_MAX or (self._last_commands_bytes > LAST_COMMANDS_BYTES_MAX and len(last) > 1):
             self._last_commands_bytes -= last.popleft()[2]
@@ -199,7 +238,7 @@ class Owner:
         facts, self._facts = self._facts, []
         if facts:
             for sink in self._sinks:
-                sink(facts, self._now_ns)
+                sink(facts, self._now)
         done, self._done = self._done, []
         for future, said in done:
             if not future.done():
@@ -212,7 +251,7 @@ class Owner:
             return
         self._disarm()
         if deadline_ns is not None:
-            delay_seconds = max(deadline_ns - self._clock_ns(), 0) / 1e9 + _ALARM_SLACK_SECONDS
+            delay_seconds = max(deadline_ns - self._clocks().monotonic_ns, 0) / 1e9 + _ALARM_SLACK_SECONDS
             self._alarm = asyncio.get_running_loop().call_later(delay_seconds, self._ring)
         self._alarm_ns = deadline_ns
 

@@ -2,13 +2,12 @@
 
 A text that was sent wins over the file of the policy group (SEMANTICS C1). It is a secret (`si_secret` in the
 interface), so of its problems the log has what is wrong in which line; what is written there only its sender is told.
-Files are read in threads: a long one takes a second, and the loop has others to serve meanwhile.
+Files are read in threads, because a disk may not answer; texts are read by a process of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
@@ -20,12 +19,24 @@ from schedulerd.config import (
     QueueFile,
     QueueFileInvalid,
     QueueFileText,
-    load_queue_file,
+    shorten,
 )
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
+from schedulerd.daemon.reading_process import ReadingProcess
+from schedulerd.daemon.workers import Busy, TooSlow, Workers
 
 REASONS_MAX = 20
 """How many problems of one file the log gets."""
+
+FILE_SECONDS_MAX = 10.0
+"""How long reading a file may take: one that is on a network, and the network does not answer."""
+FILES_WAITING_MAX = 1_000
+"""How many registrations and reloads wait for a thread that reads files."""
+_FILE_THREADS = 4
+"""So many files may be stuck on a network that does not answer, before others wait for them."""
+
+Load = Callable[[str, str], Awaitable[QueueFile]]
+"""Reads a text, given with the name of its source; raises `QueueFileInvalid` and `Busy`."""
 
 ReadPolicyGroup = Callable[[str], QueueFileText]
 """Finds the queue file of a policy group; raises `PolicyGroupUnknown`."""
@@ -42,42 +53,68 @@ class LoadedQueueFile:
     warnings: tuple[Problem, ...]
 
 
+class TextReader:
+    """Reads texts one after the other, in a process of its own. `purpose` and `waiting_max` are as for `Workers`."""
+
+    def __init__(self, purpose: str, *, waiting_max: int, niceness: int = 0) -> None:
+        self._process = ReadingProcess(niceness)
+        self._workers = Workers(purpose, threads=1, waiting_max=waiting_max)
+
+    def start(self) -> None:
+        """Lets the process begin now, so that the first text does not wait for it."""
+        self._process.start()
+
+    async def load(self, text: str, source: str) -> QueueFile:
+        """Raises `QueueFileInvalid`, and `Busy` at once."""
+        return await self._workers.run(self._process.load, text, source)
+
+    def close(self) -> None:
+        """Ends the process, whatever it reads."""
+        self._process.close()
+
+
 class QueueFiles:
     """Reads queue files. Whoever calls keeps what was read: nothing is remembered here."""
 
-    def __init__(self, read_policy_group: ReadPolicyGroup) -> None:
+    def __init__(self, read_policy_group: ReadPolicyGroup, load: Load) -> None:
         self._read_policy_group = read_policy_group
+        self._load_text = load
+        self._files = Workers(
+            "queue files", threads=_FILE_THREADS, waiting_max=FILES_WAITING_MAX, seconds_max=FILE_SECONDS_MAX
+        )
 
     async def wanted(self, rm_id: str, text: str, policy_group: str) -> LoadedQueueFile:
         """What a resource manager asks for: the text that it sends, else the file of the policy group.
 
-        Raises `PolicyGroupUnknown` and `QueueFileInvalid`. Warnings are logged.
+        Raises `PolicyGroupUnknown`, `QueueFileInvalid` and `Busy`. Warnings are logged.
         """
         if text:
-            loaded = await asyncio.to_thread(_load, QueueFileText(text, f"config sent for {rm_id!r}"), None)
+            loaded = await self._load(QueueFileText(text, f"config sent for {rm_id!r}"), None)
         else:
             loaded = await self.of_group(policy_group)
         log_warnings(loaded, rm_id)
         return loaded
 
     async def of_group(self, policy_group: str) -> LoadedQueueFile:
-        """What the file of a policy group says now. Raises `PolicyGroupUnknown` and `QueueFileInvalid`."""
-        return await asyncio.to_thread(self._of_group, policy_group or DEFAULT_GROUP)
+        """What the file of a policy group says now. Raises `PolicyGroupUnknown`, `QueueFileInvalid` and `Busy`."""
+        group = policy_group or DEFAULT_GROUP
+        try:
+            found = await self._files.run(self._read_policy_group, group)
+        except TooSlow as error:
+            reason = f"the queue file of policyGroup {shorten(group)!r} cannot be read: {error}"
+            raise PolicyGroupUnknown(reason) from error
+        return await self._load(found, group)
 
-    def _of_group(self, policy_group: str) -> LoadedQueueFile:
-        return _load(self._read_policy_group(policy_group), policy_group)
-
-
-def _load(found: QueueFileText, policy_group: str | None) -> LoadedQueueFile:
-    queue_file: QueueFile = load_queue_file(found.text, found.source)
-    configuration = ConfigurationText(
-        text=found.text,
-        source=found.source,
-        checksum=queue_file.checksum,
-        policy_group=policy_group,
-        os_group_partitions=queue_file.os_group_partitions,
-    )
-    return LoadedQueueFile(queue_file.partitions, configuration, queue_file.warnings)
+    async def _load(self, found: QueueFileText, policy_group: str | None) -> LoadedQueueFile:
+        queue_file = await self._load_text(found.text, found.source)
+        configuration = ConfigurationText(
+            text=found.text,
+            source=found.source,
+            checksum=queue_file.checksum,
+            policy_group=policy_group,
+            os_group_partitions=queue_file.os_group_partitions,
+        )
+        return LoadedQueueFile(queue_file.partitions, configuration, queue_file.warnings)
 
 
 def log_warnings(loaded: LoadedQueueFile, rm_id: str = "") -> None:
@@ -91,12 +128,12 @@ def log_warnings(loaded: LoadedQueueFile, rm_id: str = "") -> None:
         log.warning("queue file", rm_id=rm_id, source=source, problem=rest)
 
 
-def reasons_of(error: PolicyGroupUnknown | QueueFileInvalid, *, is_sent: bool = False) -> list[str]:
+def reasons_of(error: PolicyGroupUnknown | QueueFileInvalid | Busy, *, is_sent: bool = False) -> list[str]:
     """Why a queue file cannot be used, for the log: one sentence for each problem, up to `REASONS_MAX`.
 
     `is_sent` if the text came in a request, of which nothing may stand there.
     """
-    if isinstance(error, PolicyGroupUnknown):
+    if not isinstance(error, QueueFileInvalid):
         return [str(error)]
     reasons = [_for_log(problem, is_sent) for problem in error.problems[:REASONS_MAX]]
     more = len(error.problems) - len(reasons)

@@ -7,7 +7,6 @@ any case: a mistake in it is then told at once, and not when the next resource m
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,6 +18,8 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import LoadedQueueFile, QueueFiles, log_warnings, reasons_of
+from schedulerd.daemon.rereading import Reread
+from schedulerd.daemon.workers import Busy
 from schedulerd.observe.tally import ReloadResult
 
 OWN_FILE = ""
@@ -30,7 +31,7 @@ Count = Callable[[str, ReloadResult, int], None]
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Reloads:
+class Reloads(Reread):
     """Reads all queue files anew, one time after the other. `own` is the daemon's file as it was read at the start."""
 
     def __init__(
@@ -43,13 +44,13 @@ class Reloads:
         *,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
+        super().__init__()
         self._queue_files = queue_files
         self._own = own
         self._resource_managers = resource_managers
         self._owner = owner
         self._count = count
         self._clock_ns = clock_ns
-        self._told = asyncio.Event()
         self.started = 0
         """How many reloads have begun to read."""
         count(OWN_FILE, ReloadResult.APPLIED, clock_ns())
@@ -63,22 +64,6 @@ class Reloads:
         """Tells of a queue file that cannot be used, which the scheduler does not hear of."""
         log.error("queue file not reloaded: nothing changed", rm_id=rm_id, source=source, reasons=reasons)
         self._count(rm_id, ReloadResult.REFUSED, self._clock_ns())
-
-    def request(self) -> None:
-        """Lets `run` reload soon; once, however often this is called before it begins."""
-        self._told.set()
-
-    @property
-    def is_requested(self) -> bool:
-        """Whether a reload was requested that has not begun."""
-        return self._told.is_set()
-
-    async def run(self) -> None:
-        """Reloads each time it is requested, for ever."""
-        while True:
-            await self._told.wait()
-            self._told.clear()
-            await self.reload()
 
     async def reload(self) -> None:
         """Returns when the scheduler has taken all that changed."""
@@ -100,7 +85,7 @@ class Reloads:
         """The file, or why it cannot be used."""
         try:
             return await self._queue_files.of_group(policy_group)
-        except (PolicyGroupUnknown, QueueFileInvalid) as error:
+        except (PolicyGroupUnknown, QueueFileInvalid, Busy) as error:
             return reasons_of(error)
 
     async def _reload(self, rm_id: str, before: ConfigurationText, found: LoadedQueueFile | list[str]) -> None:

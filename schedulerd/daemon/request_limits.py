@@ -16,8 +16,10 @@ from google.protobuf.message import Message
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import checks
 from schedulerd.daemon.links import Refused
+from schedulerd.daemon.shares import CLIENTS_MIN
 from schedulerd.daemon.stream_call import Parse
 from schedulerd.wire.item_count import ITEM_BYTES_MIN, item_counts
+from schedulerd.wire.reading import read_in_pieces
 
 VERSION_LENGTH_MAX = 256
 """Of the version that a resource manager says it has."""
@@ -33,12 +35,18 @@ class RequestLimits:
     resource_managers_max: int
 
     def parser(self, request_type: type[RequestT]) -> Parse[RequestT]:
-        """Reads a request of the type; raises `Refused` if it has too many items, before any of them is read."""
+        """Reads a request of the type, a large one in several turns of the loop.
+
+        Raises `Refused` if the request has too many items, before any of them is read.
+        """
 
         async def parse(raw: bytes) -> RequestT:
             if len(raw) > ITEM_BYTES_MIN * self.items_max:
                 await self._check_items(raw, request_type)
-            return request_type.FromString(raw)
+            request = request_type()
+            for _ in read_in_pieces(raw, request):
+                await asyncio.sleep(0)
+            return request
 
         return parse
 
@@ -52,8 +60,16 @@ class RequestLimits:
                 )
             await asyncio.sleep(0)
 
-    def check_registration(self, request: si_pb2.RegisterResourceManagerRequest, registered: Collection[str]) -> None:
-        """Raises `Refused`; `registered` are the rmIDs there are, which may register again."""
+    def check_registration(
+        self,
+        request: si_pb2.RegisterResourceManagerRequest,
+        registered: Collection[str],
+        of_client: Collection[str] = (),
+    ) -> None:
+        """Raises `Refused`; `registered` are the rmIDs there are, which may register again.
+
+        `of_client` are those of them that the same client has registered, where clients are known.
+        """
         if len(request.version) > VERSION_LENGTH_MAX:
             length = len(request.version)
             problem = f"version: has {length} characters; at most {VERSION_LENGTH_MAX} are allowed"
@@ -61,6 +77,13 @@ class RequestLimits:
         mistake = checks.tags("buildInfo", request.buildInfo)
         if mistake is not None:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, mistake.reason)
+        share = -(-self.resource_managers_max // CLIENTS_MIN)
+        if request.rmID not in registered and len(of_client) >= share:
+            raise Refused(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"this client has registered {len(of_client)} resource managers already, a quarter of what there is "
+                "for all (setting resource_managers_max); unregister one that is not needed any longer",
+            )
         if request.rmID not in registered and len(registered) >= self.resource_managers_max:
             raise Refused(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -1,18 +1,31 @@
-"""Reads the requests of calls with one request, so that bytes that are no message are the client's mistake.
+"""Receives and reads the requests of calls with one request, within a size and a time.
 
 A deserialiser inside gRPC can only fail: its client is told UNKNOWN, and the log gets a traceback at level error, as
-often as anybody who reaches the port cares to send garbage.
+often as anybody who reaches the port cares to send garbage. And gRPC waits for a request for as long as its connection
+lasts. So these methods are served as methods of a stream of requests, which are the same to a client: the one request
+is received here.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from schedulerd.daemon.refusals import Refusals
+
+REQUEST_BYTES_MAX = 2 * 1024 * 1024
+"""Size of a request of a method with one request: a queue file has 1 MiB at most. gRPC receives messages of
+`max_message_bytes` before it is judged; it is not read then."""
+
+REQUEST_SECONDS = 20.0
+"""How long a request may take to come."""
+
+ANSWER_SECONDS = 60.0
+"""How long the answer to a request may take, where there is one answer."""
 
 Serve: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 """What serves a call with one request: given the request and the context."""
@@ -31,10 +44,14 @@ def served_by(handler: Any, serve: Serve, request_deserializer: Callable[[bytes]
 
 
 class RequestReader(grpc.aio.ServerInterceptor):
-    """Answers INVALID_ARGUMENT if a request cannot be read; has to come before interceptors that look at requests."""
+    """Has to come before interceptors that look at requests."""
 
-    def __init__(self, refusals: Refusals) -> None:
+    def __init__(
+        self, refusals: Refusals, *, request_seconds: float = REQUEST_SECONDS, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
         self._refusals = refusals
+        self._request_seconds = request_seconds
+        self._answer_seconds = answer_seconds
 
     async def intercept_service(
         self,
@@ -45,16 +62,47 @@ class RequestReader(grpc.aio.ServerInterceptor):
         if handler is None or handler.request_streaming:
             return handler
         method = handler_call_details.method.rpartition("/")[2]
-        return served_by(handler, self._reading(method, handler.request_deserializer, serve_of(handler)), None)
+        parse, serve = handler.request_deserializer, serve_of(handler)
+        answer_seconds = None if handler.response_streaming else self._answer_seconds
 
-    def _reading(self, method: str, parse: Callable[[bytes], Any], serve: Serve) -> Serve:
-        async def read(raw: bytes, context: Any) -> Any:
+        async def receive_and_serve(_requests: object, context: Any) -> Any:
+            request = await self._request(method, parse, context)
             try:
-                request = parse(raw)
-            except DecodeError as error:
-                code, details = grpc.StatusCode.INVALID_ARGUMENT, f"not a request of {method}: {error}"
-                self._refusals.tell(method, code, details, rm_id="", peer=context.peer())
-                await context.abort(code, details)
-            return await serve(request, context)
+                async with asyncio.timeout(answer_seconds) as limit:
+                    return await serve(request, context)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                late = f"the answer took more than {answer_seconds:g} s"
+                await self._refuse(method, grpc.StatusCode.DEADLINE_EXCEEDED, late, context)
 
-        return read
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.response_streaming
+            else grpc.stream_unary_rpc_method_handler
+        )
+        return make(receive_and_serve, response_serializer=handler.response_serializer)
+
+    async def _request(self, method: str, parse: Callable[[bytes], Any], context: Any) -> Any:
+        """The request of a call; one that does not come, is too large or cannot be read ends the call."""
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                raw = await context.read()
+        except TimeoutError:
+            late = f"no request came within {self._request_seconds:g} s"
+            await self._refuse(method, grpc.StatusCode.DEADLINE_EXCEEDED, late, context)
+        if raw is grpc.aio.EOF:
+            await self._refuse(method, grpc.StatusCode.INVALID_ARGUMENT, "no request was sent", context)
+        if len(raw) > REQUEST_BYTES_MAX:
+            size = f"the request has {len(raw)} bytes; at most {REQUEST_BYTES_MAX} are allowed"
+            await self._refuse(method, grpc.StatusCode.RESOURCE_EXHAUSTED, size, context)
+        try:
+            return parse(raw)
+        except DecodeError as error:
+            mistake = f"not a request of {method}: {error}"
+            await self._refuse(method, grpc.StatusCode.INVALID_ARGUMENT, mistake, context)
+
+    async def _refuse(self, method: str, code: grpc.StatusCode, details: str, context: Any) -> NoReturn:
+        self._refusals.tell(method, code, details, rm_id="", peer=context.peer())
+        await context.abort(code, details)
+        raise AssertionError("gRPC raises")

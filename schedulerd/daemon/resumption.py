@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from schedulerd.core.checks import shown
 from schedulerd.core.commands import Command
+from schedulerd.core.reading import Unreadable, whole_number
 
 RESUMES = (("schedulerd-resumes", "1"),)
 """Our header, which says that we take part."""
@@ -43,13 +45,17 @@ def position(headers: Iterable[tuple[str, str | bytes]]) -> Position | None:
     found = {name: value for name, value in headers if name in (RECEIVED_HEADER, SENT_HEADER)}
     if not found:
         return None
+    counts = []
     for name in (RECEIVED_HEADER, SENT_HEADER):
         value = found.get(name, "")
-        if not isinstance(value, str) or not value.isdecimal():
+        try:
+            counts.append(whole_number(value if isinstance(value, str) else "", 0, signed=False))
+        except Unreadable as error:
             raise ValueError(
-                f"header {name} is {value!r}; it must be a whole number, as {SENT_HEADER} and {name} go together"
-            )
-    return Position(int(found[RECEIVED_HEADER]), int(found[SENT_HEADER]))
+                f"header {name} is {shown(value) if isinstance(value, str) else 'binary'}; it {error}, and "
+                f"{RECEIVED_HEADER} and {SENT_HEADER} go together"
+            ) from None
+    return Position(*counts)
 
 
 class Taken:

@@ -2,7 +2,8 @@
 
 The only module that knows all parts. Going down has three causes: SIGTERM or SIGINT drains and exits with 0, a second
 signal exits at once, and a bug (a step of the scheduler that raised, a part that ended by itself) exits with 70: state
-that cannot be trusted is better rebuilt from the resource managers' reports than served.
+that cannot be trusted is better rebuilt from the resource managers' reports than served. Every step of going down has a
+bound, and so has all of it (`shutdown.py`).
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ from schedulerd.build import description
 from schedulerd.config import (
     DEFAULT_GROUP,
     PolicyGroupUnknown,
+    QueueFile,
     QueueFileInvalid,
     Settings,
+    load_queue_file,
+    matches,
     queue_file_paths,
     read_policy_group,
 )
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin_service import AdminService
+from schedulerd.daemon.allocator import share_arenas
 from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.collector import Collector, spare_the_old
@@ -42,22 +47,26 @@ from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.event_service import EventService
 from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
 from schedulerd.daemon.file_watch import FileWatch
-from schedulerd.daemon.groups import GroupResolver
+from schedulerd.daemon.groups import GroupResolver, Groups
 from schedulerd.daemon.grpc_server import GrpcServer, unnoticed_seconds
 from schedulerd.daemon.http import HttpServer, Sources, build_app
+from schedulerd.daemon.http_access import BearerToken, Gate
 from schedulerd.daemon.identity import Identities
-from schedulerd.daemon.journaling import begin_journal, end_journal
+from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
-from schedulerd.daemon.queue_files import QueueFiles, log_warnings, reasons_of
+from schedulerd.daemon.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rereading import Reread
+from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.service import SchedulerService
+from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
 from schedulerd.daemon.state_service import StateService
 from schedulerd.daemon.streams import IN_DOUBT_SECONDS
 from schedulerd.daemon.tls import ServerTls, tls_files
@@ -71,6 +80,12 @@ from schedulerd.wire.encode import ResponseEncoder
 LAST_CALLS_SECONDS = 0.5
 """How long calls other than the update streams may take to end after those have ended."""
 
+VALIDATIONS_WAITING_MAX = 4
+"""How many texts wait while one is validated."""
+
+VALIDATION_NICENESS = 5
+"""Validations give way to everything else where processors are few."""
+
 STDIN = 0
 
 log = structlog.stdlib.get_logger(__name__)
@@ -78,6 +93,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 def serve(settings: Settings) -> int:
     """Runs the daemon in this process until a signal or a failure ends it; returns the exit status."""
+    share_arenas()
     log_level = configure(settings.log_level.value, settings.log_format.value)
     try:
         return uvloop.run(_serve(settings, log_level))
@@ -89,15 +105,25 @@ def serve(settings: Settings) -> int:
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
     # The watch comes first: what changes while the file is being read is then seen as a change.
     watch = FileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
-    queue_files = QueueFiles(lambda group: read_policy_group(settings, group))
-    daemon = Daemon(settings, log_level, queue_files, await _own_configuration(queue_files), watch)
-    return await daemon.run()
-
-
-async def _own_configuration(queue_files: QueueFiles) -> ConfigurationText:
-    """The file most RMs will get is read once before serving, so that a mistake in it is found by whoever made it."""
+    own = await _own_configuration(lambda group: read_policy_group(settings, group))
+    reader = TextReader("registrations", waiting_max=settings.resource_managers_max)
+    validator = TextReader("validations", waiting_max=VALIDATIONS_WAITING_MAX, niceness=VALIDATION_NICENESS)
     try:
-        own = await queue_files.of_group(DEFAULT_GROUP)
+        reader.start()
+        return await Daemon(settings, log_level, reader, validator, own, watch).run()
+    finally:
+        reader.close()
+        validator.close()
+
+
+async def _own_configuration(read_policy_group: ReadPolicyGroup) -> ConfigurationText:
+    """The file most RMs will get is read once before serving, so that a mistake in it is found by whoever made it."""
+
+    async def load(text: str, source: str) -> QueueFile:
+        return load_queue_file(text, source)  # on the loop: nobody is served yet
+
+    try:
+        own = await QueueFiles(read_policy_group, load).of_group(DEFAULT_GROUP)
     except PolicyGroupUnknown as error:
         raise StartupFailed(str(error), ExitCode.CONFIG) from error
     except QueueFileInvalid as error:
@@ -116,19 +142,26 @@ class Daemon:
         self,
         settings: Settings,
         log_level: LogLevel,
-        queue_files: QueueFiles,
+        reader: TextReader,
+        validator: TextReader,
         own: ConfigurationText,
         watch: FileWatch,
     ) -> None:
-        """`own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that."""
-        self._settings, self._watch = settings, watch
+        """`reader` reads what resource managers live by, `validator` what is only to be validated.
+
+        `own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that.
+        """
+        self._settings = settings
+        queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load)
         self._not_ready_because = "starting"
-        metrics, seed = Metrics(), random_seed()
-        self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed))
+        metrics, seed = Metrics(settings.metrics_series_max), random_seed()
+        self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
         # Links and owner need each other: responses go one way, what became of a stream the other.
-        identities = Identities(settings.rm_identities)
+        identities = Identities(settings.rm_identities, settings.tls_identity_names)
+        if settings.rm_identities:
+            log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
         refusals = Refusals()
         metrics.watch_refusals(lambda: refusals.counts)
         self._links = Links(
@@ -138,6 +171,7 @@ class Daemon:
             in_doubt_seconds=_in_doubt_seconds(settings),
             identities=identities,
             refusals=refusals,
+            calls_max=settings.calls_max,
         )
         call_later = asyncio.get_running_loop().call_later
         callbacks = Callbacks(self._links, lambda command: self._owner.post(command), metrics.callbacks, call_later)
@@ -158,17 +192,24 @@ class Daemon:
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_partitions(self._scheduler.cluster.partitions)
         looks = Looks(debug_state(self._scheduler, settings.recount_items_max))
-        handlers = self._handlers(queue_files, callbacks, metrics, looks)
-        self._tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
-        self._tls = ServerTls.of(settings)
-        self._grpc = GrpcServer(settings, handlers, identities, refusals, self._tls)
+        handlers = self._handlers(queue_files, validator.load, callbacks, metrics, looks)
+        tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
+        tls = ServerTls.of(settings)
+        self._grpc = GrpcServer(settings, handlers, identities, refusals, tls)
+        token_watch = FileWatch(lambda: filter(None, [settings.http_token_file]), settings.queue_file_poll_s)
+        token = BearerToken.of(settings)
+        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch))
+        self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
+        """What the operator may change while the daemon runs."""
         self._http = _http_server(
             settings,
             Sources(
-                registry=metrics.registry,
+                gate=Gate(settings, token),
+                scrapes=Scrapes(metrics.parts, lambda: metrics.left_out),
                 log_level=log_level,
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
+                journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
             ),
         )
@@ -176,6 +217,7 @@ class Daemon:
     def _handlers(
         self,
         queue_files: QueueFiles,
+        validate: Load,
         callbacks: Callbacks,
         metrics: Metrics,
         looks: Looks,
@@ -183,16 +225,18 @@ class Daemon:
         """The methods of all services."""
         settings, links, owner, reloads = self._settings, self._links, self._owner, self._reloads
         resource_managers = self._scheduler.cluster.resource_managers
-        groups = GroupResolver(time.monotonic_ns)
+        groups = Groups(GroupResolver(time.monotonic_ns), waiting_max=settings.calls_max)
         limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
-        classes = settings.priority_classes
-        scheduler = SchedulerService(owner, links, queue_files, reloads, resource_managers, groups, classes, limits)
-        admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, links.identities)
+        classes, style = settings.priority_classes, settings.gang_style_2021.value
+        scheduler = SchedulerService(
+            owner, links, queue_files, reloads, resource_managers, groups, classes, limits, style
+        )
+        admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, validate, links.identities)
         services = (
             scheduler,
             admin,
-            StateService(resource_managers, admin.check_registered, looks, callbacks.state_dump),
-            EventService(self._events),
+            StateService(resource_managers, admin.check_registered, looks, callbacks.state_dump, links.identities),
+            EventService(self._events, links.identities),
             CallbackService(callbacks, metrics.callbacks, links, owner, limits),
         )
         return [one for each in services for one in each.handlers()]
@@ -205,14 +249,13 @@ class Daemon:
         _on_reload_signal(self._reload)
         http = asyncio.create_task(self._http.serve())
         parts = [http, asyncio.create_task(self._owner.run()), asyncio.create_task(self._probe.run())]
-        parts.append(asyncio.create_task(self._reloads.run()))
         parts.append(asyncio.create_task(self._courier.run()))
         parts.append(asyncio.create_task(Collector(self._is_idle).run()))
         parts.append(asyncio.create_task(DescriptorWatch().run()))
-        if self._settings.queue_file_poll_s:
-            parts.append(asyncio.create_task(self._watch.run(self._reloads.request)))
-            if self._tls is not None:
-                parts.append(asyncio.create_task(self._tls_watch.run(self._tls.reload)))
+        for file, watch in self._files:
+            parts.append(asyncio.create_task(file.run()))
+            if self._settings.queue_file_poll_s:
+                parts.append(asyncio.create_task(watch.run(file.request)))
         await self._grpc.start()
         self._not_ready_because = ""
         spare_the_old()
@@ -220,12 +263,16 @@ class Daemon:
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)
+            exit_within(
+                self._settings.drain_timeout_s + CLOSING_SECONDS_MAX,
+                ExitCode.SOFTWARE if failed else ExitCode.STUCK,
+            )
             await self._close(failed)
-            await asyncio.wait({http})
+            await until_ended("HTTP", {http})
         finally:
             for part in parts:
                 part.cancel()
-            await asyncio.wait(parts)
+            await until_ended("parts", parts)
         if self._journal is not None:
             await end_journal(self._journal, failed)
         log.info("stopped")
@@ -236,23 +283,22 @@ class Daemon:
 
     def _reload(self) -> None:
         """Reads everything again that the operator may have changed."""
-        self._reloads.request()
-        if self._tls is not None:
-            self._tls.reload()
+        for file, _ in self._files:
+            file.request()
 
     async def _close(self, failed: bool) -> None:
         """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
         drain_seconds = self._settings.drain_timeout_s
         self._not_ready_because = "failed" if failed else "draining"
         log.info("closing", reason=self._not_ready_because)
-        await self._grpc.not_serving()
+        self._grpc.not_serving()
         if failed:
             self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
         else:
             self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds))
         await self._links.closed(drain_seconds + LAST_CALLS_SECONDS)
         self._events.close()
-        await self._grpc.stop(LAST_CALLS_SECONDS)
+        await until_ended("gRPC", {asyncio.create_task(self._grpc.stop(LAST_CALLS_SECONDS))})
         self._http.stop()
 
 

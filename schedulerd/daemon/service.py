@@ -8,7 +8,6 @@ be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import NoReturn, TypeVar
@@ -21,8 +20,9 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
 from schedulerd.core.commands import Command, UpdateApplications
+from schedulerd.core.facts import ItemIgnored
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.daemon.groups import GroupResolver
+from schedulerd.daemon.groups import Groups
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import REGISTERED_AGAIN, Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
@@ -31,6 +31,7 @@ from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.daemon.streams import Dialogue, RequestT, StreamSession
+from schedulerd.daemon.workers import Busy
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from schedulerd.wire.dialect import Stream
@@ -58,11 +59,13 @@ class SchedulerService:
         queue_files: QueueFiles,
         reloads: Reloads,
         resource_managers: Mapping[str, ResourceManager],
-        groups: GroupResolver,
+        groups: Groups,
         priority_classes: Mapping[str, int],
         limits: RequestLimits,
+        gang_style_2021: str = "Hard",
     ) -> None:
-        """`resource_managers` are the scheduler's own, to be read on its loop; `priority_classes` the settings'."""
+        """`resource_managers` are the scheduler's own, to be read on its loop; `priority_classes` and `gang_style_2021`
+        are the settings'."""
         self._owner = owner
         self._limits = limits
         self._resource_managers = resource_managers
@@ -70,8 +73,10 @@ class SchedulerService:
         self._links = links
         self._queue_files = queue_files
         self._groups = groups
+        self._registered_by: dict[str, str] = {}
+        """The client of each registration, where clients are known by their certificates."""
         self._decoder = RequestDecoder()
-        self._update_decoder = UpdateDecoder(self._decoder.shared, priority_classes)
+        self._update_decoder = UpdateDecoder(self._decoder.shared, priority_classes, gang_style_2021)
 
     async def register(
         self, request: si_pb2.RegisterResourceManagerRequest, context: UnaryContext
@@ -79,15 +84,16 @@ class SchedulerService:
         """Answers when the scheduler has taken the RM with its partitions; until then none of its streams is accepted.
 
         INVALID_ARGUMENT without rmID, for a policy group that does not exist and for a queue file with problems, all of
-        which are listed; RESOURCE_EXHAUSTED if there are as many RMs as may be. The RM's earlier registration, if any,
-        then goes on as if nothing had been sent.
+        which are listed; RESOURCE_EXHAUSTED if there are as many RMs as may be, or as many
+        texts wait to be read. The RM's earlier registration, if any, then goes on as if nothing had been sent.
         """
         problem = rm_id_problem(request.rmID)
         if problem is not None:
             await self._refuse(request, context, Ending(grpc.StatusCode.INVALID_ARGUMENT, problem))
         log.info("registration", request=request, peer=context.peer())
         try:
-            self._limits.check_registration(request, self._resource_managers)
+            client = self._links.identities.client(context, "")
+            self._limits.check_registration(request, self._resource_managers, self._of_client(client))
         except Refused as refusal:
             await self._refuse(request, context, refusal.ending)
         reloads_before = self._reloads.started
@@ -97,12 +103,26 @@ class SchedulerService:
             ending = Ending(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
             reasons = reasons_of(error, is_sent=bool(request.config))
             await self._refuse(request, context, ending, "; ".join(reasons))
+        except Busy as error:
+            await self._refuse(request, context, Ending(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)))
         self._links.drop(request.rmID, REGISTERED_AGAIN)
-        await (await self._owner.submit(self._decoder.registration(request, loaded.partitions, loaded.configuration)))
+        command = self._decoder.registration(request, loaded.partitions, loaded.configuration)
+        facts = await (await self._owner.submit(command))
+        for fact in facts:
+            if isinstance(fact, ItemIgnored):
+                await self._refuse(request, context, Ending(grpc.StatusCode.INTERNAL, bounded(fact.reason)))
+        if client:
+            self._registered_by[request.rmID] = client
         if self._reloads.started != reloads_before:
             # The file may have changed after it was read here and before the reload could know of this RM.
             self._reloads.request()
         return si_pb2.RegisterResourceManagerResponse()
+
+    def _of_client(self, client: str) -> list[str]:
+        """The registered rmIDs that this client has registered last."""
+        registered = self._resource_managers
+        self._registered_by = {rm_id: one for rm_id, one in self._registered_by.items() if rm_id in registered}
+        return [rm_id for rm_id, one in self._registered_by.items() if one == client]
 
     async def _refuse(
         self,
@@ -153,11 +173,11 @@ class SchedulerService:
         ]
 
     async def _with_groups(self, command: Command) -> Command:
-        """Looks up the groups of users who came without any, where the queue file says so; in a thread: it blocks."""
+        """Looks up the groups of users who came without any, where the queue file says so."""
         if isinstance(command, UpdateApplications):
             for at, new in enumerate(command.new):
                 if not new.groups and self._asks_system_for_groups(command.rm_id, new.partition):
-                    command.new[at] = replace(new, groups=await asyncio.to_thread(self._groups.groups, new.user))
+                    command.new[at] = replace(new, groups=await self._groups.groups(new.user))
         return command
 
     def _asks_system_for_groups(self, rm_id: str, partition: str) -> bool:

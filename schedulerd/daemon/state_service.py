@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import grpc
@@ -19,16 +19,33 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
-from schedulerd.daemon.looks import Looks, TooManyLooks
+from schedulerd.daemon.identity import EVERYBODY, Identities
+from schedulerd.daemon.looks import LOOKS_MAX, Looks
 from schedulerd.daemon.service import UnaryContext, bounded, unary
+from schedulerd.daemon.shares import NoneLeft
+from schedulerd.daemon.workers import Busy, Workers
 from schedulerd.wire import autoscaling
 
 DUMP_TIMEOUT_SECONDS = 5.0
 """How long a resource manager may take to dump its state."""
 
+DUMPS_WAITING_MAX = LOOKS_MAX * LIMIT_MAX
+"""How many dumps wait to be checked: those of as many answers as may be asked for."""
+
+ANSWER_BYTES_MAX = 4_000_000
+"""Size of an answer: a gRPC client takes 4 MiB if it does not say otherwise."""
+
 DUMPS_BYTES_MAX = 2 * 1024 * 1024
-"""How long the dumps of resource managers may be in one answer: with our own it has to fit into 4 MB, the most that a
-gRPC client takes if it does not say otherwise."""
+"""How long the dumps of resource managers may be in one answer."""
+
+STATE_BYTES_MAX = 2_000_000
+"""How long our own dump may be in an answer; one that is longer is taken again with less of everything."""
+
+BESIDE_BYTES = 200
+"""What an answer has for a resource manager beside rmID, dump and problem: the sentence that there was no room."""
+
+LIMITS = (LIMIT_MAX, LIMIT_MAX // 10, LIMIT_MAX // 100)
+"""How much of each kind of thing our own dump has, at the first attempt and the next ones."""
 
 
 class StateService:
@@ -40,6 +57,7 @@ class StateService:
         check_registered: Callable[[str, UnaryContext], Awaitable[None]],
         looks: Looks,
         dump_of: Callable[[str, float], Awaitable[str]],
+        identities: Identities = EVERYBODY,
     ) -> None:
         """`resource_managers` are the scheduler's own, to be read on its loop.
 
@@ -49,6 +67,8 @@ class StateService:
         self._check_registered = check_registered
         self._looks = looks
         self._dump_of = dump_of
+        self._readers = Workers("dumps of resource managers", threads=1, waiting_max=DUMPS_WAITING_MAX)
+        self._identities = identities
 
     async def state_dump(
         self, request: admin_pb2.GetStateDumpRequest, context: UnaryContext
@@ -57,19 +77,35 @@ class StateService:
         if request.rmID:
             await self._check_registered(request.rmID, context)
         try:
-            state = await self._looks.take(StateQuery(rm=request.rmID))
-        except TooManyLooks as error:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            state = await self._state(request.rmID, self._identities.client(context, request.rmID))
+        except NoneLeft as error:
+            details = f"{error}; try again when they are taken"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, details)
         wanted = [request.rmID] if request.rmID else sorted(self._resource_managers)[:LIMIT_MAX]
         dumps = await asyncio.gather(*map(self._dump, wanted))
-        return admin_pb2.GetStateDumpResponse(state=state, resourceManagers=_bounded(dumps))
+        room_bytes = ANSWER_BYTES_MAX - len(state.encode())
+        return admin_pb2.GetStateDumpResponse(state=state, resourceManagers=_bounded(dumps, room_bytes))
+
+    async def _state(self, rm_id: str, client: str) -> str:
+        """The scheduler's own state, as much of it as fits into an answer. Raises `NoneLeft`."""
+        for limit in LIMITS:
+            state = await self._looks.take(StateQuery(rm=rm_id, limit=limit), client)
+            if len(state.encode()) <= STATE_BYTES_MAX:
+                return state
+        size = len(state.encode())
+        advice = "look at parts of it at /debug/state" if rm_id else "name an rmID"
+        problem = f"even {limit} of each kind of thing have {size} bytes; at most {STATE_BYTES_MAX} are sent: {advice}"
+        return json.dumps({"problem": problem})
 
     async def _dump(self, rm_id: str) -> admin_pb2.ResourceManagerDump:
         try:
             dump = await self._dump_of(rm_id, DUMP_TIMEOUT_SECONDS)
         except NoStateDump as reason:
             return admin_pb2.ResourceManagerDump(rmID=rm_id, problem=str(reason))
-        problem = await asyncio.to_thread(_problem, dump)
+        try:
+            problem = await self._readers.run(_problem, dump)
+        except Busy as error:
+            problem = str(error)
         return admin_pb2.ResourceManagerDump(rmID=rm_id, state="" if problem else dump, problem=problem)
 
     async def auto_scaling_metrics(
@@ -122,9 +158,12 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a value")
 
 
-def _bounded(dumps: Iterable[admin_pb2.ResourceManagerDump]) -> Iterator[admin_pb2.ResourceManagerDump]:
-    """The dumps, but for those for which there is no room."""
-    left = DUMPS_BYTES_MAX
+def _bounded(
+    dumps: Sequence[admin_pb2.ResourceManagerDump], room_bytes: int
+) -> Iterator[admin_pb2.ResourceManagerDump]:
+    """The dumps, but for those for which there is no room; what stands beside the dumps is short and always there."""
+    beside_bytes = sum(BESIDE_BYTES + len(dump.rmID.encode()) + len(dump.problem.encode()) for dump in dumps)
+    left = min(DUMPS_BYTES_MAX, room_bytes - beside_bytes)
     for dump in dumps:
         size = len(dump.state.encode())
         if size > left:

@@ -22,6 +22,7 @@ from schedulerd.core.facts import Fact
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.shares import NoneLeft
 
 COMMANDS_UNDER_WAY_MAX = 5
 """Commands of one stream that may wait in the inbox, so that an RM can neither crowd out the others there nor have much
@@ -63,6 +64,15 @@ class StreamCall(ABC):
 
     async def run(self) -> None:
         """Serves the call until it is over; an end other than OK leaves as the error that `context.abort` raises."""
+        try:
+            with self._links.share(self._context):
+                await self._serve()
+        except NoneLeft as problem:
+            ending = Ending(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
+            self._tell_operator(ending)
+            await self._context.abort(ending.code, ending.details)
+
+    async def _serve(self) -> None:
         await self._begin()
         self._links.open(self)
         reader, writer, *others = (

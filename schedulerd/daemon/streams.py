@@ -32,6 +32,7 @@ from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position, takes_part
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.wire.dialect import Stream
+from schedulerd.wire.reading import PIECE_BYTES_MAX
 
 GIVE_WAY_IDLE_SECONDS = 0.1
 """A stream that gives way ends when its client sends nothing for so long: what was sent before has arrived by then."""
@@ -72,13 +73,14 @@ class Dialogue(Generic[RequestT]):
         self,
         kind: Stream,
         parse: Parse[RequestT],
-        decode: Callable[[RequestT], Iterator[Command]],
+        decode: Callable[[RequestT, int], Iterator[Command]],
         complete: Callable[[Command], Awaitable[Command]] | None = None,
         resync: bytes = b"",
     ) -> None:
         self.kind = kind
         self.parse = parse
         self.decode = decode
+        """Given a request and its size in bytes."""
         self.complete = complete
         """Adds to a command what its sender left to us, before it is queued."""
         self.resync = resync
@@ -236,11 +238,13 @@ class StreamSession(StreamCall, Generic[RequestT]):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"rmID: {message.rmID!r} on a stream of {rm_id!r}; a stream carries one RM, the one it began with",
             )
-        for command in taken.new(self._dialogue.decode(message)):
+        for command in taken.new(self._dialogue.decode(message, self._request_bytes)):
             if self._dialogue.complete is not None:
                 command = await self._dialogue.complete(command)
             await self._submit(command)
             taken.command_taken()
+            if self._request_bytes > PIECE_BYTES_MAX:
+                await asyncio.sleep(0)  # Commands of large items take longer to decode than others.
         taken.request_taken()
         await self._may_read.wait()
 

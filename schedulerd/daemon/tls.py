@@ -15,8 +15,13 @@ from pathlib import Path
 import grpc
 import structlog
 
-from schedulerd.config import Settings
+from schedulerd.config import FileUnusable, Settings, read_file
 from schedulerd.daemon.failures import ExitCode, StartupFailed
+from schedulerd.daemon.rereading import Reread
+from schedulerd.daemon.workers import Busy, TooSlow, Workers
+
+READ_SECONDS_MAX = 10.0
+"""How long reading the files may take."""
 
 _CERTIFICATES = "PEM certificates (-----BEGIN CERTIFICATE-----)"
 _KEY = "a PEM private key without passphrase (-----BEGIN PRIVATE KEY-----)"
@@ -30,15 +35,17 @@ def tls_files(settings: Settings) -> list[Path]:
     return [file for file in (settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file) if file]
 
 
-class ServerTls:
+class ServerTls(Reread):
     """TLS with a certificate, mutual TLS with client authorities as well."""
 
     def __init__(self, cert_file: Path, key_file: Path, authorities_file: Path | None) -> None:
         """Raises `StartupFailed` that names the setting, its file and what the file should hold."""
+        super().__init__()
         self._cert_file = cert_file
         self._key_file = key_file
         self._authorities_file = authorities_file
         self._current = self._taken = self._read()
+        self._workers = Workers("TLS files", threads=1, waiting_max=0, seconds_max=READ_SECONDS_MAX)
         self.credentials = grpc.dynamic_ssl_server_credentials(
             self._current,
             self._news,  # type: ignore[arg-type]  # gRPC takes None for "nothing new", its type stub does not
@@ -52,14 +59,14 @@ class ServerTls:
             return None
         return cls(settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file)
 
-    def reload(self) -> None:
+    async def reload(self) -> None:
         """Reads the files again, for connections from now on; those that are open stay as they are.
 
         If the files cannot be used, the log says why and nothing changes.
         """
         try:
-            self._current = self._read()
-        except StartupFailed as error:
+            self._current = await self._workers.run(self._read)
+        except (StartupFailed, Busy, TooSlow) as error:
             log.error("TLS files not reloaded: nothing changed", reason=str(error))
         else:
             log.info("TLS files reloaded", tls_cert_file=str(self._cert_file))
@@ -73,13 +80,14 @@ class ServerTls:
         return current
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
+        # OpenSSL opens the files by itself, whatever they are: that they are files is known by then.
+        pair = _bytes("tls_key_file", self._key_file), _bytes("tls_cert_file", self._cert_file)
         _check_certificates("tls_cert_file", self._cert_file)
         _check_key(self._key_file, self._cert_file)
         authorities = None
         if self._authorities_file is not None:
-            _check_certificates("tls_client_ca_file", self._authorities_file)
             authorities = _bytes("tls_client_ca_file", self._authorities_file)
-        pair = _bytes("tls_key_file", self._key_file), _bytes("tls_cert_file", self._cert_file)
+            _check_certificates("tls_client_ca_file", self._authorities_file)
         return grpc.ssl_server_certificate_configuration([pair], authorities)
 
 
@@ -107,11 +115,10 @@ def _check_key(file: Path, cert_file: Path) -> None:
 
 
 def _bytes(setting: str, file: Path) -> bytes:
-    """Of a file that was there when it was checked, and may be gone since."""
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise _unusable(setting, file, f"cannot be read: {error.strerror}") from error
+        return read_file(file)
+    except FileUnusable as error:
+        raise _unusable(setting, file, str(error)) from error
 
 
 def _unusable(setting: str, file: Path, problem: str) -> StartupFailed:

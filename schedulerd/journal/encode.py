@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
+from schedulerd.instant import Instant
 from schedulerd.journal.schema import SCALARS, CodecMissing, Convert, is_dataclass_type, unless_none, without_none
 
 _JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))
@@ -26,10 +27,10 @@ _Column: TypeAlias = tuple[Convert | None, Callable[[Sequence[Any]], bool] | Non
 """What makes a value plain, and what tells whether all of them are the same; None if there is nothing to do."""
 
 
-def entry_text(now_ns: int, command: Command) -> str:
-    """One command with its time (nanoseconds since the epoch) as ASCII text without line breaks."""
+def entry_text(now: Instant, command: Command) -> str:
+    """One command with its time on both clocks as ASCII text without line breaks."""
     kind = type(command)
-    return _JSON.encode((now_ns, kind.__name__, _WRITERS[kind].row(command)))
+    return _JSON.encode((now.monotonic_ns, now.wall_ns, kind.__name__, _WRITERS[kind].row(command)))
 
 
 def facts_text(facts: Sequence[Fact]) -> str:

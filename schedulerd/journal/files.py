@@ -6,6 +6,7 @@ on the disk as well. Nothing here waits for anybody but the disk.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -36,7 +37,7 @@ def open_new(path: Path) -> FileIO:
 
 def new_directory(parent: Path, header: Header) -> Path:
     """Makes the directory of a new journal in `parent`, named after its start. Raises `OSError`."""
-    started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.started_ns // 1_000_000_000))
+    started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.started.wall_ns // 1_000_000_000))
     directory = parent / f"{started}-{header.instance[:8]}"
     directory.mkdir(mode=0o700)
     return directory
@@ -65,6 +66,7 @@ class JournalFiles:
 
         Raises `JournalFull`, after which nothing has changed, or `OSError`, after which only `end` makes sense.
         """
+        self.check()
         data = block(content)
         if self.bytes + len(data) + END_ROOM_BYTES > self._max_bytes:
             raise JournalFull
@@ -74,6 +76,20 @@ class JournalFiles:
         self._file_bytes += len(data)
         self.bytes += len(data)
         self.commands += commands
+
+    def check(self) -> None:
+        """Raises `FileNotFoundError` if the file is no longer where it was begun.
+
+        The system would take every byte for a file that has no name, and none of them could ever be read.
+        """
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            is_there = False
+        else:
+            is_there = os.path.samestat(found, os.fstat(self._file.fileno()))
+        if not is_there:
+            raise FileNotFoundError(errno.ENOENT, "it was removed, moved or replaced", str(self._path))
 
     def end(self, mark: bytes) -> None:
         """Writes the mark as the last block and closes the file, without what a failed `append` left of a block.
@@ -99,6 +115,10 @@ class JournalFiles:
         self._header = header
         with full:
             os.fsync(full.fileno())
+
+    @property
+    def _path(self) -> Path:
+        return self._directory / file_name(self._header.file)
 
     def _begin(self, header: Header) -> tuple[FileIO, int]:
         path = self._directory / file_name(header.file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -11,10 +11,14 @@ from schedulerd import __version__
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Timeouts
 from schedulerd.ids import uuid_source
+from schedulerd.instant import Instant
 from schedulerd.journal.schema import Schema, schema
 
-FORMAT = 1
+FORMAT = 2
 """Of the files; to be raised whenever an older reader would misunderstand them."""
+
+_SHOWN_MAX = 40
+"""Characters of a value of an unreadable header that a message shows."""
 
 
 class HeaderUnreadable(ValueError):
@@ -32,8 +36,8 @@ class Header:
     """Of the allocation UUIDs (`schedulerd.ids.uuid_source`)."""
     instance: str
     """Told apart from every other start of a daemon by this."""
-    started_ns: int
-    """When the journal was begun, in nanoseconds since the epoch."""
+    started: Instant
+    """When the journal was begun."""
     version: str = __version__
     """The schedulerd that wrote it."""
     python: str = field(default_factory=platform.python_version)
@@ -43,9 +47,13 @@ class Header:
     commands_before: int = 0
     """In the files before it."""
 
-    def scheduler(self) -> Scheduler:
-        """A scheduler as the daemon's was when it started: empty, with the same timeouts and the same UUIDs to come."""
-        return Scheduler(self.timeouts, uuid_source(self.uuid_seed))
+    def scheduler(self, matches: Callable[[str, str], bool]) -> Scheduler:
+        """A scheduler as the daemon's was when it started: empty, with the same timeouts and the same UUIDs to come.
+
+        `matches` is what filters of placement rules match with, in the daemon `schedulerd.config.matches`. It is a
+        parameter because a journal can be read without third-party packages.
+        """
+        return Scheduler(self.timeouts, uuid_source(self.uuid_seed), matches)
 
     def to_values(self) -> dict[str, Any]:
         """As plain values for JSON. The seed is text: 128 bits are more than some readers of JSON keep of a number."""
@@ -57,9 +65,18 @@ class Header:
         rest = dict(values)
         found = rest.pop("format", None)
         if found != FORMAT:
-            raise HeaderUnreadable(f"it has format {found}, and this version of schedulerd reads format {FORMAT}")
+            raise HeaderUnreadable(_other_format(found, rest.get("version")))
         try:
-            timeouts = Timeouts(**rest.pop("timeouts"))
-            return cls(timeouts=timeouts, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
+            timeouts, started = Timeouts(**rest.pop("timeouts")), Instant(*map(int, rest.pop("started")))
+            return cls(timeouts=timeouts, started=started, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
         except (KeyError, TypeError, ValueError) as error:
             raise HeaderUnreadable(f"its header is not understood: {error}") from error
+
+
+def _other_format(found: object, writer: object) -> str:
+    """Why a journal of that format, written by that version, cannot be read; both come from the file."""
+    return (
+        f"its format is {str(found)[:_SHOWN_MAX]}, written by schedulerd {str(writer)[:_SHOWN_MAX]}; "
+        f"this is schedulerd {__version__}, which reads format {FORMAT} only: "
+        "read the journal with the version that wrote it"
+    )

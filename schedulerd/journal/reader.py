@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from schedulerd.core.commands import Command
+from schedulerd.instant import Instant
 from schedulerd.journal.blocks import Damaged, TornTail, blocks
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.header import Header, HeaderUnreadable
@@ -34,8 +35,8 @@ class JournalUnreadable(ValueError):
 class Entry:
     """One step of the scheduler."""
 
-    now_ns: int
-    """Nanoseconds since the epoch."""
+    now: Instant
+    """Its time; the scheduler knows the monotonic one only."""
     command: Command
 
 
@@ -101,7 +102,7 @@ class Journal:
             if path != self.files[-1]:
                 raise JournalUnreadable(f"{path} ends within a block, although another file follows") from torn
             self.cut_bytes = path.stat().st_size - torn.offset
-        except (OSError, Damaged, json.JSONDecodeError) as error:
+        except (OSError, Damaged, ValueError, RecursionError) as error:
             raise JournalUnreadable(f"{path}: {error}") from error
 
     def _check_header(self, path: Path, number: int, commands: int, content: bytes) -> None:
@@ -112,8 +113,8 @@ class Journal:
 
 def _entry(path: Path, offset: int, reader: CommandReader, values: Any) -> Entry:
     try:
-        now_ns, name, fields = values
-        return Entry(now_ns, reader.command(name, fields))
+        monotonic_ns, wall_ns, name, fields = values
+        return Entry(Instant(monotonic_ns, wall_ns), reader.command(name, fields))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise JournalUnreadable(f"{path}, block at offset {offset}: a command is not understood: {error}") from error
 
@@ -121,7 +122,7 @@ def _entry(path: Path, offset: int, reader: CommandReader, values: Any) -> Entry
 def _digest(path: Path, offset: int, values: dict[str, Any]) -> Digest:
     try:
         return Digest(values["commands"], values["digest"])
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise JournalUnreadable(f"{path}, block at offset {offset}: a record is not understood: {values}") from error
 
 
@@ -169,5 +170,5 @@ def _header(path: Path) -> Header:
 def _parse_header(path: Path, content: bytes) -> Header:
     try:
         return Header.from_values(json.loads(content))
-    except (HeaderUnreadable, json.JSONDecodeError) as error:
+    except (HeaderUnreadable, TypeError, ValueError, RecursionError) as error:
         raise JournalUnreadable(f"{path}: {error}") from error

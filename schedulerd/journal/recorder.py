@@ -12,6 +12,7 @@ from typing import Self
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
+from schedulerd.instant import Instant
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.files import JournalFiles, new_directory
 from schedulerd.journal.header import Header
@@ -47,6 +48,12 @@ class JournalRecorder:
         return self._writer.is_open
 
     @property
+    def ended_because(self) -> str:
+        """Why the journal has ended; '' as long as its thread writes."""
+        ending = self._writer.ending
+        return "" if ending is None else ending.reason
+
+    @property
     def waiting_bytes(self) -> int:
         """What is not written yet."""
         return self._writer.waiting_bytes
@@ -55,11 +62,11 @@ class JournalRecorder:
     def written_bytes(self) -> int:
         return self._writer.written_bytes
 
-    def command(self, now_ns: int, command: Command) -> None:
-        """The step that is to come, at `now_ns` nanoseconds since the epoch."""
+    def command(self, now: Instant, command: Command) -> None:
+        """The step that is to come, and its time."""
         if self._writer.is_open:
             try:
-                self._entry = entry_text(now_ns, command)
+                self._entry = entry_text(now, command)
             except _UNWRITABLE as error:
                 self._give_up(command, error)
 

@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from schedulerd.journal.digest import DIGEST_COMMANDS, FactsDigest
@@ -26,6 +26,9 @@ BLOCK_BYTES = 1024 * 1024
 
 REST_SECONDS = 0.1
 """Between blocks, unless more than a block waits: what a daemon that is killed may lose of the end."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether the file is still there while there is nothing to write."""
 
 CLOSE_SECONDS = 5.0
 """How long an orderly end may take."""
@@ -74,6 +77,8 @@ class JournalWriter:
         self._put_bytes = 0
         self._taken_bytes = 0
         self._stopped = threading.Event()
+        self.ending: Ending | None = None
+        """Set once, by the thread."""
         self.is_open = True
         """Whether it takes more; read and set by both threads, and never set again once it is False."""
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -111,7 +116,8 @@ class JournalWriter:
 
     def _run(self) -> None:
         try:
-            self._on_end(self._end(self._write_until_stopped()))
+            self.ending = self._end(self._write_until_stopped())
+            self._on_end(self.ending)
         finally:
             self.is_open = False  # also after a bug, so that nothing piles up
 
@@ -124,12 +130,12 @@ class JournalWriter:
             return _Stop(f"it cannot be written: {error}", is_orderly=False)
 
     def _write_all(self) -> _Stop:
-        """Raises `JournalFull` or `OSError`."""
+        """Raises `JournalFull` or `OSError`, also if the file is gone."""
         while True:
             steps: list[_Step] = []
             size = 0
             while size < BLOCK_BYTES:
-                item = self._queue.get()
+                item = self._next()
                 if isinstance(item, _Stop):
                     self._write(steps)
                     return item
@@ -141,6 +147,13 @@ class JournalWriter:
             self._taken_bytes += size
             if self.waiting_bytes < BLOCK_BYTES:
                 self._stopped.wait(REST_SECONDS)
+
+    def _next(self) -> _Step | _Stop:
+        while True:
+            try:
+                return self._queue.get(timeout=LOOK_SECONDS)
+            except Empty:
+                self._files.check()
 
     def _write(self, steps: list[_Step]) -> None:
         if not steps:

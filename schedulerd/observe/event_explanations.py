@@ -14,6 +14,7 @@ from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import preemption_facts as p
+from schedulerd.core import queue_facts as q
 from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, VerdictReached
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 
@@ -74,6 +75,10 @@ def _release_ignored(fact: f.ReleaseIgnored) -> Record:
 
 def _item_ignored(fact: f.ItemIgnored) -> Record:
     return _about(SI.UNKNOWN_EVENTRECORD_TYPE, fact.object_id, "ItemIgnored", fact.reason)
+
+
+def _tag_ignored(fact: q.TagIgnored) -> Record:
+    return _about(SI.APP, fact.application_id, "TagIgnored", fact.reason, fact.tag, group=fact.queue)
 
 
 def _configuration_rejected(fact: configuration_facts.ConfigurationRejected) -> Record:
@@ -155,6 +160,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     f.AskRejected: _ask_rejected,
     f.ReleaseIgnored: _release_ignored,
     f.ItemIgnored: _item_ignored,
+    q.TagIgnored: _tag_ignored,
     configuration_facts.ConfigurationRejected: _configuration_rejected,
     g.GangCompleted: _gang_completed,
     g.GangTimedOut: _gang_timed_out,

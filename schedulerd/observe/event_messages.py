@@ -6,15 +6,18 @@ belongs to; 2021-02 has other numbers for the kinds of object besides, and none 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
+from schedulerd.core.resources import within_int64
 from schedulerd.observe.event_record import Change, Detail, Event, Kind, Record
+from schedulerd.observe.event_ring import EventRing
 
+MessageT = TypeVar("MessageT")
 Earlier = TypeVar("Earlier", event_2022_pb2.EventRecord, si_2021_pb2.EventRecord)
 
 
@@ -45,6 +48,18 @@ _WAYS: Mapping[Change.ValueType, str] = {
 }
 
 
+def encoded(events: Iterable[Event], encode: Callable[[Event], MessageT | None], ring: EventRing) -> Iterator[MessageT]:
+    """The messages of events. An event that cannot be encoded, which is a bug, is left out, and the ring counts it."""
+    for event in events:
+        try:
+            message = encode(event)
+        except Exception as error:  # noqa: BLE001  # one event is no reason to end what all events go through
+            ring.count_failed(event.event_id, error)
+            continue
+        if message is not None:
+            yield message
+
+
 def admin_event(event: Event) -> admin_pb2.Event:
     """With its id, and whose it is."""
     return admin_pb2.Event(
@@ -64,7 +79,7 @@ def message_of_2023(event: Event) -> si_pb2.EventRecord:
         referenceID=record.reference_id,
     )
     for name, amount in record.resources.items():
-        message.resource.resources[name].value = amount
+        message.resource.resources[name].value = within_int64(amount)
     return message
 
 

@@ -40,8 +40,8 @@ class Record(NamedTuple):
     """The application of a request, the queue of an application; `groupID` of the versions before 2023-06."""
     reason: str = ""
     """One word in CamelCase, for those versions; '' where change and detail say it all."""
-    at_ns: int = 0
-    """Nanoseconds since the epoch, where the fact itself says so; 0: when it was observed."""
+    at_ns: int | None = None
+    """Monotonic time, where the fact itself says when it happened; None: when it was observed."""
 
 
 class Event(NamedTuple):
@@ -52,7 +52,7 @@ class Event(NamedTuple):
     partition: str
     """Name as in the queue file; '' for what is in none."""
     at_ns: int
-    """Nanoseconds since the epoch."""
+    """Wall time, in nanoseconds since the Unix epoch."""
     record: Record
 
 
@@ -65,6 +65,8 @@ class EventCounts:
     """Not recorded, because the object had said the same thing a moment ago."""
     lost: int = 0
     """No longer there when a follower came to them; counted for each follower."""
+    failed: int = 0
+    """Left out because they could not be recorded or shown; counted for each reader."""
     followers: int = 0
     """Those who follow at the moment."""
 

@@ -13,6 +13,7 @@ from schedulerd.core.callback_facts import (
     VerdictWanted,
 )
 from schedulerd.core.facts import Fact
+from schedulerd.instant import Instant
 from schedulerd.observe.event_changes import CHANGES, told
 from schedulerd.observe.event_explanations import EXPLANATIONS
 from schedulerd.observe.event_limits import EventLimits
@@ -25,6 +26,8 @@ WITHOUT_EVENT: frozenset[type] = frozenset(
         configuration_facts.ConfigurationAccepted,
         configuration_facts.ConfigurationUpdated,
         f.CycleRan,
+        f.CheckFailed,
+        f.EarlyAskReleased,
         VerdictWanted,
         PreemptionVerdictWanted,
         VerdictNotWanted,
@@ -47,20 +50,26 @@ class EventRecorder:
         """How many events were not recorded, because their objects had said the same thing a moment ago."""
         return self._limits.suppressed
 
-    def observe(self, facts: Sequence[Fact], now_ns: int) -> None:
-        """Records what happened to objects, in order. `now_ns` is the time of those facts that do not say theirs."""
+    def observe(self, facts: Sequence[Fact], now: Instant) -> None:
+        """Records what happened to objects, in order. `now` is the time of those facts that do not say theirs.
+
+        A fact of which no event can be made, which is a bug, is left out and counted.
+        """
         changes, add = CHANGES, self.ring.add
         for fact in facts:
-            change = changes.get(type(fact))
-            if change is None:
-                self._explain(fact, now_ns)
-                continue
-            count, expand, what = change(fact)
-            if count:
-                partition = getattr(fact, "partition", "")
-                add(now_ns, fact.rm_id, partition, count, expand, what)  # type: ignore[union-attr]  # all of these have one
+            try:
+                change = changes.get(type(fact))
+                if change is None:
+                    self._explain(fact, now)
+                    continue
+                count, expand, what = change(fact)
+                if count:
+                    partition = getattr(fact, "partition", "")
+                    add(now, fact.rm_id, partition, count, expand, what)  # type: ignore[union-attr]  # all of these have one
+            except Exception as error:  # noqa: BLE001  # an event tells of what was done, and must not undo it
+                self.ring.count_failed(self.ring.next_id, error)
 
-    def _explain(self, fact: Fact, now_ns: int) -> None:
+    def _explain(self, fact: Fact, now: Instant) -> None:
         """Records what explains, if it is that at all and its object has not said it a moment ago."""
         explanation = EXPLANATIONS.get(type(fact))
         if explanation is None:
@@ -70,5 +79,5 @@ class EventRecorder:
         if record is None:
             return
         thing = (record.kind, record.object_id, record.reference_id, record.change, record.detail, record.reason)
-        if self._limits.allow((rm_id, partition, *thing), now_ns):
-            self.ring.add(now_ns, rm_id, partition, *told(record))
+        if self._limits.allow((rm_id, partition, *thing), now.monotonic_ns):
+            self.ring.add(now, rm_id, partition, *told(record))

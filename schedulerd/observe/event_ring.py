@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import structlog
+
+from schedulerd.instant import Instant
 from schedulerd.observe.event_record import Event, Record
 
 LOOKED_AT_MAX = 2_000
@@ -17,8 +20,11 @@ LOOKED_AT_MAX = 2_000
 Expand: TypeAlias = Callable[[Any], tuple[Record, ...]]
 """Makes the records of what was kept of a fact."""
 
-_Entry: TypeAlias = tuple[int, int, str, str, Expand, Any]
-"""Id of its first event, time in nanoseconds, resource manager, partition, and how to make the records of what."""
+_Entry: TypeAlias = tuple[int, Instant, str, str, Expand, Any]
+"""Id of its first event, when it was observed, resource manager, partition, and how to make the records of what."""
+
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Slice(NamedTuple):
@@ -39,6 +45,9 @@ class EventRing:
         self.instance_id = instance_id
         self.next_id = 0
         """Of the event that will be added next; so many were added so far."""
+        self.failed = 0
+        """Events that could not be shown to a reader, which are bugs; counted for each reader."""
+        self._failed_last = -1
         self._events_max = events_max
         self._slots: list[_Entry | None] = [None] * events_max
 
@@ -47,14 +56,21 @@ class EventRing:
         """Of the oldest event that is there; `next_id` if none is."""
         return max(0, self.next_id - self._events_max)
 
-    def add(self, at_ns: int, rm_id: str, partition: str, count: int, expand: Expand, what: object) -> None:
+    def add(self, now: Instant, rm_id: str, partition: str, count: int, expand: Expand, what: object) -> None:
         """Adds `count` events, which are the records that `expand(what)` makes; `what` must not change afterwards."""
         first_id = self.next_id
-        entry = (first_id, at_ns, rm_id, partition, expand, what)
+        entry = (first_id, now, rm_id, partition, expand, what)
         slots, events_max = self._slots, self._events_max
         for event_id in range(first_id, first_id + count):
             slots[event_id % events_max] = entry
         self.next_id = first_id + count
+
+    def count_failed(self, event_id: int, error: Exception) -> None:
+        """Notes that an event could not be recorded or shown. The log has a line when that happens to a newer one."""
+        self.failed += 1
+        if event_id > self._failed_last:
+            self._failed_last = event_id
+            log.error("event left out: it cannot be shown", event_id=event_id, exc_info=error)
 
     def back(self, start: int, count: int, rm_id: str = "") -> tuple[int, int]:
         """Goes back from the id `start` over up to `count` events; with `rm_id` only one resource manager's count.
@@ -82,10 +98,15 @@ class EventRing:
         while at < end and len(events) < count:
             entry = self._slots[at % self._events_max]
             assert entry is not None
-            first_id, at_ns, whose, partition, expand, what = entry
-            records = expand(what) if rm_id in ("", whose) else ()
+            first_id, observed, whose, partition, expand, what = entry
+            try:
+                records = expand(what) if rm_id in ("", whose) else ()
+            except Exception as error:  # noqa: BLE001  # one event is no reason to end what all events go through
+                self.count_failed(at, error)
+                records = ()
             for record in records[at - first_id : at - first_id + count - len(events)]:
-                events.append(Event(at, whose, partition, record.at_ns or at_ns, record))
+                at_ns = observed.wall_ns if record.at_ns is None else observed.wall_of(record.at_ns)
+                events.append(Event(at, whose, partition, at_ns, record))
                 at += 1
             at += not records
         return Slice(events, at, lost)

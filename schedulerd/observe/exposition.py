@@ -1,13 +1,13 @@
 """Turns counts into the metric families of the client library, at scrape time.
 
 Amounts are kept per queue as facts name it; here they are summed over parents, so a scrape pays for the tree and a
-placement does not.
+placement does not. With many queues that takes long: it is done with copies, by another thread than the loop's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeAlias, TypeVar
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -16,77 +16,103 @@ from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe import families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
-from schedulerd.observe.holdings import QueueKey, QueueTally
+from schedulerd.observe.holdings import PartitionKey, QueueKey, QueueTally
 from schedulerd.observe.preemption_tally import PreemptionTally
+from schedulerd.observe.series import Samples, Series
 from schedulerd.observe.tally import Tally
 
-Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+ROOT = "root"
+
+ItemT = TypeVar("ItemT")
+Queues: TypeAlias = Iterable[tuple[QueueKey, QueueTally]]
+QueueResources: TypeAlias = tuple[PartitionKey, Iterable[str]]
+"""Names of the resources in a partition."""
 
 
-def tally_families(tally: Tally) -> Iterator[Metric]:
+class Pace(Protocol):
+    """Gives the same items; what takes long stops between two of them, so that others have the interpreter."""
+
+    def __call__(self, items: Iterable[ItemT]) -> Iterable[ItemT]: ...
+
+
+def tally_families(tally: Tally, series: Series) -> Iterator[Metric]:
+    """All families but those of `queue_families`."""
     for family, counts in tally.counters.items():
-        yield counters(family, counts.items())
+        yield series.counters(family, counts.items()) if family.labels else counters(family, counts.items())
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
-    yield from _preemption_families(tally.preemption)
+    yield from _preemption_families(tally.preemption, series)
     yield histograms(families.VERDICT_WAIT, {(): tally.verdicts.waits})
-    yield from _queue_families(tally)
-    yield from _node_families(tally)
+    yield from _node_families(tally, series)
     reloads = tally.last_reloads.items()
-    yield gauges(families.LAST_RELOAD, [((rm_id,), last.at_ns / SECOND_NS) for rm_id, last in reloads])
-    yield gauges(families.LAST_RELOAD_SUCCESSFUL, [((rm_id,), last.successful) for rm_id, last in reloads])
+    yield series.gauges(families.LAST_RELOAD, [((rm_id,), last.wall_ns / SECOND_NS) for rm_id, last in reloads])
+    yield series.gauges(families.LAST_RELOAD_SUCCESSFUL, [((rm_id,), last.successful) for rm_id, last in reloads])
     states = list(tally.resource_managers.values())
     yield gauges(families.RESOURCE_MANAGERS, [((state,), states.count(state)) for state in ResourceManagerState])
 
 
-def _preemption_families(tally: PreemptionTally) -> Iterator[Metric]:
+def _preemption_families(tally: PreemptionTally, series: Series) -> Iterator[Metric]:
     queues = tally.queues.items()
-    yield counters(families.PREEMPTIONS, [(key, queue.preemptions) for key, queue in queues])
-    yield counters(families.PREEMPTION_VICTIMS, [(key, queue.victims) for key, queue in queues])
+    yield series.counters(families.PREEMPTIONS, [(key, queue.preemptions) for key, queue in queues])
+    yield series.counters(families.PREEMPTION_VICTIMS, [(key, queue.victims) for key, queue in queues])
     quota = ((key, outcome, n) for key, queue in queues for outcome, n in queue.quota_preemptions.items())
-    yield counters(families.QUOTA_PREEMPTIONS, [((*key, outcome), n) for key, outcome, n in quota])
-    yield gauges(families.RESERVATIONS, tally.held.items())
+    yield series.counters(families.QUOTA_PREEMPTIONS, [((*key, outcome), n) for key, outcome, n in quota])
+    yield series.gauges(families.RESERVATIONS, tally.held.items())
     yield histograms(families.PREEMPTION_ROOM_MADE, {(): tally.room_made})
 
 
-def _queue_families(tally: Tally) -> Iterator[Metric]:
-    queues = _with_parents(tally)
-    yield gauges(families.PENDING_ASKS, [(key, queue.pending_asks) for key, queue in queues.items() if queue.pending])
-    gangs = [(key, queue) for key, queue in queues.items() if queue.has_gangs]
-    yield gauges(families.PARKED_ASKS, [(key, queue.parked_asks) for key, queue in gangs])
-    yield gauges(families.PENDING_PLACEHOLDERS, [(key, queue.pending_placeholders) for key, queue in gangs])
-    yield gauges(families.ALLOCATED_PLACEHOLDERS, [(key, queue.allocated_placeholders) for key, queue in gangs])
-    pending = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.pending.items())
-    yield gauges(families.PENDING, [((*key, name), amount) for key, name, amount in pending])
-    allocated = ((key, name, amount) for key, queue in queues.items() for name, amount in queue.allocated.items())
-    yield gauges(families.ALLOCATED, [((*key, name), amount) for key, name, amount in allocated])
-    applications = ((key, state, n) for key, queue in queues.items() for state, n in queue.applications.items())
-    yield gauges(families.APPLICATIONS, [((*key, state.lower()), count) for key, state, count in applications])
+def queue_families(queues: Queues, resources: Iterable[QueueResources], series: Series, pace: Pace) -> Iterator[Metric]:
+    """The families by queue. `queues` are copies, and `resources` the names that are shown for the root at least."""
+    total = _with_parents(queues, resources, pace)
+
+    def of(value: Callable[[QueueTally], float], shown: Callable[[QueueTally], object]) -> Samples:
+        return ((key, value(queue)) for key, queue in pace(total.items()) if shown(queue))
+
+    def by_name(amounts: Callable[[QueueTally], Mapping[str, int]]) -> Samples:
+        return (((*key, name), n) for key, queue in total.items() for name, n in pace(amounts(queue).items()))
+
+    yield series.gauges(families.PENDING_ASKS, of(lambda queue: queue.pending_asks, lambda queue: queue.pending))
+    for family, value in _OF_GANGS.items():
+        yield series.gauges(family, of(value, lambda queue: queue.has_gangs))
+    yield series.gauges(families.PENDING, by_name(lambda queue: queue.pending))
+    yield series.gauges(families.ALLOCATED, by_name(lambda queue: queue.allocated))
+    states = by_name(lambda queue: {state.lower(): count for state, count in queue.applications.items()})
+    yield series.gauges(families.APPLICATIONS, states)
 
 
-def _with_parents(tally: Tally) -> dict[QueueKey, QueueTally]:
-    """What is in each queue and below it. The root is there, with zeros, for all that the partition's nodes offer."""
+_OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
+    families.PARKED_ASKS: lambda queue: queue.parked_asks,
+    families.PENDING_PLACEHOLDERS: lambda queue: queue.pending_placeholders,
+    families.ALLOCATED_PLACEHOLDERS: lambda queue: queue.allocated_placeholders,
+}
+
+
+def _with_parents(queues: Queues, resources: Iterable[QueueResources], pace: Pace) -> dict[QueueKey, QueueTally]:
+    """What is in each queue and below it: roots first, every other queue after those above it.
+
+    The root is there, with zeros, for all that the partition's nodes offer.
+    """
     total: dict[QueueKey, QueueTally] = {}
-    for (rm_id, partition), nodes in tally.nodes.items():
-        root = total[rm_id, partition, "root"] = QueueTally()
-        for name in nodes.capacity:
+    for (rm_id, partition), names in resources:
+        root = total[rm_id, partition, ROOT] = QueueTally()
+        for name in names:
             root.pending[name] = root.allocated[name] = 0
-    for (rm_id, partition, path), queue in tally.queues.items():
-        while True:
-            total.setdefault((rm_id, partition, path), QueueTally()).add(queue)
-            path, dot, _ = path.rpartition(".")
-            if not dot:
-                break
+    for (rm_id, partition, path), queue in pace(queues):
+        end = 0
+        while end >= 0:
+            end = path.find(".", end + 1)
+            above = path if end < 0 else path[:end]
+            total.setdefault((rm_id, partition, above), QueueTally()).add(queue)
     return total
 
 
-def _node_families(tally: Tally) -> Iterator[Metric]:
+def _node_families(tally: Tally, series: Series) -> Iterator[Metric]:
     states = ((key, state, count) for key, nodes in tally.nodes.items() for state, count in nodes.states.items())
-    yield gauges(families.NODES, [((*key, state), count) for key, state, count in states])
+    yield series.gauges(families.NODES, [((*key, state), count) for key, state, count in states])
     capacity = ((key, name, amount) for key, nodes in tally.nodes.items() for name, amount in nodes.capacity.items())
-    yield gauges(families.CAPACITY, [((*key, name), amount) for key, name, amount in capacity])
+    yield series.gauges(families.CAPACITY, [((*key, name), amount) for key, name, amount in capacity])
     occupied = ((key, name, amount) for key, nodes in tally.nodes.items() for name, amount in nodes.occupied.items())
-    yield gauges(families.OCCUPIED, [((*key, name), amount) for key, name, amount in occupied])
+    yield series.gauges(families.OCCUPIED, [((*key, name), amount) for key, name, amount in occupied])
 
 
 def counters(family: Family, samples: Samples) -> Metric:

@@ -3,7 +3,7 @@
 One place for names, labels and meanings, so that the exposition, the reference in `docs/metrics.md` and the naming
 tests cannot disagree. Names follow Prometheus' conventions: base units, `_total` on counters and nowhere else, nothing
 in a name that could be a label. No label takes a value that an RM can invent (ids, keys, partition names it made up),
-except the names of resource managers, queues and resources, which are bounded by what exists at a time.
+except the names of resource managers, queues and resources, of which a scrape shows a bounded number (`series.py`).
 """
 
 from __future__ import annotations
@@ -88,6 +88,12 @@ RELEASE_REQUESTS = _counter(
 RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmations that referred to nothing known.")
 ITEMS_IGNORED = _counter(
     "items_ignored", ("rm", "code"), "Other items that could not be used and that the interface has no rejection for."
+)
+CHECKS_FAILED = _counter(
+    "checks_failed", ("rm", "item"), "Items rejected for an exception while they were checked: bugs of schedulerd."
+)
+TAGS_IGNORED = _counter(
+    "tags_ignored", ("rm",), "Tags that could not be read, of applications that were accepted without them."
 )
 RELOADS = _counter(
     "reloads", ("rm", "result"), "Queue files read anew or sent for a resource manager: applied, refused or unchanged."
@@ -182,6 +188,9 @@ EVENTS_SUPPRESSED = _counter(
 EVENTS_LOST = _counter(
     "events_lost", (), "Events that were no longer there when a follower came to them, counted for each."
 )
+EVENTS_FAILED = _counter(
+    "events_failed", (), "Events left out because they could not be recorded or shown, for each reader: bugs."
+)
 EVENT_FOLLOWERS = _gauge("event_followers", (), "Streams on which events are followed as they happen.")
 CALLS_REFUSED = _counter(
     "calls_refused",
@@ -202,11 +211,25 @@ CALLBACK_ANSWER = _histogram(
 JOURNAL_RECORDING = _gauge("journal_recording", (), "Whether the journal that was asked for is being written: 1 or 0.")
 JOURNAL_WRITTEN = _counter("journal_written_bytes", (), "Bytes of the journal that have been written.")
 JOURNAL_WAITING = _gauge("journal_waiting_bytes", (), "Bytes of commands and facts that wait for the journal's thread.")
+SERIES_LEFT_OUT = _gauge(
+    "metrics_series_left_out",
+    ("family",),
+    "Series that this scrape leaves out and adds up, as their family has too many.",
+)
 LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event loop ran a timer that was due.")
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
-    *(ITEMS_IGNORED, RELOADS, APPLICATION_TRANSITIONS, PLACEHOLDERS, GANGS, RECOMMENDATIONS),
+    *(
+        ITEMS_IGNORED,
+        CHECKS_FAILED,
+        TAGS_IGNORED,
+        RELOADS,
+        APPLICATION_TRANSITIONS,
+        PLACEHOLDERS,
+        GANGS,
+        RECOMMENDATIONS,
+    ),
     *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, VERDICTS, SHAPES_PARKED, CYCLES_CUT),
 )
 """The counters that facts drive, except those by queue. The first label, if there is one, is the resource manager."""
@@ -218,8 +241,8 @@ FAMILIES = (
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
     *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
-    *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENT_FOLLOWERS),
-    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED),
+    *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENTS_FAILED, EVENT_FOLLOWERS),
+    *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED, SERIES_LEFT_OUT),
     *(JOURNAL_RECORDING, JOURNAL_WRITTEN, JOURNAL_WAITING),
     *(CALLBACK_STREAMS, CALLBACK_CALLS, CALLBACK_DROPPED, CALLBACK_LATE, CALLBACK_ANSWER),
     *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, VERDICT_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),

@@ -47,6 +47,19 @@ class QueueTally:
         for state, count in other.applications.items():
             self.applications[state] += count
 
+    def copy(self) -> QueueTally:
+        """What is in it now, for another thread."""
+        copy = QueueTally.__new__(QueueTally)
+        copy.pending_asks = self.pending_asks
+        copy.has_gangs = self.has_gangs
+        copy.pending_placeholders = self.pending_placeholders
+        copy.allocated_placeholders = self.allocated_placeholders
+        copy.parked_asks = self.parked_asks
+        copy.pending = self.pending.copy()
+        copy.allocated = self.allocated.copy()
+        copy.applications = self.applications.copy()
+        return copy
+
     def has_live_applications(self) -> bool:
         return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
 

@@ -22,6 +22,7 @@ from schedulerd.core import preemption_facts as p
 from schedulerd.core import queue_facts as q
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
+from schedulerd.instant import Instant
 
 IMPACT_LINES_MAX = 50
 """How many lines about what a new queue file changes are written; what harms comes first."""
@@ -78,6 +79,8 @@ _COMPLAINTS = {
     f.AskRejected: _Line(_ASK, "ask rejected", logging.WARNING),
     g.SwapRefused: _Line(_GANG, "placeholder too small", logging.WARNING),
     f.ItemIgnored: _Line(_LOGGER, "item ignored", logging.WARNING),
+    q.TagIgnored: _Line(_APPLICATION, "tag ignored", logging.WARNING),
+    f.CheckFailed: _Line(_LOGGER, "check failed", logging.ERROR),
     f.ReleaseIgnored: _Line(_ALLOCATION, "release ignored", logging.INFO),
 }
 _DETAILS = {
@@ -86,6 +89,7 @@ _DETAILS = {
     f.ApplicationForgotten: _Line(_APPLICATION, "application forgotten", logging.DEBUG),
     f.AskAdded: _Line(_ASK, "ask added", logging.DEBUG),
     f.AskWithdrawn: _Line(_ASK, "ask withdrawn", logging.DEBUG),
+    f.EarlyAskReleased: _Line(_ASK, "early ask released", logging.DEBUG),
     f.Allocated: _Line(_ALLOCATION, "allocated", logging.DEBUG),
     f.ReleaseRequested: _Line(_ALLOCATION, "release requested", logging.DEBUG),
     f.Released: _Line(_ALLOCATION, "released", logging.DEBUG),
@@ -105,6 +109,8 @@ _USUAL: dict[type, _Line] = {**_NEWS, **_COMPLAINTS}
 _ALL: dict[type, _Line] = {**_USUAL, **_DETAILS}
 _LOGGERS = sorted({line.logger for line in _ALL.values()})
 _FIELD_NAMES = {fact_type: tuple(field.name for field in fields(fact_type)) for fact_type in _ALL}
+_TIMES = frozenset({"at_ns", "asked_at_ns"})
+"""The fields of facts that are moments and not durations; a line has them as wall time."""
 
 
 class FactLog:
@@ -114,13 +120,15 @@ class FactLog:
         self._loggers = {name: structlog.stdlib.get_logger(name) for name in _LOGGERS}
         self._stdlib_logger = logging.getLogger(_LOGGER)
         self._second_started_ns = 0
+        self._now = Instant(0, 0)
         self._complaints: dict[tuple[str, str, str], int] = {}
 
-    def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
-        """Writes what is worth it at the current level; `now_ns` is the time of the step (for the limit per second)."""
-        if now_ns - self._second_started_ns >= SECOND_NS:
+    def observe(self, facts: Sequence[f.Fact], now: Instant) -> None:
+        """Writes what is worth it at the current level; `now` is the time of the step."""
+        self._now = now
+        if now.monotonic_ns - self._second_started_ns >= SECOND_NS:
             self._report_suppressed()
-            self._second_started_ns = now_ns
+            self._second_started_ns = now.monotonic_ns
         lines = _ALL if self._stdlib_logger.isEnabledFor(logging.DEBUG) else _USUAL
         for fact in facts:
             line = lines.get(type(fact))
@@ -139,7 +147,7 @@ class FactLog:
             return
         if type(fact) in _COMPLAINTS and not self._may_complain(fact, line):
             return
-        self._loggers[line.logger].log(level, line.event, **_values(fact))
+        self._loggers[line.logger].log(level, line.event, **_values(fact, self._now))
 
     def _write_impact(self, fact: conf.ConfigurationAccepted, line: _Line) -> None:
         """A line for each difference that a new queue file is about to make."""
@@ -177,13 +185,19 @@ class FactLog:
         self._complaints.clear()
 
 
-def described(fact: f.Fact) -> tuple[str, dict[str, object]]:
-    """The event of a line about a fact, and its values by name, for whoever tells of facts elsewhere than in a log."""
-    return _ALL[type(fact)].event, _values(fact)
+def described(fact: f.Fact, now: Instant) -> tuple[str, dict[str, object]]:
+    """The event of a line about a fact of `now`, and its values by name, for text elsewhere than in a log.
+
+    Times are wall time, in nanoseconds since the Unix epoch.
+    """
+    return _ALL[type(fact)].event, _values(fact, now)
 
 
-def _values(fact: f.Fact) -> dict[str, object]:
-    return {name: _readable(getattr(fact, name)) for name in _FIELD_NAMES[type(fact)]}
+def _values(fact: f.Fact, now: Instant) -> dict[str, object]:
+    return {
+        name: now.wall_of(getattr(fact, name)) if name in _TIMES else _readable(getattr(fact, name))
+        for name in _FIELD_NAMES[type(fact)]
+    }
 
 
 def _level(fact: f.Fact, line: _Line) -> int:

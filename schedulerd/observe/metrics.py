@@ -7,9 +7,11 @@ moment, because scrape and scheduler share a loop.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from itertools import chain
+from typing import Literal, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import Metric
@@ -18,17 +20,25 @@ from prometheus_client.registry import Collector
 from schedulerd import __version__
 from schedulerd.build import core_build
 from schedulerd.core.facts import Fact
+from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.partition import Partition
+from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.observe.event_record import EventCounts
-from schedulerd.observe.exposition import counters, gauges, histograms, tally_families
+from schedulerd.observe.exposition import Pace, counters, gauges, histograms, queue_families, tally_families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
+from schedulerd.observe.holdings import QueueKey, QueueTally
 from schedulerd.observe.partition_gauges import partition_families
+from schedulerd.observe.series import Series
 from schedulerd.observe.tally import ReloadResult, Tally
 
+ItemT = TypeVar("ItemT")
 Buffer: TypeAlias = Literal["inbox", "outbox"]
+
+QUEUES_COPIED_MAX = 2_000
+"""Queues whose counts are copied in one go: some 10 ms."""
 
 _DEPTH_FAMILIES: Mapping[str, Family] = {"inbox": families.INBOX_DEPTH, "outbox": families.OUTBOX_DEPTH}
 
@@ -48,7 +58,11 @@ class Metrics:
     Not safe for threads: call everything, a scrape included, on the loop that owns the scheduler.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, series_max: int = sys.maxsize) -> None:
+        """`series_max` is how many series a family has at most; more are left out, and added up."""
+        self._series_max = series_max
+        self.left_out: Mapping[str, int] = {}
+        """How many series the last scrape left out, by the name of their family."""
         self._tally = Tally()
         self._cycle_duration = Histogram(families.CYCLE_DURATION.bounds_seconds)
         self._loop_lag = Histogram(families.LOOP_LAG.bounds_seconds)
@@ -62,22 +76,23 @@ class Metrics:
         self.callbacks = CallbackTally()
         """Counts of the callback streams, for whoever has them to add to."""
         self.registry = CollectorRegistry()
-        self.registry.register(_FamiliesCollector(self._families))
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        self.registry.register(_FamiliesCollector(lambda: chain.from_iterable(self._own_parts(_at_once))))
+        self._others: Sequence[Collector] = (
+            ProcessCollector(registry=self.registry),
+            PlatformCollector(registry=self.registry),
+            GCCollector(registry=self.registry),
+        )
 
-    def observe(self, facts: Sequence[Fact], now_ns: int) -> None:
+    def observe(self, facts: Sequence[Fact], now: Instant) -> None:
         """Counts facts, in order.
 
-        `now_ns` is when the turn that caused them ended, on the clock of the scheduler's steps: it ends the placement
-        latency of the allocations among them.
+        `now` is when the turn that caused them ended: it ends the placement latency of the allocations among them.
         """
-        self._tally.observe(facts, now_ns)
+        self._tally.observe(facts, now)
 
-    def reload(self, rm_id: str, result: ReloadResult, now_ns: int) -> None:
+    def reload(self, rm_id: str, result: ReloadResult, wall_ns: int) -> None:
         """Counts a reload that ended before the scheduler heard of it, which no fact tells."""
-        self._tally.reload(rm_id, result, now_ns)
+        self._tally.reload(rm_id, result, wall_ns)
 
     def cycle_seconds(self, seconds: float) -> None:
         """Counts a scheduling cycle that held the loop for so long."""
@@ -124,13 +139,44 @@ class Metrics:
         """Lets every scrape look at the scheduler's partitions; until that is done there are none."""
         self._partitions = partitions
 
-    def _families(self) -> Iterator[Metric]:
+    def parts(self, pace: Pace) -> Iterator[Iterable[Metric]]:
+        """All metrics, in parts, for one scrape.
+
+        To be iterated on the loop, which may turn between two parts: none of them holds it for long. The metrics in a
+        part may be iterated later, in order, in another thread, where `pace` is called for what takes long. What is
+        scraped without a turn between the parts is of one moment.
+        """
+        yield from self._own_parts(pace)
+        for collector in self._others:
+            yield collector.collect()
+
+    def _own_parts(self, pace: Pace) -> Iterator[Iterable[Metric]]:
+        states = self._tally.resource_managers.values()
+        series = Series(self._series_max, sum(state is not ResourceManagerState.STOPPED for state in states))
+        for metric in self._families(series):
+            yield (metric,)
+        resources = [(key, list(nodes.capacity)) for key, nodes in self._tally.nodes.items()]
+        queues = list(self._tally.queues.items())
+        copies: list[tuple[QueueKey, QueueTally]] = []
+        for start in range(0, len(queues), QUEUES_COPIED_MAX):
+            copies.extend((key, queue.copy()) for key, queue in queues[start : start + QUEUES_COPIED_MAX])
+            yield ()
+        yield queue_families(copies, resources, series, pace)
+        yield self._left_out_families(series)
+
+    def _left_out_families(self, series: Series) -> Iterator[Metric]:
+        """To be iterated when all others are."""
+        self.left_out = dict(series.left_out)
+        yield gauges(families.SERIES_LEFT_OUT, [((name,), count) for name, count in self.left_out.items()])
+
+    def _families(self, series: Series) -> Iterator[Metric]:
+        """All but those by queue."""
         yield gauges(families.BUILD_INFO, [((__version__, core_build()), 1)])
         for family, depth in self._depths.items():
             yield gauges(family, [((), depth())])
-        yield gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
-        yield from tally_families(self._tally)
-        yield from partition_families(self._partitions())
+        yield series.gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
+        yield from tally_families(self._tally, series)
+        yield from partition_families(self._partitions(), series)
         yield from self.callbacks.families()
         yield counters(families.CALLS_REFUSED, self._refusals().items())
         yield from self._journal_families()
@@ -138,6 +184,7 @@ class Metrics:
         yield counters(families.EVENTS_RECORDED, [((), events.recorded)])
         yield counters(families.EVENTS_SUPPRESSED, [((), events.suppressed)])
         yield counters(families.EVENTS_LOST, [((), events.lost)])
+        yield counters(families.EVENTS_FAILED, [((), events.failed)])
         yield gauges(families.EVENT_FOLLOWERS, [((), events.followers)])
         yield histograms(families.CYCLE_DURATION, {(): self._cycle_duration})
         yield histograms(families.LOOP_LAG, {(): self._loop_lag})
@@ -149,6 +196,10 @@ class Metrics:
             yield gauges(families.JOURNAL_RECORDING, [((), counts.is_recording)])
             yield counters(families.JOURNAL_WRITTEN, [((), counts.written_bytes)])
             yield gauges(families.JOURNAL_WAITING, [((), counts.waiting_bytes)])
+
+
+def _at_once(items: Iterable[ItemT]) -> Iterable[ItemT]:
+    return items
 
 
 class _FamiliesCollector(Collector):

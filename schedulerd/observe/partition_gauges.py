@@ -14,10 +14,10 @@ from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
 from schedulerd.observe import families
-from schedulerd.observe.exposition import gauges
+from schedulerd.observe.series import Series
 
 
-def partition_families(partitions: Iterable[Partition]) -> Iterator[Metric]:
+def partition_families(partitions: Iterable[Partition], series: Series) -> Iterator[Metric]:
     """Costs a scrape by the shapes that find no node and the leaves where they wait, up to a bound."""
     counts: list[tuple[tuple[str, ...], float]] = []
     amounts: list[tuple[tuple[str, ...], float]] = []
@@ -34,7 +34,7 @@ def partition_families(partitions: Iterable[Partition]) -> Iterator[Metric]:
         amounts.extend(((*labels, name), amount) for name, amount in sorted(total.items()))
         for gauge, total_used in ((used, partition.used), (allocations_used, partition.allocations_used)):
             gauge.extend(((*labels, name), amount) for name, amount in sorted(total_used.items()))
-    yield gauges(families.OUTSTANDING, counts)
-    yield gauges(families.OUTSTANDING_RESOURCES, amounts)
-    yield gauges(families.USED, used)
-    yield gauges(families.ALLOCATIONS_USED, allocations_used)
+    yield series.gauges(families.OUTSTANDING, counts)
+    yield series.gauges(families.OUTSTANDING_RESOURCES, amounts)
+    yield series.gauges(families.USED, used)
+    yield series.gauges(families.ALLOCATIONS_USED, allocations_used)

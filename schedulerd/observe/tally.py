@@ -24,6 +24,7 @@ from schedulerd.core import queue_facts as q
 from schedulerd.core.callback_facts import NodeRecommended, SchedulingStateChanged
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
+from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, NodesTally, PartitionKey, QueueKey, QueueTally
@@ -68,7 +69,8 @@ class GangEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LastReload:
-    at_ns: int
+    wall_ns: int
+    """Nanoseconds since the Unix epoch."""
     successful: bool
 
 
@@ -88,7 +90,7 @@ class Tally:
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
         self.preemption = PreemptionTally(self.counters)
         self.verdicts = VerdictTally(self.counters)
-        self._now_ns = 0
+        self._now = Instant(0, 0)
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
         self._releases = self.counters[families.RELEASES]
@@ -108,6 +110,7 @@ class Tally:
             f.ApplicationForgotten: self._application_forgotten,
             f.AskAdded: self._ask_added,
             f.AskWithdrawn: self._ask_withdrawn,
+            f.EarlyAskReleased: _nothing_to_count,
             f.AskRejected: self._ask_rejected,
             f.Allocated: self._allocated,
             f.ReleaseRequested: self._release_requested,
@@ -118,6 +121,8 @@ class Tally:
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
             f.ItemIgnored: self._item_ignored,
+            f.CheckFailed: self._check_failed,
+            q.TagIgnored: self._tag_ignored,
             configuration_facts.ConfigurationAccepted: _nothing_to_count,
             configuration_facts.ConfigurationUpdated: self._reloaded,
             configuration_facts.ConfigurationRejected: self._reload_refused,
@@ -126,24 +131,24 @@ class Tally:
             **self.verdicts.handlers,
         }
 
-    def observe(self, facts: Sequence[f.Fact], now_ns: int) -> None:
-        """Counts `facts`, in order. `now_ns` is when the allocations among them were made."""
-        self._now_ns = now_ns
+    def observe(self, facts: Sequence[f.Fact], now: Instant) -> None:
+        """Counts `facts`, in order. `now` is when the allocations among them were made."""
+        self._now = now
         handlers = self._handlers
         for fact in facts:
             handlers[type(fact)](fact)
 
-    def reload(self, rm_id: str, result: ReloadResult, now_ns: int) -> None:
+    def reload(self, rm_id: str, result: ReloadResult, wall_ns: int) -> None:
         """Counts a reload that the scheduler does not hear of; `UNREGISTERED` for the daemon's own queue file."""
         self.counters[families.RELOADS][rm_id, result] += 1
         state = self.resource_managers.get(rm_id, ResourceManagerState.STOPPED)
         if rm_id == UNREGISTERED or state is not ResourceManagerState.STOPPED:
-            self.last_reloads[rm_id] = LastReload(now_ns, result is not ReloadResult.REFUSED)
+            self.last_reloads[rm_id] = LastReload(wall_ns, result is not ReloadResult.REFUSED)
 
     def _resource_manager_changed(self, fact: f.ResourceManagerChanged) -> None:
         rm_id = fact.rm_id
         if fact.state is ResourceManagerState.INIT:
-            self.last_reloads[rm_id] = LastReload(self._now_ns, True)
+            self.last_reloads[rm_id] = LastReload(self._now.wall_ns, True)
         elif fact.state is ResourceManagerState.STOPPED:
             self.last_reloads.pop(rm_id, None)
         if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
@@ -267,7 +272,7 @@ class Tally:
             pending = queue.pending
             for name, amount in fact.resources.items():
                 pending[name] -= amount
-        self.placement_latency.observe((self._now_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
+        self.placement_latency.observe((self._now.monotonic_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
 
     def _placeholder_allocated(self, fact: f.Allocated, queue: QueueTally) -> None:
         self._expect_gangs(fact.rm_id, fact.partition, queue)
@@ -320,15 +325,22 @@ class Tally:
     def _release_ignored(self, fact: f.ReleaseIgnored) -> None:
         self.counters[families.RELEASES_IGNORED][(fact.rm_id,)] += 1
 
+    def _check_failed(self, fact: f.CheckFailed) -> None:
+        rm_id = fact.rm_id if fact.rm_id in self.resource_managers else UNREGISTERED
+        self.counters[families.CHECKS_FAILED][rm_id, fact.item] += 1
+
+    def _tag_ignored(self, fact: q.TagIgnored) -> None:
+        self.counters[families.TAGS_IGNORED][fact.rm_id,] += 1
+
     def _item_ignored(self, fact: f.ItemIgnored) -> None:
         rm_id = fact.rm_id if fact.rm_id in self.resource_managers else UNREGISTERED
         self.counters[families.ITEMS_IGNORED][rm_id, fact.code] += 1
 
     def _reloaded(self, fact: configuration_facts.ConfigurationUpdated) -> None:
-        self.reload(fact.rm_id, ReloadResult.APPLIED if fact.changed else ReloadResult.UNCHANGED, self._now_ns)
+        self.reload(fact.rm_id, ReloadResult.APPLIED if fact.changed else ReloadResult.UNCHANGED, self._now.wall_ns)
 
     def _reload_refused(self, fact: configuration_facts.ConfigurationRejected) -> None:
-        self.reload(fact.rm_id, ReloadResult.REFUSED, self._now_ns)
+        self.reload(fact.rm_id, ReloadResult.REFUSED, self._now.wall_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
         self.counters[families.SHAPES_PARKED][()] += fact.parked

@@ -8,7 +8,7 @@ import reprlib
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,15 +17,17 @@ from typing import NoReturn
 import click
 
 from schedulerd import __version__
-from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file, matches
 from schedulerd.core import view
 from schedulerd.core.invariants import violations
+from schedulerd.core.look import Look
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.debug_state import DebugState
 from schedulerd.daemon.json_pieces import as_json
+from schedulerd.instant import Instant
 from schedulerd.journal import Journal, JournalUnreadable
 from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
-from schedulerd.replay.moment import MomentInvalid, parse_moment, time_text
+from schedulerd.replay.moment import MomentInvalid, parse_end, time_text
 from schedulerd.replay.names import printable
 from schedulerd.replay.playback import NotReproduced, Playback
 from schedulerd.replay.story import Story
@@ -72,7 +74,7 @@ def replay(
     new_file = None if queue_file is None else _read_queue_file(queue_file)
     with _failures(journal):
         recorded = Journal.open(journal)
-        playback = Playback(recorded, recorded.header.scheduler(), _until_ns(until, recorded))
+        playback = Playback(recorded, recorded.header.scheduler(matches), _end(until, recorded))
         if check:
             _check(playback, recorded, is_json=is_json)
         elif subject is not None:
@@ -82,7 +84,7 @@ def replay(
         else:
             for _ in playback:
                 pass
-            state = view.resource_managers(playback.scheduler)
+            state = view.resource_managers(playback.scheduler, Look(epoch_ns=playback.now.epoch_ns))
             click.echo(as_json(DebugState(state, {}, violations(playback.scheduler), "")))
         _say_how_it_ends(recorded, playback)
 
@@ -107,11 +109,11 @@ def _fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _until_ns(until: str | None, journal: Journal) -> int | None:
+def _end(until: str | None, journal: Journal) -> Callable[[Instant], bool] | None:
     if until is None:
         return None
     try:
-        return parse_moment(until, journal.header.started_ns)
+        return parse_end(until, journal.header.started)
     except MomentInvalid as error:
         raise click.BadParameter(str(error), param_hint="--until") from error
 
@@ -150,7 +152,7 @@ def _check(playback: Playback, journal: Journal, *, is_json: bool) -> None:
         )
         return
     header = journal.header
-    click.echo(f"journal {header.instance} of schedulerd {header.version}, begun {time_text(header.started_ns)}")
+    click.echo(f"journal {header.instance} of schedulerd {header.version}, begun {time_text(header.started.wall_ns)}")
     click.echo(f"{playback.commands:,} commands, {playback.facts:,} facts, {playback.digests:,} digests: all the same")
     if playback.proven < playback.commands:
         click.echo(f"{playback.commands - playback.proven:,} commands at the end have no digest behind them")
@@ -161,17 +163,17 @@ def _explain(playback: Playback, journal: Journal, subject: str, *, is_json: boo
     tables = None if is_json else _tables()
     story = Story(subject, playback.scheduler)
     for step in playback:
-        story.observe(step)
-    story.finish(playback.last_ns)
+        story.observe(step, playback.now)
+    story.finish(playback.now)
     if not story.rows:
         near = ", ".join(story.nearest())
         _fail(printable(f"{subject} does not occur" + (f"; there are {near}" if near else "")), DIFFERENT)
-    start_ns = journal.header.started_ns
+    start = journal.header.started
     if tables is None:
-        rows = [{"at": time_text(row.at_ns), "event": row.event, **row.values} for row in story.rows]
-        click.echo(as_json({"id": subject, "kinds": story.kinds, "start": time_text(start_ns), "rows": rows}))
+        rows = [{"at": time_text(row.now.wall_ns), "event": row.event, **row.values} for row in story.rows]
+        click.echo(as_json({"id": subject, "kinds": story.kinds, "start": time_text(start.wall_ns), "rows": rows}))
     else:
-        tables.print_story(story, start_ns)
+        tables.print_story(story, start)
 
 
 def _what_if(
@@ -204,7 +206,7 @@ def _tables() -> ModuleType:
 def _say_how_it_ends(journal: Journal, playback: Playback) -> None:
     """On standard error; a command that makes the scheduler fail is said with all there is to find out why."""
     if playback.failed_at is not None:
-        at, command = time_text(playback.failed_at.now_ns), playback.failed_at.command
+        at, command = time_text(playback.failed_at.now.wall_ns), playback.failed_at.command
         click.echo("".join(traceback.format_exception(playback.failure)), err=True)
         _fail(f"command {playback.commands + 1:,} at {at} makes the scheduler fail: {_SHORT.repr(command)}", DIFFERENT)
     if journal.end:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import count
 
+from schedulerd.config import matches
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText, PartitionSpec, Timeouts
+from schedulerd.instant import Instant
 from schedulerd.journal import Header
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.derivation import Derivation
@@ -29,10 +31,10 @@ class Comparison:
 
     worlds: Mapping[str, Outcome]
     """By name: `RECORDED`, `SAME` and `NEW`, in this order."""
-    start_ns: int
-    """When the journal was begun, in nanoseconds since the epoch."""
+    start: Instant
+    """When the journal was begun."""
     end_ns: int
-    """When its last command came; 0 if there was none."""
+    """When its last command came, in monotonic time; 0 if there was none."""
 
     def queues(self) -> list[QueueName]:
         """Those of all worlds."""
@@ -52,10 +54,13 @@ class Comparison:
         return _without(self.worlds[RECORDED].rejected, self.worlds[NEW].rejected)
 
     def as_json(self) -> dict[str, object]:
-        """Everything, as plain values; shares are of 1, lengths of time in nanoseconds."""
+        """Everything, as plain values; shares are of 1, durations in nanoseconds.
+
+        Times are wall time by the clocks as they stood at the start, so that all worlds have one clock.
+        """
         return {
-            "start": time_text(self.start_ns),
-            "end": time_text(self.end_ns) if self.end_ns else None,
+            "start": time_text(self.start.wall_ns),
+            "end": time_text(self.start.wall_of(self.end_ns)) if self.end_ns else None,
             "worlds": {
                 name: {
                     "queues": [{**queue._asdict(), **asdict(one)} for queue, one in outcome.queues.items()],
@@ -64,7 +69,7 @@ class Comparison:
                         for (rm_id, application_id), reason in outcome.rejected.items()
                     ],
                     "rejected_asks": outcome.rejected_asks,
-                    "last": time_text(outcome.last_ns) if outcome.last_ns else None,
+                    "last": time_text(self.start.wall_of(outcome.last_ns)) if outcome.last_ns else None,
                 }
                 for name, outcome in self.worlds.items()
             },
@@ -99,14 +104,14 @@ def compare(
         SAME: outcome_of(demand, header.timeouts),
         NEW: outcome_of(other, header.timeouts),
     }
-    return Comparison(worlds, header.started_ns, demand.end_ns)
+    return Comparison(worlds, header.started, demand.end_ns)
 
 
 def outcome_of(demand: Demand, timeouts: Timeouts) -> Outcome:
     """What comes of a demand by itself."""
     numbers = count(1)
     measure = Measure(demand.end_ns)
-    for step in WhatIf(demand, Scheduler(timeouts, lambda: f"what-if-{next(numbers)}")):
+    for step in WhatIf(demand, Scheduler(timeouts, lambda: f"what-if-{next(numbers)}", matches)):
         measure.observe(step)
     return measure.outcome()
 

@@ -57,7 +57,7 @@ class ApplicationDemand:
 
     name: ApplicationName
     begins_ns: int
-    """When its first chapter begins, in nanoseconds since the epoch."""
+    """When its first chapter begins, in monotonic time."""
     chapters: list[Chapter] = field(default_factory=list)
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """By allocation key, in the order in which they were placed."""

@@ -13,6 +13,7 @@ from statistics import median_low
 
 from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictOutcome, VerdictReached, VerdictWanted
 from schedulerd.core.commands import (
+    OF_RM,
     AbsenceCause,
     ApplicationRemoval,
     AskRelease,
@@ -267,12 +268,12 @@ class Derivation:
         running = self._running.pop(pod_of(fact))
         run = running.run
         run.number = step.number
-        wished = fact.termination is TerminationType.STOPPED_BY_RM and isinstance(step.command, UpdateAllocations)
+        wished = fact.termination in OF_RM and isinstance(step.command, UpdateAllocations)
         if wished or not running.placeholder:
             run.run_ns = step.now_ns - running.placed_ns
         if not running.placeholder:
             running.opened.run_times_ns.append(step.now_ns - running.placed_ns)
-        if running.asked_to_end_ns and fact.termination is not TerminationType.STOPPED_BY_RM:
+        if running.asked_to_end_ns and fact.termination not in OF_RM:
             run.termination = fact.termination
             run.confirmed_ns = step.now_ns - running.asked_to_end_ns
             self._confirmed_ns.setdefault(fact.termination, []).append(run.confirmed_ns)

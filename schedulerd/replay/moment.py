@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from schedulerd.core.specs import SECOND_NS
+from schedulerd.instant import Instant
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -14,15 +16,22 @@ class MomentInvalid(ValueError):
     """A text that is no moment; the message says what is one."""
 
 
-def parse_moment(text: str, start_ns: int) -> int:
-    """Nanoseconds since the epoch of `text`: seconds after `start_ns`, or an ISO 8601 time, in UTC if it does not say.
+def parse_end(text: str, start: Instant) -> Callable[[Instant], bool]:
+    """What tells whether an instant is after the moment that `text` names. Raises `MomentInvalid`.
 
-    Raises `MomentInvalid`.
+    That is a number of seconds after `start` by the monotonic clock, or an ISO 8601 time, in UTC if it does not say, by
+    the wall clock.
     """
     try:
-        return start_ns + round(float(text) * SECOND_NS)
+        end_ns = start.monotonic_ns + round(float(text) * SECOND_NS)
     except (ValueError, OverflowError):
-        pass
+        wall_ns = _parse_time(text)
+        return lambda now: now.wall_ns > wall_ns
+    return lambda now: now.monotonic_ns > end_ns
+
+
+def _parse_time(text: str) -> int:
+    """Nanoseconds since the Unix epoch."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -33,14 +42,14 @@ def parse_moment(text: str, start_ns: int) -> int:
     return (aware - _EPOCH) // _MICROSECOND * 1_000
 
 
-def time_text(at_ns: int) -> str:
-    """ISO 8601 in UTC, to the microsecond; what `parse_moment` takes."""
-    moment = _EPOCH + timedelta(microseconds=at_ns // 1_000)
+def time_text(wall_ns: int) -> str:
+    """ISO 8601 in UTC, to the microsecond, of nanoseconds since the Unix epoch; what `parse_end` takes."""
+    moment = _EPOCH + timedelta(microseconds=wall_ns // 1_000)
     return f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def offset_text(at_ns: int, start_ns: int) -> str:
-    """Seconds since the start, to the millisecond; likewise."""
+    """Seconds since the start, to the millisecond; what `parse_end` takes. Both are monotonic times."""
     return f"{(at_ns - start_ns) / SECOND_NS:.3f}"
 
 

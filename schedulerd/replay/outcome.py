@@ -76,7 +76,7 @@ class Outcome:
     """Applications by resource manager and id, with the reason that was given last."""
     rejected_asks: int
     last_ns: int
-    """When something was placed or ended for the last time, in nanoseconds since the epoch; 0 if never."""
+    """When something was placed or ended for the last time, in monotonic time; 0 if never."""
 
 
 @dataclass(slots=True)

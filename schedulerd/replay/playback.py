@@ -5,13 +5,17 @@ Every digest is compared, whatever a replay is for: what is shown of a history i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, FactsDigest
+
+DISMANTLED_EACH = 10_000
+"""Pieces of dropped state that are freed after each step: nothing waits for a replay, so this may take a while."""
 
 
 class Step(NamedTuple):
@@ -20,7 +24,7 @@ class Step(NamedTuple):
     number: int
     """Of the command in its history, from 1."""
     now_ns: int
-    """Nanoseconds since the epoch."""
+    """Monotonic time, of the clock that the scheduler was stepped with."""
     command: Command
     facts: Sequence[Fact]
 
@@ -32,10 +36,12 @@ class NotReproduced(Exception):
 class Playback:
     """Iterate over it once, for the steps in their order. The counts are of what was played so far."""
 
-    def __init__(self, records: Iterable[Entry | Digest], scheduler: Scheduler, until_ns: int | None = None) -> None:
-        """Ends before the first command that came after `until_ns` (nanoseconds since the epoch), if that is given."""
+    def __init__(
+        self, records: Iterable[Entry | Digest], scheduler: Scheduler, is_over: Callable[[Instant], bool] | None = None
+    ) -> None:
+        """Ends before the first command at whose time `is_over` says so, if that is given."""
         self._records = records
-        self._until_ns = until_ns
+        self._is_over = is_over
         self._digest = FactsDigest()
         self.scheduler = scheduler
         self.commands = 0
@@ -44,7 +50,7 @@ class Playback:
         """That were compared, and are the same."""
         self.proven = 0
         """How many commands came before the last of them."""
-        self.last_ns = 0
+        self.now = Instant(0, 0)
         """When the last command came."""
         self.failed_at: Entry | None = None
         """The command that made the scheduler fail, as it did in the daemon if nothing was recorded after that."""
@@ -57,18 +63,19 @@ class Playback:
             if isinstance(record, Digest):
                 self._compare(record)
                 continue
-            if self._until_ns is not None and record.now_ns > self._until_ns:
+            if self._is_over is not None and self._is_over(record.now):
                 return
             try:
-                facts = self.scheduler.step(record.now_ns, record.command)
+                facts = self.scheduler.step(record.now.monotonic_ns, record.command)
             except Exception as error:  # noqa: BLE001 whatever it is, it is a finding, and the story until then is wanted
                 self.failed_at, self.failure = record, error
                 return
+            self.scheduler.dismantle(DISMANTLED_EACH)
             self._digest.update(facts)
             self.commands += 1
             self.facts += len(facts)
-            self.last_ns = record.now_ns
-            yield Step(self.commands, record.now_ns, record.command, facts)
+            self.now = record.now
+            yield Step(self.commands, record.now.monotonic_ns, record.command, facts)
 
     def _compare(self, recorded: Digest) -> None:
         if recorded.hexdigest != self._digest.hexdigest():

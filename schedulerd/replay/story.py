@@ -18,6 +18,7 @@ from schedulerd.core.facts import CycleRan, Fact, ResourceManagerChanged
 from schedulerd.core.preemption_facts import Preempted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
+from schedulerd.instant import Instant
 from schedulerd.observe.log_events import described
 from schedulerd.replay.names import ApplicationName, application_of
 from schedulerd.replay.playback import Step
@@ -52,11 +53,11 @@ _Place = tuple[str, Callable[[Any], str | tuple[str, ...]]]
 class Row(NamedTuple):
     """One line of a story."""
 
-    at_ns: int
-    """Nanoseconds since the epoch."""
+    now: Instant
     event: str
     """As in the log, or `WAITS`."""
     values: Mapping[str, object]
+    """By name; times are wall time, in nanoseconds since the Unix epoch."""
 
 
 class Story:
@@ -81,21 +82,21 @@ class Story:
         """What the id was of: application, ask, allocation, node, queue, or object where a fact does not say."""
         return list(self._kinds)
 
-    def observe(self, step: Step) -> None:
-        """Takes what one step says of it."""
+    def observe(self, step: Step, now: Instant) -> None:
+        """Takes what one step says of it, which was at `now`."""
         told = False
         refused = False
         for fact in step.facts:
             if self._is_about(fact):
                 told = True
-                self.rows.append(_row(step.now_ns, fact))
+                self.rows.append(_row(now, fact))
             refused |= isinstance(fact, CycleRan) and fact.parked > 0
         if told or refused:
-            self._tell_why(step.now_ns, again=False)
+            self._tell_why(now, again=False)
 
-    def finish(self, now_ns: int) -> None:
+    def finish(self, now: Instant) -> None:
         """Tells, at the end, what it waits for if it still does."""
-        self._tell_why(now_ns, again=True)
+        self._tell_why(now, again=True)
 
     def nearest(self) -> list[str]:
         """The ids of the history that look most like the one that was asked for."""
@@ -111,8 +112,9 @@ class Story:
         found = False
         for kind, get in _PLACES[type(fact)]:
             ids = get(fact)
+            subject = self.subject.lower() if kind == "queue" else self.subject
             for one in (ids,) if isinstance(ids, str) else ids:
-                if one == self.subject:
+                if one == subject:
                     found = True
                     self._note(kind, fact)
                 elif not self._kinds:
@@ -126,7 +128,7 @@ class Story:
         if self.subject in (getattr(fact, "application_id", ""), getattr(fact, "allocation_key", "")):
             self._names[application_of(fact)] = None
 
-    def _tell_why(self, now_ns: int, *, again: bool) -> None:
+    def _tell_why(self, now: Instant, *, again: bool) -> None:
         """Says each reason that did not hold when this was called last; its details always change.
 
         With `again` also those that did, unless they were said in the same words at the same time.
@@ -140,7 +142,7 @@ class Story:
         for reason, (sentence, keys) in found.items():
             name, _ = reason
             values = {"allocation_key": keys[0], "asks": len(keys), "reason": sentence}
-            row = Row(now_ns, WAITS, {"rm_id": name.rm_id, "partition": name.partition, **values})
+            row = Row(now, WAITS, {"rm_id": name.rm_id, "partition": name.partition, **values})
             said = before.get(reason)
             if said is None or (again and said != row):
                 self.rows.append(row)
@@ -149,11 +151,11 @@ class Story:
             self._waits[reason] = row
 
 
-def _row(now_ns: int, fact: Fact) -> Row:
+def _row(now: Instant, fact: Fact) -> Row:
     """The text of a queue file is left out: it may be a secret, and is no part of the story."""
-    event, values = described(fact)
+    event, values = described(fact, now)
     shown = {name: one.source if isinstance(one, ConfigurationText) else one for name, one in values.items()}
-    return Row(now_ns, event, shown)
+    return Row(now, event, shown)
 
 
 def _places(fact_type: type) -> tuple[_Place, ...]:

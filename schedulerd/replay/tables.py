@@ -10,6 +10,7 @@ from itertools import groupby, islice
 from rich.console import Console
 from rich.table import Table
 
+from schedulerd.instant import Instant
 from schedulerd.replay.comparison import Comparison
 from schedulerd.replay.moment import duration_text, offset_text, time_text
 from schedulerd.replay.names import printable
@@ -26,9 +27,9 @@ _CAUSES = ("cause", "reason", "message", "why")
 _Cell = Callable[[QueueOutcome], str]
 
 
-def print_story(story: Story, start_ns: int) -> None:
-    """To standard output. Times are counted from `start_ns`."""
-    _console().print(story_table(story, start_ns))
+def print_story(story: Story, start: Instant) -> None:
+    """To standard output. Times are counted from `start`."""
+    _console().print(story_table(story, start))
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -45,17 +46,17 @@ def _console() -> Console:
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def story_table(story: Story, start_ns: int) -> Table:
-    """One line for each row; those that differ in nothing but the ask are one. Times are counted from `start_ns`."""
+def story_table(story: Story, start: Instant) -> Table:
+    """One line for each row; those that differ in nothing but the ask are one. Times are counted from `start`."""
     kinds = " and ".join(story.kinds)
-    title = f"{printable(story.subject)}: {kinds}; seconds since {time_text(start_ns)}"
+    title = f"{printable(story.subject)}: {kinds}; seconds since {time_text(start.wall_ns)}"
     table = Table(title=title, title_justify="left")
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("what", no_wrap=True)
     table.add_column("details", overflow="fold")
     plain = [name for name in _WHOSE if len({row.values[name] for row in story.rows if row.values.get(name)}) <= 1]
     queue: object = None
-    for (time, event, _), group in groupby(story.rows, partial(_likeness, start_ns)):
+    for (time, event, _), group in groupby(story.rows, partial(_likeness, start)):
         first, *others = group
         values = {name: value for name, value in first.values.items() if name not in plain}
         if others:
@@ -63,18 +64,25 @@ def story_table(story: Story, start_ns: int) -> Table:
         if "queue" in values and values["queue"] == queue:
             del values["queue"]
         queue = values.get("queue", queue)
-        table.add_row(time, event, printable(details(values, first.at_ns, story.subject)))
+        table.add_row(time, event, printable(details(values, first.now.wall_ns, story.subject)))
     return table
 
 
-def _likeness(start_ns: int, row: Row) -> tuple[str, str, object]:
+def _likeness(start: Instant, row: Row) -> tuple[str, str, object]:
     """What rows have in common that are told as one; a row that is about no ask is like no other."""
     others = {name: value for name, value in row.values.items() if name != "allocation_key"}
-    return offset_text(row.at_ns, start_ns), row.event, others if "allocation_key" in row.values else id(row)
+    return (
+        offset_text(row.now.monotonic_ns, start.monotonic_ns),
+        row.event,
+        others if "allocation_key" in row.values else id(row),
+    )
 
 
-def details(values: Mapping[str, object], at_ns: int, subject: str) -> str:
-    """The values of a row in words, without those that say nothing or only whose story it is."""
+def details(values: Mapping[str, object], wall_ns: int, subject: str) -> str:
+    """The values of a row in words, without those that say nothing or only whose story it is.
+
+    The row is of `wall_ns`, in nanoseconds since the Unix epoch.
+    """
     shown = []
     for name, value in values.items():
         if name in ("at_ns", *_CAUSES) or value is None or value is False or value in ("", (), {}, subject):
@@ -82,7 +90,7 @@ def details(values: Mapping[str, object], at_ns: int, subject: str) -> str:
         if value is True:
             shown.append(_words(name))
         elif name == "asked_at_ns" and isinstance(value, int):
-            shown.append(f"waited {duration_text(at_ns - value)}")
+            shown.append(f"waited {duration_text(wall_ns - value)}")
         elif name.endswith("_ns") and isinstance(value, int):
             shown.append(f"{_words(name.removesuffix('_ns'))} {duration_text(value)}")
         else:
@@ -161,7 +169,7 @@ def _percent(share: Share | None, name: str) -> str:
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """What is said beside the tables."""
-    ends = (f"{world} {_over(outcome, comparison.start_ns)}" for world, outcome in comparison.worlds.items())
+    ends = (f"{world} {_over(outcome, comparison.start.monotonic_ns)}" for world, outcome in comparison.worlds.items())
     yield f"The last pod was placed or ended after: {', '.join(ends)}"
     asks = (f"{world} {outcome.rejected_asks:,}" for world, outcome in comparison.worlds.items())
     if any(outcome.rejected_asks for outcome in comparison.worlds.values()):

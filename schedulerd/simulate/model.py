@@ -73,6 +73,7 @@ class Node:
     """A node and what runs on it as this side sees it: a pod's room is free once its release was sent."""
 
     plan: PlannedNode
+    accepted: bool = False
     memory_bytes: int = 0
     vcore_milli: int = 0
     pods: int = 0

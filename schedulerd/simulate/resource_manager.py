@@ -45,7 +45,7 @@ class SimulatedResourceManager:
         self._allocations: dict[str, Pod] = {}
         """By UUID: what was placed and is not gone."""
         self._withdrawn: dict[tuple[str, str], Pod] = {}
-        """By application and key: SI confirms no ask release, so an allocation may still be on its way."""
+        """By application and key: asks taken back, not yet confirmed: an allocation may be on its way."""
         self._ends: list[tuple[float, int, Pod]] = []
         self._end_numbers = count()
         self._builder = RequestBuilder()
@@ -101,11 +101,19 @@ class SimulatedResourceManager:
     # What it makes of the answers.
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
-        self.nodes_unanswered -= len(response.accepted) + len(response.rejected)
+        """An accepted node stays, whatever else about it is rejected."""
+        for accepted in response.accepted:
+            node = self.nodes.get(accepted.nodeID)
+            if node is not None and not node.accepted:
+                self.nodes_unanswered -= 1
+                node.accepted = True
         for rejected in response.rejected:
-            self.books.nodes_rejected += 1
-            self.books.rejection(f"node {rejected.nodeID}: {rejected.reason}")
-            self.nodes.pop(rejected.nodeID, None)
+            node = self.nodes.get(rejected.nodeID)
+            if node is not None and not node.accepted:
+                self.nodes_unanswered -= 1
+                self.books.nodes_rejected += 1
+                self.books.rejection(f"node {rejected.nodeID}: {rejected.reason}")
+                del self.nodes[rejected.nodeID]
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
         for accepted in response.accepted:
@@ -128,11 +136,7 @@ class SimulatedResourceManager:
         for release in response.released:
             self._take_release(release, now_s)
         for withdrawn in response.releasedAsks:
-            pod = self._pod(withdrawn.applicationID, withdrawn.allocationKey)
-            if pod is not None and pod.state is PodState.PENDING:
-                self.books.asks_withdrawn += 1
-                self._no_longer_pending(pod)
-                self._gone(pod)
+            self._take_ask_release(withdrawn)
         for rejected in response.rejected:
             self._take_rejection(rejected)
 
@@ -173,6 +177,18 @@ class SimulatedResourceManager:
             self.books.stopped_by_scheduler += 1
             self._vacate(pod)
         self._gone(pod)
+
+    def _take_ask_release(self, withdrawn: si_pb2.AllocationAskRelease) -> None:
+        """The scheduler has ended the ask, or confirms that it was taken back: no allocation of it comes after that."""
+        pod = self._pod(withdrawn.applicationID, withdrawn.allocationKey)
+        if pod is None:
+            return
+        if pod.state is PodState.PENDING:
+            self.books.asks_withdrawn += 1
+            self._no_longer_pending(pod)
+            self._gone(pod)
+        elif pod.state is PodState.WITHDRAWN:
+            del self._withdrawn[withdrawn.applicationID, withdrawn.allocationKey]
 
     def _take_rejection(self, rejected: si_pb2.RejectedAllocationAsk) -> None:
         pod = self._pod(rejected.applicationID, rejected.allocationKey)

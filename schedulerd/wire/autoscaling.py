@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.node_selector import NODE_SELECTOR_TAG
+from schedulerd.core.resources import within_int64
 from schedulerd.core.views import OutstandingView
 
 COUNT_TAG = "schedulerd.io/count"
@@ -33,7 +34,7 @@ def _request(partition: str, one: OutstandingView) -> si_pb2.OutstandingResource
     return si_pb2.OutstandingResourceRequest(
         requestID=_request_id(partition, one.resources, demands),
         resource=si_pb2.Resource(
-            resources={name: si_pb2.Quantity(value=amount) for name, amount in one.resources.items()}
+            resources={name: si_pb2.Quantity(value=within_int64(amount)) for name, amount in one.resources.items()}
         ),
         tags={PARTITION_TAG: partition, QUEUE_TAG: one.queue, COUNT_TAG: str(one.count), **demands},
     )

@@ -26,7 +26,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition
 from schedulerd.wire.names import partition_from_wire
-from schedulerd.wire.pieces import node_updates, slices
+from schedulerd.wire.pieces import APPLICATIONS_BYTES_MAX, node_updates, slices
 from schedulerd.wire.shared_resources import SharedResources
 
 _ACTIONS: Mapping[int, NodeAction] = {int(action): action for action in NodeAction}
@@ -34,7 +34,10 @@ _TERMINATIONS: Mapping[int, TerminationType] = {int(kind): kind for kind in Term
 
 
 class RequestDecoder:
-    """Makes commands of the requests of any resource manager. Keeps nothing but the shared `Resources`."""
+    """Makes commands of the requests of any resource manager. Keeps nothing but the shared `Resources`.
+
+    `size_bytes` is the size of a request on the wire, if it may be large.
+    """
 
     def __init__(self) -> None:
         self.shared = SharedResources()
@@ -55,26 +58,26 @@ class RequestDecoder:
             configuration=configuration,
         )
 
-    def nodes(self, request: si_pb2.NodeRequest) -> Iterator[UpdateNodes]:
+    def nodes(self, request: si_pb2.NodeRequest, _size_bytes: int = 0) -> Iterator[UpdateNodes]:
         """The nodes in order."""
         rm_id = request.rmID
         return node_updates(rm_id, (self._node(rm_id, node) for node in request.nodes))
 
-    def applications(self, request: si_pb2.ApplicationRequest) -> Iterator[UpdateApplications]:
+    def applications(self, request: si_pb2.ApplicationRequest, size_bytes: int = 0) -> Iterator[UpdateApplications]:
         """New applications first, then removals, each in order."""
         rm_id, new, remove = request.rmID, request.new, request.remove
-        for pieces in slices(len(new), len(remove)):
+        for pieces in slices(size_bytes, new, remove, piece_bytes_max=APPLICATIONS_BYTES_MAX):
             yield UpdateApplications(
                 rm_id,
                 new=[new_application(rm_id, item, self.shared, item.gangSchedulingStyle) for item in new[pieces[0]]],
                 remove=[application_removal(rm_id, item) for item in remove[pieces[1]]],
             )
 
-    def allocations(self, request: si_pb2.AllocationRequest) -> Iterator[UpdateAllocations]:
+    def allocations(self, request: si_pb2.AllocationRequest, size_bytes: int = 0) -> Iterator[UpdateAllocations]:
         """Asks first, then releases of allocations, then releases of asks, each in order."""
         rm_id, asks = request.rmID, request.asks
         releases, ask_releases = request.releases.allocationsToRelease, request.releases.allocationAsksToRelease
-        for pieces in slices(len(asks), len(releases), len(ask_releases)):
+        for pieces in slices(size_bytes, asks, releases, ask_releases):
             yield UpdateAllocations(
                 rm_id,
                 asks=self._asks(rm_id, asks[pieces[0]]),

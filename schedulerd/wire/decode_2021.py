@@ -22,6 +22,7 @@ from schedulerd.core.commands import (
     AskRelease,
     Command,
     ExistingAllocation,
+    NewApplication,
     NewAsk,
     NodeAction,
     NodeUpdate,
@@ -35,11 +36,13 @@ from schedulerd.core.commands import (
 from schedulerd.wire.constraints import Unreadable, placement_constraint, priority
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition
 from schedulerd.wire.names import partition_from_wire
-from schedulerd.wire.pieces import node_updates, slices
+from schedulerd.wire.pieces import APPLICATIONS_BYTES_MAX, node_updates, slices
 from schedulerd.wire.shared_resources import SharedResources
 
 CONSTRAINTS_MAX = 1024
 """Distinct constraints remembered; equal ones become one object, which is what makes asks with them alike cheaply."""
+CONSTRAINT_BYTES_MAX = 1024
+"""Longer ones are not remembered, so that what is remembered stays within a few megabytes."""
 
 _ACTIONS: Mapping[int, NodeAction] = {
     number: NodeAction[name] for name, number in si_pb2.UpdateNodeInfo.ActionFromRM.items()
@@ -52,35 +55,43 @@ _TERMINATIONS: Mapping[int, TerminationType] = {
 class UpdateDecoder:
     """Makes commands of the requests of any resource manager of this dialect."""
 
-    def __init__(self, shared: SharedResources, priority_classes: Mapping[str, int]) -> None:
-        """`priority_classes` are the numbers of the names that asks may give instead."""
+    def __init__(self, shared: SharedResources, priority_classes: Mapping[str, int], gang_style: str = "Hard") -> None:
+        """`priority_classes` are the numbers of the names that asks may give instead; `gang_style` is the style of all
+        gangs, as this dialect has no field for it (SEMANTICS I 3)."""
+        self._gang_style = gang_style
         self._shared = shared
         self._priority_classes = priority_classes
         self._constraints: dict[bytes, PlacementConstraint | None] = {}
 
-    def commands(self, request: si_pb2.UpdateRequest) -> Iterator[Command]:
-        """Everything the request says, in the order above, each list in its own order."""
+    def commands(self, request: si_pb2.UpdateRequest, size_bytes: int = 0) -> Iterator[Command]:
+        """Everything the request says, in the order above, each list in its own order.
+
+        `size_bytes` is the size of the request on the wire, if it may be large.
+        """
         rm_id = request.rmID
-        for (piece,) in slices(len(request.newApplications)):
+        for (piece,) in slices(size_bytes, request.newApplications, piece_bytes_max=APPLICATIONS_BYTES_MAX):
             items = request.newApplications[piece]
-            yield UpdateApplications(rm_id, new=[new_application(rm_id, item, self._shared) for item in items])
+            yield UpdateApplications(rm_id, new=[self._application(rm_id, item) for item in items])
         created = (self._new_node(rm_id, node) for node in request.newSchedulableNodes)
         changed = (self._changed_node(rm_id, node) for node in request.updatedNodes)
         yield from node_updates(rm_id, chain(created, changed))
-        yield from self._allocations(rm_id, request)
-        for (piece,) in slices(len(request.removeApplications)):
+        yield from self._allocations(rm_id, request, size_bytes)
+        for (piece,) in slices(size_bytes, request.removeApplications):
             removals = request.removeApplications[piece]
             yield UpdateApplications(rm_id, remove=[application_removal(rm_id, item) for item in removals])
-        for (piece,) in slices(len(request.utilizationReports)):
+        for (piece,) in slices(size_bytes, request.utilizationReports):
             reports = request.utilizationReports[piece]
             yield ReportUtilization(
                 rm_id, [Utilization(item.ID, self._shared.of(item.actualUsedResource)) for item in reports]
             )
 
-    def _allocations(self, rm_id: str, request: si_pb2.UpdateRequest) -> Iterator[UpdateAllocations]:
+    def _application(self, rm_id: str, item: si_pb2.AddApplicationRequest) -> NewApplication:
+        return new_application(rm_id, item, self._shared, self._gang_style)
+
+    def _allocations(self, rm_id: str, request: si_pb2.UpdateRequest, size_bytes: int) -> Iterator[UpdateAllocations]:
         asks = request.asks
         releases, ask_releases = request.releases.allocationsToRelease, request.releases.allocationAsksToRelease
-        for pieces in slices(len(asks), len(releases), len(ask_releases)):
+        for pieces in slices(size_bytes, asks, releases, ask_releases):
             yield UpdateAllocations(
                 rm_id,
                 asks=[self._ask(rm_id, item) for item in asks[pieces[0]]],
@@ -114,6 +125,8 @@ class UpdateDecoder:
 
     def _constraint(self, message: si_pb2.PlacementConstraint) -> PlacementConstraint | None:
         raw = message.SerializeToString()
+        if len(raw) > CONSTRAINT_BYTES_MAX:
+            return placement_constraint(message)
         if raw not in self._constraints:
             if len(self._constraints) >= CONSTRAINTS_MAX:
                 self._constraints.clear()

@@ -17,7 +17,8 @@ from schedulerd.core import facts as said
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.checks import message
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Resources, within_int64
+from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
 from schedulerd.wire.names import partition_to_wire
 from schedulerd.wire.shared_resources import ResourceMessage
@@ -72,7 +73,7 @@ class ReadyResources(Generic[ResourceT]):
             self._made.clear()
         message = self._message_type()
         for name, amount in resources.items():
-            message.resources[name].value = amount
+            message.resources[name].value = within_int64(amount)
         self._made[id(resources)] = (resources, message)
         return message
 
@@ -100,13 +101,16 @@ class Draft(ABC, Generic[ResourceT]):
     def __init__(self, rm_id: str, ready: ReadyResources[ResourceT]) -> None:
         self.rm_id = rm_id
         self._ready: ReadyResources[ResourceT] = ready
+        self._now = Instant(0, 0)
+        """The time of the turn that said the fact which is being added."""
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
         self._bytes = dict.fromkeys(self._messages, 0)
 
-    def add(self, fact: said.Fact) -> Response | None:
+    def add(self, fact: said.Fact, now: Instant) -> Response | None:
         """Takes in what the fact says to the resource manager, if anything; gives a response that is full now."""
         tell = TOLD.get(type(fact))
+        self._now = now
         told = tell(self, fact) if tell is not None else None
         if told is None:
             return None
@@ -140,7 +144,7 @@ class Draft(ABC, Generic[ResourceT]):
         """Likewise of a release."""
 
     @abstractmethod
-    def _complete_ask_release(self, item: Any, fact: said.AskWithdrawn) -> None:
+    def _complete_ask_release(self, item: Any, fact: said.AskWithdrawn | said.EarlyAskReleased) -> None:
         """Likewise of the release of an ask."""
 
     def allocated(self, fact: said.Allocated) -> Told | None:
@@ -173,8 +177,9 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_allocations, item
 
     def ask_withdrawn(self, fact: said.AskWithdrawn) -> Told | None:
-        if fact.termination is None:
-            return None
+        return None if fact.termination is None else self.ask_released(fact)
+
+    def ask_released(self, fact: said.AskWithdrawn | said.EarlyAskReleased) -> Told:
         item = self.released_asks.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
@@ -203,7 +208,7 @@ class Draft(ABC, Generic[ResourceT]):
         return self.of_applications, self.updated_applications.add(
             applicationID=fact.application_id,
             state=fact.state.value,
-            stateTransitionTimestamp=fact.at_ns,
+            stateTransitionTimestamp=self._now.wall_of(fact.at_ns),
             message=message(fact.cause, TEXT_LENGTH_MAX),
         )
 
@@ -226,6 +231,7 @@ TOLD: Mapping[type[Any], Callable[[Any, Any], Told | None]] = {
     said.Released: Draft.release,
     said.ReleaseRequested: Draft.release,
     said.AskWithdrawn: Draft.ask_withdrawn,
+    said.EarlyAskReleased: Draft.ask_released,
     said.AskRejected: Draft.ask_rejected,
     said.ApplicationAccepted: Draft.application_accepted,
     said.ApplicationRejected: Draft.application_rejected,

@@ -54,5 +54,7 @@ class Draft2021(Draft[si_pb2.Resource]):
     def _complete_release(self, item: si_pb2.AllocationRelease, fact: said.Released | said.ReleaseRequested) -> None:
         item.terminationType = _TERMINATIONS[fact.termination]
 
-    def _complete_ask_release(self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn) -> None:
+    def _complete_ask_release(
+        self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn | said.EarlyAskReleased
+    ) -> None:
         item.allocationkey = fact.allocation_key

@@ -43,7 +43,9 @@ class Draft2023(Draft[si_pb2.Resource]):
         item.allocationKey = fact.allocation_key
         item.terminationType = fact.termination.value  # type: ignore[assignment]  # the numbers are those of SI
 
-    def _complete_ask_release(self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn) -> None:
+    def _complete_ask_release(
+        self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn | said.EarlyAskReleased
+    ) -> None:
         assert fact.termination is not None
         item.allocationKey = fact.allocation_key
         item.terminationType = fact.termination.value  # type: ignore[assignment]  # likewise

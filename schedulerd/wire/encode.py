@@ -16,6 +16,7 @@ from typing import Any
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.core import facts as said
+from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.draft import TOLD, Draft, ReadyResources, Response
 from schedulerd.wire.draft_2021 import Draft2021
@@ -40,8 +41,11 @@ class ResponseEncoder:
             Draft2021(rm_id, self._ready_2021) if dialect is Dialect.V2021_02 else Draft2023(rm_id, self._ready)
         )
 
-    def add(self, facts: Iterable[said.Fact]) -> None:
-        """Facts that no response tells are skipped. Order is kept within each list of a response."""
+    def add(self, facts: Iterable[said.Fact], now: Instant) -> None:
+        """Facts that no response tells are skipped. Order is kept within each list of a response.
+
+        `now` is the time of the turn that said them: responses tell times as wall time.
+        """
         filled = self._filled
         for fact in facts:
             if type(fact) not in TOLD:
@@ -50,7 +54,7 @@ class ResponseEncoder:
             draft = filled.get(rm_id)
             if draft is None:
                 draft = filled[rm_id] = self._drafts.get(rm_id) or Draft2023(rm_id, self._ready)
-            full = draft.add(fact)
+            full = draft.add(fact, now)
             if full is not None:
                 self._full.append(full)
 

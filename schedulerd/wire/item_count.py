@@ -27,7 +27,7 @@ _VARINT_BYTES_MAX = 10
 _VARINT, _LENGTH_DELIMITED = 0, 2
 """Wire types of protobuf. Groups, which proto3 does not have, are counted as if they were not there."""
 
-_FIXED_BYTES = {1: 8, 5: 4}
+FIXED_BYTES = {1: 8, 5: 4}
 """Sizes of the wire types that have one."""
 
 
@@ -39,7 +39,7 @@ class _Inner:
     fields: Mapping[int, _Inner]
 
 
-class _Malformed(ValueError):
+class Malformed(ValueError):
     """These bytes are no message, which whoever reads them will say better."""
 
 
@@ -52,7 +52,7 @@ def item_counts(raw: bytes, message_type: type[Message]) -> Iterator[int]:
     at, end, fields = 0, len(raw), _fields(cast(Descriptor, message_type.DESCRIPTOR))
     around: list[tuple[int, Mapping[int, _Inner]]] = []
     count, fields_left = 0, FIELDS_MAX
-    with suppress(_Malformed, IndexError):
+    with suppress(Malformed, IndexError):
         while at < end or around:
             if at >= end:
                 at, (end, fields) = end, around.pop()
@@ -61,10 +61,10 @@ def item_counts(raw: bytes, message_type: type[Message]) -> Iterator[int]:
                 yield count
                 fields_left = FIELDS_MAX
             fields_left -= 1
-            tag, at = _varint(raw, at)
+            tag, at = varint(raw, at)
             wire_type = tag & 7
             if wire_type == _LENGTH_DELIMITED:
-                length, at = _varint(raw, at)
+                length, at = varint(raw, at)
                 inner = fields.get(tag >> 3)
                 if inner is not None:
                     count += inner.is_list
@@ -74,9 +74,9 @@ def item_counts(raw: bytes, message_type: type[Message]) -> Iterator[int]:
                         continue
                 at += length
             elif wire_type == _VARINT:
-                at = _varint(raw, at)[1]
+                at = varint(raw, at)[1]
             else:
-                at += _FIXED_BYTES.get(wire_type, 0)
+                at += FIXED_BYTES.get(wire_type, 0)
     yield count
 
 
@@ -93,7 +93,7 @@ def _fields(message: Descriptor) -> Mapping[int, _Inner]:
     return found
 
 
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
+def varint(raw: bytes, at: int) -> tuple[int, int]:
     """A number of variable length, and where it ends."""
     byte = raw[at]
     if byte < 0x80:
@@ -104,4 +104,4 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * more
         if byte < 0x80:
             return value, at + more + 1
-    raise _Malformed
+    raise Malformed

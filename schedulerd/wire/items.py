@@ -24,7 +24,7 @@ def new_application(
     shared: SharedResources,
     gang_style: str = "",
 ) -> NewApplication:
-    """`gang_style` is a field of 2023-06 only; '' is the default."""
+    """`gang_style` is a field of 2023-06 only; for 2021-02 a setting gives it."""
     return NewApplication(
         application_id=message.applicationID,
         queue=message.queueName,

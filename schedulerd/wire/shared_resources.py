@@ -6,10 +6,13 @@ building it, and lets whoever groups asks by size compare identities first. Both
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, TypeAlias
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
+from schedulerd.core.checks import RESOURCE_NAMES_MAX
 from schedulerd.core.resources import Resources
 
 SHAPES_MAX = 4096
@@ -37,7 +40,9 @@ class SharedResources:
 
     def _learn(self, raw: bytes, message: ResourceMessage) -> Resources:
         # The same map may be serialised in several orders, so the bytes are only a shortcut to the content.
-        items = sorted((name, quantity.value) for name, quantity in message.resources.items())
+        # One kind too many is enough for the scheduler to refuse them all.
+        amounts: Iterable[tuple[str, Any]] = message.resources.items()
+        items = sorted((name, quantity.value) for name, quantity in islice(amounts, RESOURCE_NAMES_MAX + 1))
         if len(raw) > SHAPE_BYTES_MAX:
             return Resources(items)
         if len(self.by_bytes) >= SHAPES_MAX:

@@ -7,13 +7,14 @@ longer, is an error, so that they cannot grow stale.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from tests.conformance.compare import Difference, Json, Level
+from tests.conformance.steps import Rename, aliases
 
 HERE = Path(__file__).parent
 
@@ -66,6 +67,70 @@ class Excuse:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """A kind of step after which an answer is due that the peer does not give."""
+
+    step: str
+    same: Mapping[str, str]
+    """Fields of the event, and those of the step's item that have to have the same value; an empty one is any."""
+    having: Json
+    """What the item has to say beside that."""
+
+    def is_of(self, event: Json, item: Json, rename: Rename) -> bool:
+        for theirs, its in self.same.items():
+            wanted = rename(item[its]) if its == "key" else item[its]
+            if wanted not in ("", event.get(theirs)):
+                return False
+        return self.having.items() <= item.items()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Addition:
+    """An answer that is given in every scenario after its cause, and was not recorded. It excuses nothing else: not an
+    event without its cause since the check before, and none that is missing."""
+
+    rule: str
+    source: str
+    event: Json
+    """An event is one of these if it has all of these fields."""
+    causes: tuple[Cause, ...]
+
+    def covers(self, event: Json, steps: Iterable[Json], rename: Rename) -> bool:
+        """Whether one of these steps causes the event."""
+        if not self.event.items() <= event.items():
+            return False
+        return any(
+            cause.is_of(event, item if isinstance(item, dict) else {"id": item}, rename)
+            for step in steps
+            for cause in self.causes
+            for item in step.get(cause.step, ())
+        )
+
+
+class Additions:
+    """The answers that are rightly given in one scenario beside the recorded ones."""
+
+    def __init__(self, scenario: Json, known: Iterable[Addition]) -> None:
+        self._rename = aliases(scenario)
+        self._known = tuple(known)
+        self._steps: list[list[Json]] = [[]]
+        """Before each check, since the one before it."""
+        for step in scenario["steps"]:
+            self._steps[-1].append(step)
+            if "check" in step:
+                self._steps.append([])
+        self.used: dict[Addition, None] = {}
+
+    def __call__(self, check: int, event: Json) -> bool:
+        """Whether the event is rightly added in the check of this index."""
+        for addition in self._known:
+            if addition.covers(event, self._steps[check], self._rename):
+                self.used[addition] = None
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The differences of one scenario after the excuses."""
 
@@ -105,6 +170,22 @@ def excuses(path: Path = HERE / "differences.toml") -> list[Excuse]:
             ),
         )
         for item in entries
+    ]
+
+
+@cache
+def additions(path: Path = HERE / "differences.toml") -> list[Addition]:
+    return [
+        Addition(
+            rule=item["rule"],
+            source=item["source"],
+            event=item["event"],
+            causes=tuple(
+                Cause(cause["step"], cause["same"], {k: v for k, v in cause.items() if k not in ("step", "same")})
+                for cause in item["causes"]
+            ),
+        )
+        for item in tomllib.loads(path.read_text())["addition"]
     ]
 
 

@@ -16,6 +16,7 @@ from schedulerd.core.facts import (
     ApplicationRejected,
     AskRejected,
     AskWithdrawn,
+    EarlyAskReleased,
     Fact,
     NodeAccepted,
     NodeRejected,
@@ -44,6 +45,8 @@ def event_of(fact: Fact, rename: Rename) -> Event | None:
         case AskRejected():
             key = rename(fact.allocation_key)
             return {"ev": "askRejected", "app": fact.application_id, "key": key, "reason": fact.reason}
+        case EarlyAskReleased():
+            return _released("askReleased", fact, fact.termination.name, rename)
         case AskWithdrawn():
             return None if fact.termination is None else _released("askReleased", fact, fact.termination.name, rename)
         case Allocated():
@@ -85,7 +88,12 @@ def _allocated(fact: Allocated, rename: Rename) -> Event:
     }
 
 
-def _released(kind: str, fact: AskWithdrawn | Released | ReleaseRequested, termination: str, rename: Rename) -> Event:
+def _released(
+    kind: str,
+    fact: AskWithdrawn | EarlyAskReleased | Released | ReleaseRequested,
+    termination: str,
+    rename: Rename,
+) -> Event:
     return {
         "ev": kind,
         "app": fact.application_id,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 
-from schedulerd.config import QueueFileInvalid, load_queue_file
+from schedulerd.config import QueueFileInvalid, load_queue_file, matches
 from schedulerd.core import autoscaling, view
 from schedulerd.core.commands import (
     CleanQueues,
@@ -21,7 +21,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.specs import MILLISECOND_NS, OptOut, PartitionSpec
 from tests.conformance import steps
 from tests.conformance.events import Event, event_of, in_reading_order
 from tests.conformance.snapshot import snapshot
@@ -31,15 +31,16 @@ from tests.sim.virtual_time import VirtualTime
 START_NS = 1_700_000_000_000_000_000
 
 
-def play(scenario: Json) -> Json:
-    """Raises `Unsupported` if the scenario needs what this version cannot do."""
+def play(scenario: Json, opt_out: OptOut | None = None) -> Json:
+    """`opt_out` goes above `preemption.optout` of the queue file. Raises `Unsupported` if the scenario needs what this
+    version cannot do."""
     result: Json = {"name": scenario["name"], "unstable": [], "registerError": "", "checks": []}
     try:
-        partitions = load_queue_file(scenario["config"], source=scenario["name"]).partitions
+        partitions = _partitions(scenario["config"], opt_out)
     except QueueFileInvalid as error:
         result["registerError"] = str(error)
         return result
-    player = Player(scenario)
+    player = Player(scenario, opt_out)
     player.step(RegisterResourceManager(RM_ID, partitions))
     player.step(ConnectResourceManager(RM_ID))
     if player.predicates.connect is not None:
@@ -53,13 +54,14 @@ def play(scenario: Json) -> Json:
 class Player:
     """The resource manager of a scenario: it knows what it was told, so that later steps can refer to it."""
 
-    def __init__(self, scenario: Json) -> None:
+    def __init__(self, scenario: Json, opt_out: OptOut | None) -> None:
+        self._opt_out = opt_out
         uuids = count(1)
-        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}")
+        scheduler = Scheduler(steps.timeouts(scenario), lambda: f"uuid-{next(uuids)}", matches)
         self.time = VirtualTime(scheduler, START_NS)
         self.predicates = steps.predicates(scenario)
         self.checks: list[Json] = []
-        self._aliases = [(re.compile(item["pattern"]), item["replace"]) for item in scenario.get("aliases", [])]
+        self._rename = steps.aliases(scenario)
         self._events: list[Event] = []
         self._message = 0
         self._uuids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -116,11 +118,6 @@ class Player:
         if gone.uuid in known:
             known.remove(gone.uuid)
         self._to_confirm = [fact for fact in self._to_confirm if fact.uuid != gone.uuid]
-
-    def _rename(self, key: str) -> str:
-        for pattern, replacement in self._aliases:
-            key = pattern.sub(_as_python_template(replacement), key)
-        return key
 
     def _nodes(self, items: list[Json]) -> None:
         for item in items:
@@ -180,7 +177,7 @@ class Player:
     def _update_configuration(self, text: str) -> None:
         """A file with problems never reaches the core, which answers with the event for one without."""
         try:
-            partitions = load_queue_file(text).partitions
+            partitions = _partitions(text, self._opt_out)
         except QueueFileInvalid as invalid:
             self._say({"ev": "configUpdate", "error": str(invalid)})
         else:
@@ -216,7 +213,7 @@ class Player:
             yield f"{fact.application_id}|{self._rename(fact.allocation_key)}:{fact.termination.name}"
 
 
-def _as_python_template(replacement: str) -> str:
-    """`${1}` of the recordings as `\\g<1>` of Python's `re`, everything else taken literally."""
-    literal = replacement.replace("\\", "\\\\")
-    return re.sub(r"\$\{(\d+)\}", r"\\g<\1>", literal)
+def _partitions(text: str, opt_out: OptOut | None) -> tuple[PartitionSpec, ...]:
+    """Raises QueueFileInvalid."""
+    read = load_queue_file(text).partitions
+    return read if opt_out is None else tuple(replace(one, preemption_optout=opt_out) for one in read)

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from schedulerd.core.specs import OptOut
 from tests.conformance.compare import Json, Level, differences
-from tests.conformance.documented import excuses, judge
+from tests.conformance.documented import Additions, additions, excuses, judge
 from tests.conformance.player import play
 from tests.conformance.steps import Unsupported
+
+OPT_OUT_RULE = (
+    "what is opted out is never ended for others; with `preemption.optout: last`, which is the peer's rule, the answer "
+    "is as recorded (SEMANTICS I1)"
+)
 
 
 class Outcome(Enum):
@@ -35,21 +41,48 @@ def run(folder: Path, name: str, level: Level) -> Verdict:
     scenario = json.loads((folder / "scenarios" / f"{name}.json").read_text())
     if any("allocations" in step for step in scenario["steps"]):
         return Verdict(name, Outcome.SKIPPED, ["SI 2023-06 has no message for `allocations` steps"], None)
+    recorded = folder / "expected" / f"{name}.json"
+    verdict = _played(scenario, recorded, level)
+    if verdict.outcome is Outcome.FAIL and _opts_out(scenario):
+        verdict = _as_the_peer_opts_out(scenario, recorded, level) or verdict
+    return verdict
+
+
+def _played(scenario: Json, recorded: Path, level: Level, opt_out: OptOut | None = None) -> Verdict:
+    """`opt_out` goes above what the scenario's queue file says of it."""
+    name = recorded.stem
     try:
-        answer = play(scenario)
+        answer = play(scenario, opt_out)
     except Unsupported as missing:
         return Verdict(name, Outcome.FAIL, [f"not supported: {missing}"], None)
-    recorded = folder / "expected" / f"{name}.json"
     if not recorded.exists():
         return Verdict(name, Outcome.FAIL, [f"there is no {recorded} to compare with"], answer)
     expected = json.loads(recorded.read_text())
-    judgement = judge(name, differences(expected, answer, level), excuses())
+    added = Additions(scenario, additions())
+    judgement = judge(name, differences(expected, answer, level, added), excuses())
+    rules = [*judgement.rules, *(f"{one.rule} ({one.source})" for one in added.used)]
     sentences = [str(difference) for difference in judgement.left]
     sentences += [
         f"check '{label}': differences.toml excuses it, but nothing differs there" for label in judgement.stale
     ]
     if sentences:
         return Verdict(name, Outcome.FAIL, sentences, answer)
-    if judgement.rules:
-        return Verdict(name, Outcome.DOCUMENTED, judgement.rules, answer)
+    if rules:
+        return Verdict(name, Outcome.DOCUMENTED, rules, answer)
     return Verdict(name, Outcome.OK, [], answer)
+
+
+def _opts_out(scenario: Json) -> bool:
+    """Whether an ask of it says that its allocations may not be ended for others."""
+    asks = (ask for step in scenario["steps"] for ask in step.get("asks", ()))
+    return any(not ask.get("preemptionPolicy", {}).get("allowPreemptSelf", True) for ask in asks)
+
+
+def _as_the_peer_opts_out(scenario: Json, recorded: Path, level: Level) -> Verdict | None:
+    """To the peer an opt-out is a wish (SEMANTICS I1): its answer is right if it is ours under that rule. The answer
+    that is written down is the one of our own rule."""
+    likewise = _played(scenario, recorded, level, OptOut.LAST)
+    if likewise.outcome is Outcome.FAIL:
+        return None
+    rules = [] if likewise.outcome is Outcome.OK else likewise.sentences
+    return Verdict(recorded.stem, Outcome.DOCUMENTED, [OPT_OUT_RULE, *rules], play(scenario))

@@ -7,7 +7,7 @@ the runner reports it instead of playing something else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -38,6 +38,7 @@ PARTITION = "default"
 NEVER_NS = 10_000 * DAY_NS
 
 Json = dict[str, Any]
+Rename: TypeAlias = Callable[[str], str]
 Wanted: TypeAlias = VerdictWanted | PreemptionVerdictWanted
 
 TIMEOUT_FIELDS = {
@@ -98,6 +99,20 @@ def timeouts(scenario: Json) -> Timeouts:
     known = {field.name for field in fields(Timeouts)}
     assert given.keys() <= known, f"core Timeouts has no {sorted(given.keys() - known)}"
     return Timeouts(**given)
+
+
+def aliases(scenario: Json) -> Rename:
+    """How allocation keys are shown: equal placeholders under one name."""
+    patterns = [
+        (re.compile(item["pattern"]), _as_python_template(item["replace"])) for item in scenario.get("aliases", [])
+    ]
+
+    def rename(key: str) -> str:
+        for pattern, replacement in patterns:
+            key = pattern.sub(replacement, key)
+        return key
+
+    return rename
 
 
 def resources(amounts: Mapping[str, int] | None) -> Resources:
@@ -209,3 +224,9 @@ def _ask(item: Json) -> NewAsk:
         allow_preempt_self=policy.get("allowPreemptSelf", False),
         allow_preempt_other=policy.get("allowPreemptOther", False),
     )
+
+
+def _as_python_template(replacement: str) -> str:
+    """`${1}` of the recordings as `\\g<1>` of Python's `re`, everything else taken literally."""
+    literal = replacement.replace("\\", "\\\\")
+    return re.sub(r"\$\{(\d+)\}", r"\\g<\1>", literal)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.compare import Difference, Level, differences
-from tests.conformance.documented import Excuse, Place, judge
+from tests.conformance.documented import Additions, Excuse, Place, additions, judge
 
 Json = dict[str, Any]
 
@@ -125,3 +125,65 @@ def test_an_excuse_covers_its_place_and_nothing_beside_it() -> None:
 def test_an_excuse_that_nothing_needs_is_stale() -> None:
     judgement = judge("s", [], excuse(Place("x", ("/queues",))))
     assert judgement.stale == ["x"]
+
+
+# Additions: answers of ours that are due everywhere and were not recorded
+
+CONFIRMED: Json = {"ev": "askReleased", "app": "app1", "key": "p*", "terminationType": "STOPPED_BY_RM"}
+TAKEN_BACK: Json = {
+    "aliases": [{"pattern": "^p[0-9]+$", "replace": "p*"}],
+    "steps": [
+        {"check": "before"},
+        {"releaseAsks": [{"app": "app1", "key": "p7"}]},
+        {"nodes": [{"id": "n1", "action": "DRAIN_TO_SCHEDULABLE"}]},
+        {"check": "x"},
+        {"removeApps": ["app2"]},
+        {"check": "after"},
+    ],
+}
+
+
+def is_added(check: int, **fields: str) -> bool:
+    return Additions(TAKEN_BACK, additions())(check, CONFIRMED | fields)
+
+
+def test_a_confirmed_release_of_an_ask_is_rightly_added_after_its_cause_and_nowhere_else() -> None:
+    assert is_added(1)
+    assert is_added(2, app="app2", key="any")
+    assert not is_added(0), "before its cause"
+    assert not is_added(2), "another check"
+    assert not is_added(1, key="q1")
+    assert not is_added(1, app="app2")
+    assert not is_added(1, terminationType="TIMEOUT")
+    assert not is_added(1, ev="released")
+
+
+def test_a_rejected_node_is_rightly_added_only_if_it_was_to_be_undrained() -> None:
+    assert is_added(1, ev="nodeRejected", node="n1")
+    assert not is_added(1, ev="nodeRejected", node="n2")
+    assert not is_added(0, ev="nodeRejected", node="n1")
+
+
+def test_what_is_added_changes_nothing_about_the_rest() -> None:
+    def found(*events: Json, level: Level = Level.ORDER) -> list[Difference]:
+        expected, actual = a_result(), copy.deepcopy(a_result())
+        actual["checks"][0]["events"] = list(events)
+        return differences(expected, actual, level, lambda check, event: event.items() >= CONFIRMED.items())
+
+    updated, allocated, released = a_result()["checks"][0]["events"]
+    assert found(updated, CONFIRMED, allocated, CONFIRMED, released) == []
+    assert found(CONFIRMED, allocated, updated, released), "the order"
+    assert found(CONFIRMED, updated, released), "one that is missing"
+    assert found(CONFIRMED, updated, allocated, released, released), "one too many"
+    recorded = a_result()
+    recorded["checks"][0]["events"].append(CONFIRMED)
+    everything = lambda check, event: True  # noqa: E731
+    assert differences(recorded, a_result(), Level.VISIBLE, everything), "a recorded one that does not come"
+
+
+def test_every_addition_has_a_cause_rule_and_source() -> None:
+    for addition in additions():
+        assert addition.event["ev"]
+        assert addition.causes
+        assert addition.rule
+        assert addition.source

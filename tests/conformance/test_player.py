@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.conformance.compare import Json
+from schedulerd.core.specs import OptOut
+from tests.conformance.compare import Json, Level
 from tests.conformance.player import play
+from tests.conformance.runner import OPT_OUT_RULE, Outcome, Verdict, run
 from tests.conformance.steps import Unsupported
 
 CONFIG = 'partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]'
@@ -99,3 +104,44 @@ def test_users_of_all_partitions_are_added_up() -> None:
     usage = check["snapshot"]["users"]["u1"]["queues"]["root.a"]
     assert usage == {"usage": {"memory": 17}, "runningApps": ["app1", "app2"]}
     assert set(check["snapshot"]["nodes"]) == {"n1"}
+
+
+# Opt-outs: to the peer they are a wish
+
+
+def run_recorded(folder: Path, spoil: bool, policy: Json) -> Verdict:
+    """A daemon comes to a full node, recorded as the peer answers it; or, spoilt, as nobody does."""
+    asks = ask("mine")
+    asks["asks"][0] |= {"resources": {"memory": 100}, "preemptionPolicy": policy}
+    daemon = ask("d")
+    daemon["asks"][0]["tags"] = {"yunikorn.apache.org/requiredNode": "n1"}
+    steps = [NODE, APPLICATION, {"apps": [{"id": "ds", "queue": "root.a", "user": "u1", "groups": []}]}, asks]
+    daemon["asks"][0]["app"] = "ds"
+    steps += [{"schedule": 2}, daemon, {"schedule": 2}, {"check": "x"}]
+    scenario: Json = {"name": "s", "config": CONFIG, "steps": steps}
+    recorded = play(scenario, OptOut.LAST)
+    if spoil:
+        recorded["checks"][0]["events"].pop(0)
+    for kind, content in (("scenarios", scenario), ("expected", recorded)):
+        (folder / kind).mkdir()
+        (folder / kind / "s.json").write_text(json.dumps(content))
+    return run(folder, "s", Level.ORDER)
+
+
+OPTED_OUT = {"allowPreemptSelf": False, "allowPreemptOther": True}
+
+
+def test_where_an_ask_opts_out_the_recording_is_right_that_is_ours_under_the_rule_of_the_peer(tmp_path: Path) -> None:
+    verdict = run_recorded(tmp_path, spoil=False, policy=OPTED_OUT)
+    assert (verdict.outcome, verdict.sentences) == (Outcome.DOCUMENTED, [OPT_OUT_RULE])
+    assert verdict.answer is not None
+    assert not [event for event in verdict.answer["checks"][0]["events"] if event["ev"] == "released"]
+
+
+def test_where_an_ask_opts_out_another_recording_is_wrong_all_the_same(tmp_path: Path) -> None:
+    assert run_recorded(tmp_path, spoil=True, policy=OPTED_OUT).outcome is Outcome.FAIL
+
+
+def test_where_no_ask_opts_out_there_is_one_rule(tmp_path: Path) -> None:
+    policy = {"allowPreemptSelf": True, "allowPreemptOther": True}
+    assert run_recorded(tmp_path, spoil=False, policy=policy).outcome is Outcome.OK

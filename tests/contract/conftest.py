@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import resource
 from collections.abc import Iterator
 
 import pytest
@@ -25,3 +26,12 @@ def client(daemon: DaemonProcess) -> Iterator[RawClient]:
     """A resource manager that nobody has seen before."""
     with RawClient(daemon.target, f"rm-{next(_numbers)}") as client:
         yield client
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """As many file descriptors as thousands of connections take, here and in the daemon, which inherits the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

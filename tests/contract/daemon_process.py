@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 LIMIT_SECONDS = 20.0
 """For anything that should happen at once; a test that reaches it has failed."""
+IN_USE_LOOKS = 3
+IN_USE_PAUSE_SECONDS = 0.1
+"""Memory is at rest when so many looks, so far apart, find no less than before: dropped state is freed in slices."""
 
 
 class DaemonProcess:
@@ -85,6 +89,11 @@ class DaemonProcess:
             if entry.get("event") == event and matches(entry):
                 return dict(entry)
 
+    def event(self, event: str) -> dict[str, Any]:
+        """The first log line of this event that has been written; fails if there is none."""
+        entries = (json.loads(line) for line in self.lines if line.startswith("{"))
+        return next(entry for entry in entries if entry["event"] == event)
+
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
@@ -101,6 +110,25 @@ class DaemonProcess:
     def resident_bytes(self) -> int:
         return int(psutil.Process(self.pid).memory_info().rss)
 
+    def in_use_bytes(self) -> int:
+        """Of its resident memory what is in use, when it gives no more back; it has to be a `measured_daemon`."""
+        least, looks = sys.maxsize, 0
+        while looks < IN_USE_LOOKS:
+            time.sleep(IN_USE_PAUSE_SECONDS)
+            self.signal(signal.SIGUSR2)
+            size = int(self.wait_for_event("memory in use")["bytes"])
+            looks = 0 if size < 0.99 * least else looks + 1
+            least = min(least, size)
+        return least
+
+    def waited_for_processor_seconds(self) -> float:
+        """How long its main thread has waited for the machine to run it, so far; 0 where that is not counted."""
+        try:
+            text = Path(f"/proc/{self.pid}/task/{self.pid}/schedstat").read_text(encoding="ascii")
+        except OSError:
+            return 0.0
+        return int(text.split()[1]) / 1e9
+
     def state(self, **query: str) -> dict[str, Any]:
         """`/debug/state`: all resource managers, or what the query is for, and the broken invariants."""
         response = httpx.get(f"{self.url}/debug/state", params=query, timeout=LIMIT_SECONDS)
@@ -112,6 +140,12 @@ class DaemonProcess:
         text = httpx.get(f"{self.url}/metrics", timeout=LIMIT_SECONDS).text
         samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
         return next((sample.value for sample in samples if sample.name == name and sample.labels == labels), 0.0)
+
+    def total(self, name: str) -> float:
+        """The sum of a metric over all its labels; 0 if there is none."""
+        text = httpx.get(f"{self.url}/metrics", timeout=LIMIT_SECONDS).text
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return sum(sample.value for sample in samples if sample.name == name)
 
     def _read_log(self) -> None:
         assert self._process.stderr is not None

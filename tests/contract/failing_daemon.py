@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedulerd.cli import main
 from schedulerd.core.commands import Command, UpdateAllocations
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
+from tests.contract.measured_daemon import measured_main
 
 _step = Scheduler.step
 
@@ -18,4 +18,4 @@ def _failing_step(self: Scheduler, now_ns: int, command: Command) -> list[Fact]:
 
 if __name__ == "__main__":
     Scheduler.step = _failing_step  # type: ignore[method-assign]
-    main()
+    measured_main()

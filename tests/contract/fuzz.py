@@ -1,17 +1,27 @@
-"""`python -m tests.contract.fuzz`: bytes that are no good, or only nearly, for every method of a running daemon.
+"""`python -m tests.contract.fuzz`: what is no good, or only nearly, for every method of a running daemon.
 
-Each call ends with a status that blames its client, and when it is all over the daemon's books balance, its memory is
-what it was, its log knows of no error of its own, and a well-behaved client is served.
+Bytes of any kind (`hostile_bytes`), and well-formed messages with hostile contents (`hostile_contents`), both from a
+seed. Each call ends with a status that blames its client. Meanwhile a resource manager that means well is served in
+time (`fuzz_monitor`); and when it is all over the daemon's books balance, its memory is what it was, its log knows of
+no error of its own, and it ends as it should.
+
+    python -m tests.contract.fuzz --seed 7 --seeds 3 --rounds 10      # three daemons, of ten rounds each
+    python -m tests.contract.fuzz --without users,config-patterns     # what is known is left out
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
+import re
+import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import grpc
@@ -19,17 +29,36 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
+from tests.contract.fuzz_monitor import LOST, Monitor
 from tests.contract.raw_client import QUEUES, RawClient, allocated
+from tests.contract.raw_client_2021 import RawClient2021
 from tests.hostile_bytes import hostile
+from tests.hostile_contents import QUEUES as QUEUES_OF_HOSTILE
+from tests.hostile_contents import RM as HOSTILE
+from tests.hostile_contents import RM_2021 as HOSTILE_2021
+from tests.hostile_contents import Call, hostile_call, kinds
 from tests.methods import METHODS
 
 RM = "fuzzed"
 GROWTH_BYTES_MAX = 64 << 20
 """What the daemon may hold more than before, however much was sent."""
+SETTLED_ROUND, LAST_ROUND = 3, 10
+"""Memory is compared after these rounds, as the median of it and the two before: some state comes and goes with
+what was said last."""
+CACHED = 5_000
+"""Different sizes and constraints that are asked for before the first round: more than any cache keeps."""
+GROWTH_SHARE_MAX = 0.05
+"""Of memory in use, and of resident memory, which has holes as well."""
+EVENTS_KEPT = 1_000
+"""So that there are as many as there may be, and of any size, before memory is compared."""
+SHOWN_CHARACTERS = 500
 STREAM_MESSAGES_MAX = 4
 NO_MESSAGE = b"\x0a\xff"
 """Ends a stream that has survived what came before."""
 
+ERRORS_OF_OTHERS = frozenset({"queue file not reloaded: nothing changed"})
+"""Lines of level error by which an operator hears of a mistake that somebody else made."""
+STREAMS = frozenset({"UpdateAllocation", "UpdateApplication", "UpdateNode", "Update", "Connect"})
 BLAMES_THE_CLIENT = frozenset(
     {
         grpc.StatusCode.OK,
@@ -146,23 +175,196 @@ def _problems(daemon: DaemonProcess, report: Report) -> Iterator[str]:
     if report.grown_bytes > GROWTH_BYTES_MAX:
         yield f"the daemon has grown by {report.grown_bytes} bytes"
     for line in daemon.lines:
-        if "Traceback" in line or '"level": "critical"' in line:
+        if any(sign in line for sign in ("Traceback", '"level": "critical"', '"check failed"')):
             yield f"its log says: {line}"
 
 
+@dataclass(slots=True)
+class Run:
+    """All rounds with one daemon, and what was found."""
+
+    findings: list[str] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+    """Bytes after each round; the next as well."""
+    in_use: list[int] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    """Of each kind."""
+
+
+def play(
+    seeds: Sequence[int | str],
+    *,
+    calls: int,
+    without: Collection[str] = (),
+    module: str = "tests.contract.measured_daemon",
+) -> Run:
+    """A round for each seed, all with one daemon: `calls` calls of every kind of contents, of every method with bytes.
+
+    Prints a line of figures for each round.
+    """
+    run = Run()
+    with DaemonProcess("--event-ring-max", str(EVENTS_KEPT), module=module) as daemon:
+        try:
+            _fill_caches(daemon)
+            with Monitor(daemon) as monitor:
+                for seed in seeds:
+                    _round(daemon, monitor, random.Random(f"{seed}"), calls, without, run)
+                    print(f"seed {seed}: {_figures(run, monitor)}", flush=True)
+                    if monitor.findings or run.findings:
+                        break  # what comes after the first findings is what comes of them
+            run.findings += monitor.findings
+            run.findings += daemon.state()["violations"]
+            run.findings += _internal_errors(daemon)
+        except LOST as error:
+            run.findings.append(f"the daemon serves nobody any more: {type(error).__name__}: {error}")
+        run.findings += _end(daemon)
+    run.findings += growth(run)
+    return run
+
+
+def _round(
+    daemon: DaemonProcess, monitor: Monitor, choose: random.Random, calls: int, without: Collection[str], run: Run
+) -> None:
+    with RawClient(daemon.target, HOSTILE) as client, RawClient2021(daemon.target, HOSTILE_2021) as client_2021:
+        order = [kind for kind in kinds() if kind not in without] * calls
+        choose.shuffle(order)
+        for at, kind in enumerate(order):
+            if at % (len(order) // 4 or 1) == 0:
+                _begin(client, client_2021)
+            call = hostile_call(choose, kind)
+            monitor.during = f"with call {at} ({kind}, {call.method})"
+            run.calls[kind] += 1
+            code, details = _send(client, call)
+            if code not in BLAMES_THE_CLIENT:
+                run.findings.append(
+                    f"call {at} ({kind}, {call.method}) ended with {code.name}: {details[:SHOWN_CHARACTERS]}"
+                )
+            if monitor.findings or run.findings:
+                run.findings.append(f"the last message was {_shown(call)}")
+                return
+        _begin(client, client_2021)  # what they have reported is dropped, and is no growth
+    if "bytes" not in without:
+        monitor.during = "with bytes that are no message"
+        report = fuzz(daemon, choose.randrange(2**32), calls)
+        run.calls["bytes"] += report.statuses.total()
+        run.findings += report.problems
+    run.resident.append(daemon.resident_bytes())
+    run.in_use.append(daemon.in_use_bytes())
+
+
+def _fill_caches(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, HOSTILE) as client, RawClient2021(daemon.target, HOSTILE_2021) as client_2021:
+        client_2021.register(QUEUES_OF_HOSTILE)
+        request = client_2021.everything(["node-0"], "app-1", [f"cached-{number}" for number in range(CACHED)])
+        for number, ask in enumerate(request.asks):
+            ask.resourceAsk.resources["memory"].value = 1_000 + number
+            node = ask.placementConstraint.simpleConstraint.nodeAffinityConstraint
+            node.targetExpressions.add(targetKey="rack", targetValues=[f"{number}" * 100])
+        code, details = _send(client, Call("caches", "si.v1.Scheduler", "Update", [request]))
+        assert code in BLAMES_THE_CLIENT, details
+
+
+def _shown(call: Call) -> str:
+    """The start of each long text and all of the others, of the last message."""
+    return re.sub(r'"([^"\n]{60})[^"\n]+"', r'"\1..."', str(call.messages[-1]))[: 2 * SHOWN_CHARACTERS]
+
+
+def _begin(client: RawClient, client_2021: RawClient2021) -> None:
+    """The hostile RMs have a node and an application in each dialect, so that what refers to them gets further."""
+    client.set_up(config=QUEUES_OF_HOSTILE)
+    client_2021.register(QUEUES_OF_HOSTILE)
+    stream = client_2021.updates()
+    stream.send(client_2021.everything(["node-0"], "app-1", ["first"]))
+    stream.until(lambda got: any(response.newAllocations for response in got))
+    stream.half_close()
+
+
+def _send(client: RawClient, call: Call) -> tuple[grpc.StatusCode, str]:
+    """How a call ends; a stream of updates is ended by bytes that are no message, after all others were taken."""
+    raw = [message.SerializeToString() for message in call.messages]
+    path = f"/{call.service}/{call.method}"
+    try:
+        if call.method in STREAMS:
+            stream: Any = client.channel.stream_stream(path)
+            for _ in stream(iter([*raw, NO_MESSAGE]), timeout=LIMIT_SECONDS):
+                pass
+        else:
+            unary: Any = client.channel.unary_unary(path)
+            unary(raw[0], timeout=LIMIT_SECONDS)
+    except grpc.RpcError as error:
+        return error.code(), error.details() or ""
+    return grpc.StatusCode.OK, ""
+
+
+def _figures(run: Run, monitor: Monitor) -> str:
+    trips = sorted(monitor.round_trips)
+    middle, (slowest, during) = trips[len(trips) // 2] if trips else 0.0, monitor.slowest
+    resident = f"{run.resident[-1] / 1e6:.0f} MB ({run.in_use[-1] / 1e6:.1f} in use)" if run.resident else "?"
+    return (
+        f"{run.calls.total()} calls so far, {len(trips)} pods of a quiet RM in {1e3 * middle:.0f} ms each and "
+        f"{1e3 * slowest:.0f} ms at most ({during}), the daemon holds {resident}"
+    )
+
+
+def _internal_errors(daemon: DaemonProcess) -> Iterator[str]:
+    """What the daemon counts of errors of its own, if this version does."""
+    count = daemon.total("schedulerd_internal_errors_total")
+    if count:
+        yield f"schedulerd_internal_errors_total is {count:g}"
+
+
+def _end(daemon: DaemonProcess) -> Iterator[str]:
+    """The daemon is told to stop, and its log is read."""
+    daemon.signal(signal.SIGTERM)
+    try:
+        status = daemon.wait()
+    except subprocess.TimeoutExpired:
+        status = None
+    if status != 0:
+        yield f"its exit status at SIGTERM is {status}"
+    for line in daemon.lines:
+        entry = json.loads(line) if line.startswith("{") else {"level": "error"}
+        if entry.get("level") in ("error", "critical") and entry.get("event") not in ERRORS_OF_OTHERS:
+            said = entry.get("exception") or line.strip()
+            yield f"its log has {entry.get('event', 'no JSON')!r}: {said[-SHOWN_CHARACTERS:]}"
+
+
+def growth(run: Run) -> Iterator[str]:
+    for what, sizes in (("bytes in use", run.in_use), ("bytes of resident memory", run.resident)):
+        if len(sizes) >= LAST_ROUND:
+            settled, last = (median(sizes[one - 3 : one]) for one in (SETTLED_ROUND, LAST_ROUND))
+            if last > (1 + GROWTH_SHARE_MAX) * settled:
+                yield (
+                    f"it holds {last:.0f} {what} after round {LAST_ROUND}, and {settled:.0f} after round "
+                    f"{SETTLED_ROUND}"
+                )
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.contract.fuzz", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=20, help="each with a seed and a daemon of its own")
-    parser.add_argument("--calls", type=int, default=500, help="of each method in a round")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.contract.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--seeds", type=int, default=3, help="each with a daemon of its own")
+    parser.add_argument("--rounds", type=int, default=LAST_ROUND, help="with each daemon")
+    parser.add_argument("--calls", type=int, default=20, help="of each kind, and with bytes of each method, in a round")
+    parser.add_argument("--without", default="", help=f"kinds to leave out, of bytes, {', '.join(kinds())}")
     options = parser.parse_args(arguments)
+    without = [kind for kind in options.without.split(",") if kind]
+    if unknown := set(without) - {"bytes", *kinds()}:
+        parser.error(f"--without: {', '.join(sorted(unknown))} is no kind")
     failed = 0
-    for seed in range(options.seed, options.seed + options.rounds):
-        with DaemonProcess() as daemon:
-            report = fuzz(daemon, seed, options.calls)
-        print(f"seed {seed}: {report}", *report.problems, sep="\n  ", flush=True)
-        failed += bool(report.problems)
-    print(f"{options.rounds} rounds, {failed} failed")
+    for seed in range(options.seed, options.seed + options.seeds):
+        rounds = [f"{seed}-{number}" for number in range(1, options.rounds + 1)]
+        run = play(rounds, calls=options.calls, without=without)
+        for one in run.findings:
+            print(f"  FINDING: {one}", flush=True)
+        failed += bool(run.findings)
+    left_out = f" without {', '.join(without)}" if without else ""
+    print(
+        f"{'FAILED' if failed else 'PASSED'}: {options.seeds} seeds of {options.rounds} rounds{left_out}, "
+        f"{failed} failed"
+    )
     return int(failed > 0)
 
 

@@ -5,9 +5,12 @@ Only what a gRPC client has to say (RFC 9113); headers are literals without Huff
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import threading
 from collections.abc import Sequence
+from typing import Self
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
@@ -23,6 +26,9 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 BEGIN = PREFACE + frame(SETTINGS, 0, 0)
 """What every connection begins with."""
+
+BEGIN_WITHOUT_WINDOW = PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0))
+"""INITIAL_WINDOW_SIZE 0 (RFC 9113, 6.5.2): the other side may send headers, and not one byte of data."""
 
 
 def headers(stream: int, path: str) -> bytes:
@@ -55,7 +61,7 @@ class Connection:
         self._socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
         self._received = b""
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,14 +73,30 @@ class Connection:
     def until_read(self) -> None:
         """Returns when the other side has read everything that was sent."""
         self.send(frame(PING, 0, 0, b"all read"))
-        while self._next_frame()[:2] != (PING, ACK):
+        while self.next_frame()[:2] != (PING, ACK):
             pass
 
     def until_ended(self, stream: int) -> None:
         """Returns when the other side has ended the call."""
         ends = (HEADERS, END_STREAM | END_HEADERS, stream)
-        while self._next_frame() != ends:
+        while self.next_frame()[:3] != ends:
             pass
+
+    def until_begun(self, stream: int) -> None:
+        """Returns when the other side has begun to answer the call."""
+        while self.next_frame()[:3] != (HEADERS, END_HEADERS, stream):
+            pass
+
+    def stay_alive(self) -> None:
+        """Answers every PING from here on, in a thread, and drops everything else that comes."""
+        threading.Thread(target=self._answer_pings, daemon=True).start()
+
+    def _answer_pings(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                kind, flags, _, payload = self.next_frame()
+                if kind == PING and not flags & ACK:
+                    self.send(frame(PING, ACK, 0, payload))
 
     def until_closed(self) -> None:
         """Returns when the other side has closed the connection."""
@@ -103,11 +125,11 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
-    def _next_frame(self) -> tuple[int, int, int]:
-        """Kind, flags and stream of the next frame; raises `ConnectionError` if the connection ends instead."""
+    def next_frame(self) -> tuple[int, int, int, bytes]:
+        """Kind, flags, stream and payload of the next frame; raises `ConnectionError` if the connection ends."""
         header = self._take(HEADER_BYTES)
-        self._take(int.from_bytes(header[:3], "big"))
-        return header[3], header[4], int.from_bytes(header[5:], "big")
+        payload = self._take(int.from_bytes(header[:3], "big"))
+        return header[3], header[4], int.from_bytes(header[5:], "big"), payload
 
     def _take(self, count: int) -> bytes:
         while len(self._received) < count:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -16,14 +17,15 @@ from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 
 def main(path: Path) -> None:
     journal = Journal.open(path)
-    scheduler, digest = journal.header.scheduler(), FactsDigest()
+    scheduler = journal.header.scheduler(lambda pattern, text: re.search(pattern, text) is not None)
+    digest = FactsDigest()
     commands = proved = 0
     wrong: list[int] = []
     uuids: list[str] = []
     for record in journal:
         match record:
             case Entry():
-                facts = scheduler.step(record.now_ns, record.command)
+                facts = scheduler.step(record.now.monotonic_ns, record.command)
                 digest.update(facts)
                 commands += 1
                 uuids += [fact.uuid for fact in facts if isinstance(fact, Allocated)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from schedulerd._generated.si.v1 import si_pb2, si_pb2_grpc
 
@@ -163,6 +164,14 @@ class RawClient:
     def nodes(self) -> UpdateStream[si_pb2.NodeResponse]:
         return UpdateStream(self.stub.UpdateNode)
 
+    def watch_health(self) -> Iterator[health_pb2.HealthCheckResponse]:
+        """The health of the daemon as a whole, now and whenever it changes."""
+        stub: Any = health_pb2_grpc.HealthStub(self.channel)
+        watch: Iterator[health_pb2.HealthCheckResponse] = stub.Watch(
+            health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS
+        )
+        return watch
+
     def hello(self) -> si_pb2.AllocationRequest:
         """A request without content: it tells whose stream it is."""
         return si_pb2.AllocationRequest(rmID=self.rm_id)
@@ -198,9 +207,9 @@ class RawClient:
         )
         return request
 
-    def set_up(self, nodes: int = 1, memory: int = 100, vcore: int = 10) -> None:
+    def set_up(self, nodes: int = 1, memory: int = 100, vcore: int = 10, config: str = QUEUES) -> None:
         """Registers and waits until nodes `node-0`.. and the application `app-1` in root.a are accepted."""
-        self.register()
+        self.register(config)
         with_nodes, with_applications = self.nodes(), self.applications()
         for number in range(nodes):
             with_nodes.send(self.node(f"node-{number}", memory, vcore))

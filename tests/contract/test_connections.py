@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
-from collections.abc import Iterator
 
 import grpc
 import psutil
@@ -22,15 +20,6 @@ CONNECTIONS = 20
 DESCRIPTORS_LEFT = 10
 HANDSHAKE_S = 0.3
 UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
-
-
-@pytest.fixture
-def descriptors() -> Iterator[None]:
-    """As many file descriptors as a thousand connections take, here and in the daemon, which inherits the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def is_served(client: RawClient, key: str) -> bool:

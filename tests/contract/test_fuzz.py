@@ -1,12 +1,17 @@
-"""Bytes of any kind over a socket; `python -m tests.contract.fuzz` is the same for long."""
+"""Bytes of any kind and hostile contents over a socket; `python -m tests.contract.fuzz` is the same for long."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.contract.daemon_process import DaemonProcess
-from tests.contract.fuzz import fuzz
+from tests.contract.fuzz import LAST_ROUND, SETTLED_ROUND, Run, fuzz, growth, play
+from tests.hostile_contents import kinds
 from tests.methods import METHODS
 
 CALLS = 60
+CONTENTS_SEEDS = range(1, 11)
+CONTENTS_CALLS = 2
 
 
 def test_no_bytes_harm_the_daemon_or_who_means_well() -> None:
@@ -17,6 +22,32 @@ def test_no_bytes_harm_the_daemon_or_who_means_well() -> None:
     assert report.statuses["OK"] > CALLS
     assert report.statuses["INVALID_ARGUMENT"] > CALLS
     print(report)
+
+
+@pytest.mark.timeout(240)
+def test_no_contents_harm_the_daemon_or_who_means_well() -> None:
+    run = play(CONTENTS_SEEDS, calls=CONTENTS_CALLS, without=["bytes"])
+    # Growth of memory is a known finding, which the command reports; everything else has to be clean.
+    assert [one for one in run.findings if one not in growth(run)] == []
+    assert run.calls.total() == len(CONTENTS_SEEDS) * CONTENTS_CALLS * len(kinds())
+
+
+def test_contents_that_break_a_daemon_are_found_out() -> None:
+    others = [kind for kind in kinds() if kind != "amounts"]
+    run = play([1], calls=30, without=["bytes", *others], module="tests.contract.failing_daemon")
+    assert any("put here by a test" in one for one in run.findings), run.findings
+    assert any("a pod of another RM came no more" in one for one in run.findings), run.findings
+
+
+@pytest.mark.parametrize(
+    ("in_use", "resident", "findings"), [(105, 105, 0), (106, 105, 1), (105, 106, 1), (106, 106, 2)]
+)
+def test_memory_may_grow_by_so_much_between_two_rounds(in_use: int, resident: int, findings: int) -> None:
+    settled = [50, 100, 130, *[100] * (LAST_ROUND - SETTLED_ROUND - 3), 100]
+    run = Run(in_use=[*settled, in_use, in_use], resident=[*settled, resident, resident])
+    assert len(run.in_use) == LAST_ROUND
+    assert len(list(growth(run))) == findings
+    assert not list(growth(Run(in_use=[*settled, 200], resident=[*settled, 200])))
 
 
 def test_a_daemon_that_breaks_is_found_out() -> None:

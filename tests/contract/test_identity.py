@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def test_no_method_serves_a_client_that_is_not_bound_to_the_rm(daemon: DaemonPro
     with a_client(daemon, "client", "mine") as client:
         code, details = call(client, method, "theirs")
         assert code is grpc.StatusCode.PERMISSION_DENIED
-        assert details.endswith("rmID: the client 'client', 'localhost', '127.0.0.1' may not use 'theirs'")
+        assert details.endswith("rmID: the client 'cn:client', 'dns:localhost' may not use 'theirs'")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
@@ -122,7 +123,7 @@ def test_validation_against_a_running_daemon_needs_to_say_which_rm(daemon: Daemo
     with a_client(daemon, "client", "mine") as client:
         client.register()
     assert validate("mine") == "mine"
-    for rm_id, words in (("", "rmID: is empty, and the client 'client'"), ("theirs", "may not use 'theirs'")):
+    for rm_id, words in (("", "rmID: is empty, and the client 'cn:client'"), ("theirs", "may not use 'theirs'")):
         with pytest.raises(ResourceManagerNotChosen, match=words):
             validate(rm_id)
 
@@ -133,7 +134,7 @@ def test_a_refused_client_stands_in_the_log(daemon: DaemonProcess) -> None:
             client.register()
         line = daemon.wait_for_event("call refused", lambda one: one["rm_id"] == "not-mine")
         assert (line["method"], line["code"]) == ("RegisterResourceManager", "permission_denied")
-        assert line["reason"] == "rmID: the client 'client', 'localhost', '127.0.0.1' may not use 'not-mine'"
+        assert line["reason"] == "rmID: the client 'cn:client', 'dns:localhost' may not use 'not-mine'"
 
 
 def test_the_rest_of_a_stream_cannot_be_of_another_rm(daemon: DaemonProcess) -> None:
@@ -145,6 +146,61 @@ def test_the_rest_of_a_stream_cannot_be_of_another_rm(daemon: DaemonProcess) -> 
         assert [one.nodeID for one in stream.next().accepted] == ["node-1"]
         stream.send(operator.node("node-2"))
         assert stream.status()[0] is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_one_client_cannot_hold_all_streams_nor_register_all_rms() -> None:
+    bound = "client=mine-*,server=*"
+    limits = ("--resource-managers-max", "4", "--calls-max", "100")
+    with (
+        DaemonProcess(*MUTUAL, "--rm-identities", bound, *limits) as daemon,
+        a_client(daemon, "client", "mine-1") as client,
+        a_client(daemon, "server", "theirs") as other,
+    ):
+        client.register()
+        client.register()
+        streams = [client.allocations() for _ in range(25)]
+        for stream in streams:
+            list(stream.call.initial_metadata())
+        code, details = client.nodes().status()
+        assert (code, details) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "25 streams are open by this client already, a quarter of what there is for all; close one first",
+        )
+        with a_client(daemon, "client", "mine-2") as second, pytest.raises(grpc.RpcError) as refused:
+            second.register()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "this client has registered 1 resource managers already" in (refused.value.details() or "")
+        other.set_up()
+        streams[0].cancel()
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+
+
+def may_register(daemon: DaemonProcess, name: str, rm_id: str) -> bool:
+    with a_client(daemon, name, rm_id) as client:
+        try:
+            client.register()
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.PERMISSION_DENIED:
+                raise
+            return False
+        return True
+
+
+def test_a_name_in_a_place_of_another_kind_lets_nobody_in() -> None:
+    """Nor does one with a zero byte behind it, which gRPC cuts off."""
+    bound = "client=of-client,spiffe://cluster/shim=of-uri,dns:shim.example=of-dns,cn:kinds=of-cn"
+    rm_ids = ("of-client", "of-uri", "of-dns", "of-cn", "of-email", "of-ip")
+    with DaemonProcess(*MUTUAL, "--rm-identities", bound) as daemon:
+        line = daemon.event("clients are known by their certificates")
+        assert line["names_that_count"] == ["cn", "dns", "uri"]
+        allowed = {name: [one for one in rm_ids if may_register(daemon, name, one)] for name in ("confusing", "kinds")}
+        assert allowed == {"confusing": [], "kinds": ["of-uri", "of-dns", "of-cn"]}
+    bound, kinds = "email:shim@example=of-email,ip:10.0.0.1=of-ip", "email,ip"
+    with DaemonProcess(*MUTUAL, "--rm-identities", bound, "--tls-identity-names", kinds) as daemon:
+        assert daemon.event("clients are known by their certificates")["names_that_count"] == ["email", "ip"]
+        allowed = {name: [one for one in rm_ids if may_register(daemon, name, one)] for name in ("confusing", "kinds")}
+        assert allowed == {"confusing": [], "kinds": ["of-email", "of-ip"]}
 
 
 def test_without_the_setting_every_client_that_may_connect_may_use_every_rm() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
@@ -232,3 +234,19 @@ def test_a_torn_journal_stops_no_start_and_is_left_alone(tmp_path: Path) -> None
     records = list(journal)
     assert records == whole[: len(records)]
     assert journal.cut_bytes > 0
+
+
+def test_a_directory_that_is_removed_is_noticed_without_anything_to_write(tmp_path: Path) -> None:
+    with DaemonProcess("--journal", str(tmp_path)) as daemon, RawClient(daemon.target) as client:
+        client.set_up()
+        assert httpx.get(f"{daemon.url}/readyz").json() == {"status": "ok", "journal": "recording"}
+        shutil.rmtree(the_journal(tmp_path))
+        line = daemon.wait_for_event("journal ended")
+        assert "was removed, moved or replaced" in line["reason"]
+        assert daemon.metric("schedulerd_journal_recording") == 0
+        ready = httpx.get(f"{daemon.url}/readyz")
+        assert ready.status_code == 200
+        assert ready.json()["journal"] == f"not recording: {line['reason']}"
+        client.register()
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0

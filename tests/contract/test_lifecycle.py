@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from schedulerd import __version__
 from schedulerd._generated.si.v1 import si_pb2
@@ -62,8 +62,7 @@ def test_a_signal_drains(number: signal.Signals) -> None:
         streams[2].send(client.node("node-2"))
         streams[1].next()
         streams[2].next()
-        stub: Any = health_pb2_grpc.HealthStub(client.channel)
-        health = stub.Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS)
+        health = client.watch_health()
         assert next(health).status == health_pb2.HealthCheckResponse.SERVING
         assert httpx.get(f"{daemon.url}/readyz").status_code == 200
 

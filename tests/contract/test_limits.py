@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import RunCycle
+from schedulerd.daemon.request_reading import REQUEST_BYTES_MAX
 from schedulerd.journal import Entry, Journal
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated
@@ -98,9 +99,9 @@ def test_resource_managers(daemon: DaemonProcess) -> None:
 
 
 def test_calls_at_a_time(daemon: DaemonProcess) -> None:
-    with RawClient(daemon.target, "rm") as client:
+    with RawClient(daemon.target, "rm") as client, RawClient(daemon.target, "rm") as another:
         client.register()
-        open_streams = [client.allocations() for _ in range(CALLS)]
+        open_streams = [(client, another)[number % 2].allocations() for number in range(CALLS)]
         for stream in open_streams:
             list(stream.call.initial_metadata())
         with pytest.raises(grpc.RpcError) as refused:
@@ -111,6 +112,35 @@ def test_calls_at_a_time(daemon: DaemonProcess) -> None:
         health: Any = health_pb2_grpc.HealthStub(client.channel)
         answer = health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS, wait_for_ready=True)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_calls_of_a_connection() -> None:
+    with (
+        DaemonProcess("--connection-calls-max", "2") as daemon,
+        RawClient(daemon.target, "rm") as client,
+        RawClient(daemon.target, "rm") as another,
+    ):
+        client.register()
+        first, second = client.allocations(), client.allocations()
+        for stream in (first, second):
+            list(stream.call.initial_metadata())
+        with pytest.raises(grpc.RpcError) as refused:
+            client.stub.RegisterResourceManager(si_pb2.RegisterResourceManagerRequest(rmID="rm"), timeout=0.5)
+        assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED, "it waits in the client"
+        another.register()
+        waiting = client.stub.RegisterResourceManager.future(
+            si_pb2.RegisterResourceManagerRequest(rmID="rm"), timeout=LIMIT_SECONDS
+        )
+        first.cancel()
+        waiting.result()
+
+
+def test_a_request_that_is_too_large_for_its_method(daemon: DaemonProcess) -> None:
+    with RawClient(daemon.target, "rm") as client:
+        with pytest.raises(grpc.RpcError) as refused:
+            client.register("#" * REQUEST_BYTES_MAX)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert f"at most {REQUEST_BYTES_MAX} are allowed" in (refused.value.details() or "")
 
 
 def test_a_registration_is_logged_without_its_configuration(daemon: DaemonProcess) -> None:

@@ -44,7 +44,7 @@ ASKS: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "many resources": (
         lambda ask: ask.resourceAsk.CopyFrom(resource(**{f"r{number}": 1 for number in range(65)})),
-        ("resourceAsk", "65", "at most 64"),
+        ("resourceAsk", "more than 64 resources", "at most 64"),
     ),
 }
 
@@ -98,7 +98,10 @@ APPLICATIONS: dict[str, tuple[Change, tuple[str, ...]]] = {
 
 RELEASES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "another application": (lambda one: setattr(one, "applicationID", "nobody"), ("applicationID", "nobody")),
-    "no application": (lambda one: one.ClearField("applicationID"), ("applicationID",)),
+    "no application and no uuid": (
+        lambda one: one.ClearField("applicationID") or one.ClearField("UUID"),
+        ("applicationID and UUID are both empty",),
+    ),
     "another partition": (lambda one: setattr(one, "partitionName", "gpu"), ("partitionName", "gpu")),
     "another uuid": (lambda one: setattr(one, "UUID", "nowhere"), ("no such allocation",)),
     "another key": (

@@ -47,10 +47,12 @@ def test_those_that_the_rm_names_are_ended_and_no_more(daemon: DaemonProcess, cl
     callbacks = connected(client, preemptionPredicates=True)
     ask_for_that_node(client, stream)
     (call,) = callbacks.next().preemptionPredicates
-    victims = list(call.args.preemptAllocationKeys)
+    offered = list(call.args.preemptAllocationKeys)
+    victims = offered[: call.args.startIndex + 1]
     assert (call.applicationID, call.partitionName) == ("daemons", f"[{client.rm_id}]default")
     assert (call.args.allocationKey, call.args.nodeID, len(victims)) == ("daemon", "node-0", 3)
     assert set(victims) < set(PODS)
+    assert set(offered) == set(PODS), "the others on the node come after those that are needed"
     response = si_pb2.PreemptionPredicatesResponse(success=True, index=2)
     verdict = callback_pb2.PreemptionPredicatesVerdict(callID=call.callID, response=response)
     callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[verdict]))

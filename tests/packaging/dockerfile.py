@@ -49,9 +49,13 @@ class Stage:
 
 
 def parse(text: str) -> list[Stage]:
-    """The stages of a Dockerfile. Raises ValueError for an instruction before the first FROM."""
+    """The stages of a Dockerfile, their images by the defaults of the ARGs before the first FROM.
+
+    Raises ValueError for another instruction before that.
+    """
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     stages: list[Stage] = []
+    images: dict[str, str] = {}
     for line in re.sub(r"\\\n", " ", "\n".join(lines)).splitlines():
         if not line.strip():
             continue
@@ -62,7 +66,10 @@ def parse(text: str) -> list[Stage]:
             rest = rest[match.end() :]
         if keyword == "FROM":
             image, _, name = rest.strip().partition(" AS ")
-            stages.append(Stage(image, name, []))
+            stages.append(Stage(re.sub(r"\$\{(\w+)\}", lambda found: images[found[1]], image), name, []))
+        elif not stages and keyword == "ARG":
+            variable, _, default = rest.strip().partition("=")
+            images[variable] = default
         elif not stages:
             raise ValueError(f"{keyword} before the first FROM")
         else:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import schedulerd
+from schedulerd.config import matches
 from schedulerd.ids import uuid_source
 from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
 from tests.sim import history_file
@@ -128,7 +129,7 @@ def a_journal(folder: Path, seed: int) -> Path:
     made = uuid_source(header.uuid_seed)
     uuids = [made() for _ in range(len(history) * 100)]
     file.write_text(re.sub(r'"uuid-(\d+)"', lambda match: f'"{uuids[int(match[1]) - 1]}"', file.read_text()))
-    return write_journal(folder, history_file.read(file)[0], header, header.scheduler())
+    return write_journal(folder, history_file.read(file)[0], header, header.scheduler(matches))
 
 
 @pytest.mark.timeout(600)

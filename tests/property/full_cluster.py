@@ -57,7 +57,7 @@ class Crowd(Conversation):
         self.scene = scene
         scene.random.seed(scene.seed)
         self.interleaved = interleaved
-        self.bench = Bench(scene.tree.specs)
+        self.bench = Bench(scene.tree.specs, scene.opt_out)
         self.seen: Counter[str] = Counter()
         """How often what was met that makes a story interesting."""
         self.victims: set[str] = set()
@@ -67,7 +67,15 @@ class Crowd(Conversation):
         self._rests_until_ns: dict[str, int] = {}
         """Of each ask whose reservation was in vain, until when it may claim nothing."""
         self._asks = 0
-        self.register(PartitionSpec("default", scene.tree.root, node_weights={}, preemption_enabled=scene.preempts))
+        self.register(
+            PartitionSpec(
+                "default",
+                scene.tree.root,
+                node_weights={},
+                preemption_enabled=scene.preempts,
+                preemption_optout=scene.opt_out,
+            )
+        )
         self.connect()
         self.apps(*(an_app(f"a{number}", leaf) for number, leaf in enumerate(scene.leaves)))
         for number in range(scene.random.randint(1, NODES_MAX)):

@@ -15,6 +15,7 @@ from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     SECOND_NS,
+    OptOut,
     PreemptionPolicy,
     PriorityPolicy,
     QueueProperties,
@@ -37,6 +38,7 @@ class Scene:
         self.random = Random(seed)
         self.resources = self.random.sample(list(UNITS), self.random.choice((1, 2, 2, 3)))
         self.preempts = not self.chance(20)
+        self.opt_out = self.random.choice((OptOut.NEVER, OptOut.LAST, OptOut.LAST))
         self.priorities = self.random.choice(((0,), (-1, 0, 0, 1, 2)))
         self.special_one_in = self.random.choice((5, 1000))
         """How many of those that run are the originator of their application, or do not want to be ended. Where all are

@@ -25,7 +25,7 @@ from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.preemption_facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy, PriorityPolicy, QueueSpec
+from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueSpec
 from tests.property.naive import exceeds, is_within, lineage
 
 Harm: TypeAlias = list[tuple[tuple[int, int], Fraction]]
@@ -83,8 +83,9 @@ def common_queue(one: str, other: str) -> str:
 class Bench:
     """One partition as its facts tell it, and the rules of ending one for another."""
 
-    def __init__(self, specs: Mapping[str, QueueSpec]) -> None:
+    def __init__(self, specs: Mapping[str, QueueSpec], opt_out: OptOut) -> None:
         self.specs = specs
+        self.opt_out = opt_out
         self.now_ns = 0
         self.known_asks: dict[str, NewAsk] = {}
         """Everything that was ever asked for, by key."""
@@ -234,6 +235,7 @@ class Bench:
     def _is_fair_game(self, one: Running, waiting: Waiting) -> bool:
         return (
             not one.leaves
+            and (one.ask.allow_preempt_self or self.opt_out is OptOut.LAST)
             and not required_node(one.ask)
             and one.ask.application_id != waiting.ask.application_id
             and self.specs[one.queue].properties.preemption_policy is not PreemptionPolicy.DISABLED
@@ -325,6 +327,7 @@ def order(victims: tuple[Running, ...], here: list[Running], total: Mapping[str,
         kind = 2 if one.ask.originator else 0 if one.ask.allow_preempt_self else 1
         rank = (kind, one.ask.priority)
         for name, amount in one.ask.resources.canonical():
-            weights[rank] = weights.get(rank, Fraction()) + Fraction(amount, total[name])
+            share = Fraction(amount, total[name]) if total[name] else Fraction()  # no node has any of it left
+            weights[rank] = weights.get(rank, Fraction()) + share
     ages = sorted((len(here) - here.index(one) for one in victims), reverse=True)
     return sorted(weights.items(), reverse=True), len(victims), ages

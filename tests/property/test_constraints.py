@@ -12,8 +12,28 @@ from schedulerd.core.model import constraints
 from schedulerd.core.specs import NodeOrder
 from tests.property.constrained import Choosy, Move, plans
 
-WAYS = {"past closed groups": (10_000, 1), "by nodes": (64, 1), "by pools": (0, 0), "by what is open": (0, 10_000)}
-"""How many nodes are few, and how large a group is large: so that each way of looking for a node is taken."""
+NEVER, ALWAYS = 10_000, 1
+"""What part of all nodes is walked over before a pool is made: none, or all."""
+WAYS = {
+    "past closed groups": (10_000, 1, NEVER, 1_000),
+    "by nodes": (64, 1, NEVER, 1_000),
+    "by walks": (0, 0, ALWAYS, 1_000),
+    "by pools": (0, 0, NEVER, 1_000),
+    "by few pools": (0, 0, NEVER, 1),
+    "by what is open": (0, 10_000, NEVER, 1_000),
+}
+"""How many nodes are few, how large a group is large, how much is walked, and how many members pools may have: so that
+each way of looking for a node is taken."""
+
+
+def search_only(way: str, patch: pytest.MonkeyPatch) -> None:
+    """Nodes are looked for in this one of the `WAYS`."""
+    few_nodes, large_group, walked_part, members_max = WAYS[way]
+    patch.setattr(constraints, "FEW_NODES", few_nodes)
+    patch.setattr(constraints, "LARGE_GROUP", large_group)
+    patch.setattr(constraints, "WALKED_PART", walked_part)
+    patch.setattr(constraints, "POOL_MEMBERS_MAX", members_max)
+    patch.setattr(constraints, "POOL_MEMBERS_PER_NODE", min(members_max, 4))
 
 
 def check_constraints(plan: list[Move], node_order: NodeOrder) -> Counter[str]:
@@ -42,9 +62,7 @@ def test_a_constraint_holds_where_an_ask_is_placed_and_nowhere_where_it_waits(wa
         seen.update(found)
 
     with pytest.MonkeyPatch.context() as patch:
-        few_nodes, large_group = WAYS[way]
-        patch.setattr(constraints, "FEW_NODES", few_nodes)
-        patch.setattr(constraints, "LARGE_GROUP", large_group)
+        search_only(way, patch)
         patch.setattr(constraints, "RULES_MIN", rules_min)
         check()
     for what in ("placed with a constraint", "waits with a constraint", "wish fulfilled", "wish not fulfilled"):

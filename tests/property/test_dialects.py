@@ -122,7 +122,7 @@ def _creates_first(nodes: list[said.NodeUpdate]) -> list[said.NodeUpdate]:
 
 
 def _says_why(fact: Fact) -> bool:
-    """The scheduler never releases anything without saying why, which 2021-02 could not tell."""
+    """An unknown termination type, which 2021-02 has not, only answers an unknown one."""
     return getattr(fact, "termination", None) is not TerminationType.UNKNOWN_TERMINATION_TYPE
 
 

@@ -14,6 +14,7 @@ from schedulerd.core.views import PartitionView
 from schedulerd.observe.event_record import SI, Event, Record
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from tests.instants import at
 from tests.property.story import Move, Story, moves, several_trees
 from tests.property.trees import Tree
 
@@ -137,7 +138,7 @@ class EventStory(Story):
 
     def step(self, command: Command) -> list[Fact]:
         facts = super().step(command)
-        self.recorder.observe(facts, self.now_ns)
+        self.recorder.observe(facts, at(self.now_ns))
         while self._read < self.recorder.ring.next_id:
             part = self.recorder.ring.read(self._read, 7)
             self.bookkeeper.read(part.events)

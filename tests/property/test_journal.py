@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
+from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.files import JournalFiles
 from schedulerd.journal.schema import schema
 from schedulerd.journal.writer import JournalWriter
+from tests.instants import at
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import new_scheduler, simulate
 from tests.unit.journal.build import GENEROUS_BYTES, a_header
@@ -79,12 +81,12 @@ def test_every_command_comes_back_as_it_was(kind: type) -> None:
     @settings(deadline=None)
     @given(values(kind), st.integers(min_value=0))
     def check(command: Command, now_ns: int) -> None:
-        text = entry_text(now_ns, command)
+        text = entry_text(at(now_ns), command)
         assert text.isascii()
         assert text.isprintable()
-        read_ns, name, values = json.loads(text)
+        monotonic_ns, wall_ns, name, values = json.loads(text)
         again = reader.command(name, values)
-        assert (read_ns, shown(again)) == (now_ns, shown(command))
+        assert (Instant(monotonic_ns, wall_ns), shown(again)) == (at(now_ns), shown(command))
 
     check()
 
@@ -114,7 +116,7 @@ def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path
     writer = JournalWriter(files, lambda _: None)
     scheduler = new_scheduler()
     for now_ns, command in history:
-        writer.put(entry_text(now_ns, command), facts_text(scheduler.step(now_ns, command)))
+        writer.put(entry_text(at(now_ns), command), facts_text(scheduler.step(now_ns, command)))
     writer.stop("enough", is_orderly=True)
     assert writer.join()
 
@@ -125,8 +127,11 @@ def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path
     for record in journal:
         match record:
             case Entry():
-                assert (record.now_ns, shown(record.command)) == (history[commands][0], shown(history[commands][1]))
-                digest.update(again.step(record.now_ns, record.command))
+                assert (record.now.monotonic_ns, shown(record.command)) == (
+                    history[commands][0],
+                    shown(history[commands][1]),
+                )
+                digest.update(again.step(record.now.monotonic_ns, record.command))
                 commands += 1
             case Digest():
                 assert record == Digest(commands, digest.hexdigest())

@@ -238,6 +238,10 @@ def told(facts: list[Fact]) -> list[Fact]:
     return [*heard, *(fact for fact in facts if isinstance(fact, Reserved))]
 
 
+def kept_for(facts: list[Fact]) -> list[Fact]:
+    return [fact for fact in facts if isinstance(fact, Reserved)]
+
+
 def check_twins(choice: list[Tree], plan: list[Move], *, lined_up_anew: bool) -> None:
     twin, other = Twin(choice, lined_up_anew=lined_up_anew), Story(choice)
     for number, move in enumerate(plan):
@@ -246,9 +250,14 @@ def check_twins(choice: list[Tree], plan: list[Move], *, lined_up_anew: bool) ->
         if number % 3 == 0:
             twin.reload_in_vain()
         if number % 2:
-            facts = told(twin.schedule())
+            facts, expected = told(twin.schedule()), told(other.schedule())
             event("something is placed" if facts else "nothing is placed")
-            assert facts == told(other.schedule())
+            if lined_up_anew and kept_for(facts) != kept_for(expected):
+                assert len(facts) == len(expected)
+                assert facts[: -len(kept_for(facts))] == expected[: -len(kept_for(expected))]
+                event("room is kept for another ask")
+                return  # from here on the two are different stories
+            assert facts == expected
             assert state(twin) == state(other)
             assert twin.view().outstanding == other.view().outstanding
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from schedulerd.config import matches
 from schedulerd.core.commands import TerminationType, UpdateAllocations
 from schedulerd.core.facts import Allocated, Released
 from schedulerd.core.invariants import violations
@@ -43,7 +44,7 @@ def played(history: History, scheduler: Scheduler) -> Iterator[Step]:
 
 def other_world(demand: Demand) -> tuple[list[Step], Scheduler]:
     numbers = count(1)
-    scheduler = Scheduler(TIMEOUTS, lambda: f"other-{next(numbers)}")
+    scheduler = Scheduler(TIMEOUTS, lambda: f"other-{next(numbers)}", matches)
     steps: list[Step] = []
     for step in WhatIf(demand, scheduler):
         steps.append(step)

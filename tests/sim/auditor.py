@@ -19,6 +19,7 @@ from schedulerd.core.facts import (
     ApplicationForgotten,
     AskAdded,
     AskWithdrawn,
+    CheckFailed,
     CycleRan,
     Fact,
     NodeChanged,
@@ -53,7 +54,13 @@ class Books:
     application_pending: Ledger = field(default_factory=lambda: defaultdict(Resources))
 
 
-_OF_NO_PARTITION = (CycleRan, ConfigurationAccepted, ConfigurationUpdated, ConfigurationRejected, VerdictNotWanted)
+_OF_NO_PARTITION = (
+    CycleRan,
+    ConfigurationAccepted,
+    ConfigurationUpdated,
+    ConfigurationRejected,
+    VerdictNotWanted,
+)
 
 
 class Auditor:
@@ -66,6 +73,8 @@ class Auditor:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged):
                 self._resource_manager(fact)
+            elif isinstance(fact, CheckFailed):
+                self._problems.append(f"{fact.exception} while {fact.item} {fact.object_id!r} was checked")
             elif not isinstance(fact, _OF_NO_PARTITION):
                 self._book(self.books[fact.rm_id, fact.partition], fact)
 

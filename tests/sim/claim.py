@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from schedulerd.core.facts import Allocated
+from schedulerd.core.handlers.existing import ALLOW_PREEMPTION_TAG
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy, PriorityPolicy, QueueProperties
+from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueProperties
 from schedulerd.core.views import AskView, NodeView, PartitionView, QueueView
 from tests.sim.room_books import Place, RoomBook, RoomBooks, is_below
 
@@ -107,6 +108,8 @@ class Claim:
 
     def _objection_to_any(self, victim: Allocated) -> str | None:
         leaf = self._queue(victim.queue)
+        if self.is_protected(victim, certainly=True):
+            return "is opted out of preemption"
         if victim.uuid in self.book.leaving:
             return "is on its way out already"
         if victim.tags.get(REQUIRED_NODE_TAG):
@@ -114,6 +117,13 @@ class Claim:
         if victim.application_id == self.ask.application_id:
             return "is of the same application"
         return "may not be ended" if leaf.preemption_policy == PreemptionPolicy.DISABLED else None
+
+    def is_protected(self, victim: Allocated, *, certainly: bool) -> bool:
+        """Whether it is opted out of preemption: certainly, or as one of the asks that it may be of says."""
+        assert self.book.spec is not None
+        return self.book.spec.preemption_optout is OptOut.NEVER and is_opted_out(
+            self._books, victim, certainly=certainly
+        )
 
     def _objection_by_force(self, victim: Allocated) -> str | None:
         text = self._objection_to_any(victim)
@@ -211,6 +221,7 @@ class Claim:
             if (anywhere or one.node_id == node.node_id)
             and self.objection(one, need) is None
             and any(one.resources[name] for name in need)
+            and not self.is_protected(one, certainly=False)
         ]
         most = len(candidates) if len(candidates) <= CANDIDATES_MAX else FEW
         for size in range(most + 1):
@@ -253,5 +264,14 @@ def kinds(books: RoomBooks, victim: Allocated) -> set[int]:
     ask may have come with other wishes."""
     asked = books.asked(victim.rm_id, victim.application_id, victim.allocation_key, victim.resources, victim.priority)
     if victim.recovered or not asked:
-        return {0}
+        return {int(is_opted_out(books, victim, certainly=True))}
     return {2 if one.originator else 0 if one.allow_preempt_self else 1 for one in asked}
+
+
+def is_opted_out(books: RoomBooks, victim: Allocated, *, certainly: bool) -> bool:
+    """Whether all asks, or any, that it may be of say so; of one that was reported, its tag (SEMANTICS I1)."""
+    asked = books.asked(victim.rm_id, victim.application_id, victim.allocation_key, victim.resources, victim.priority)
+    if victim.recovered or not asked:
+        return victim.tags.get(ALLOW_PREEMPTION_TAG) == "false"
+    say_so = [not one.allow_preempt_self for one in asked]
+    return all(say_so) if certainly else any(say_so)

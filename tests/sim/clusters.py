@@ -32,6 +32,8 @@ LIMITS = (
 CREATES = (RuleSpec(RuleKind.PROVIDED, create=True),)
 STATE_AWARE = QueueProperties(application_order=ApplicationOrder.STATE_AWARE)
 FAIR = QueueProperties(application_order=ApplicationOrder.FAIR)
+IDLE_NS = FIFO.gang_placeholder_idle_timeout_ns
+"""How long placeholders of a complete gang may be idle; the same in all queues."""
 USERS = ("ann", "bob", "eve")
 """Eve is in no queue's ACL but that of root.open."""
 

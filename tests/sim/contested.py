@@ -15,6 +15,7 @@ from schedulerd.core.specs import (
     SECOND_NS,
     ApplicationOrder,
     NodeOrder,
+    OptOut,
     PartitionSpec,
     PreemptionPolicy,
     PriorityPolicy,
@@ -52,6 +53,7 @@ def queue_file(random: Random) -> tuple[PartitionSpec, ...]:
             node_order=random.choice(tuple(NodeOrder)),
             preemption_enabled=random.random() < 0.9,
             quota_preemption_enabled=random.random() < 0.7,
+            preemption_optout=random.choice(tuple(OptOut)),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Whether queues are what the queue file says, and take applications only as long as it names them."""
+"""Whether queues are what the queue file says, take applications only as long as it names them, and by whose limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedulerd.core.configuration_facts import ConfigurationUpdated
 from schedulerd.core.facts import ApplicationAccepted, Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.views import LimitView, PartitionView, QueueView, ResourceManagerView
+from schedulerd.core.views import ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
 
 Rules = tuple[object, ...]
 """All that a file says of a queue."""
@@ -62,6 +62,7 @@ def _differences(
             yield f"{path} is missing"
         elif _rules_shown(queues[path]) != rules:
             yield f"{path} has {_rules_shown(queues[path])}, the file {rules}"
+    applications = {item.application_id: item for item in partition.applications}
     for fact in facts:
         is_here = isinstance(fact, ApplicationAccepted) and (fact.rm_id, fact.partition) == (
             partition.rm_id,
@@ -69,6 +70,19 @@ def _differences(
         )
         if isinstance(fact, ApplicationAccepted) and is_here and fact.queue not in named and queues[fact.queue].managed:
             yield f"{fact.queue} is not named any longer, and takes {fact.application_id}"
+        if isinstance(fact, ApplicationAccepted) and is_here and fact.application_id in applications:
+            yield from _another_group(applications[fact.application_id], queues)
+
+
+def _another_group(item: ApplicationView, queues: Mapping[str, QueueView]) -> Iterator[str]:
+    """For an application that was accepted now: the first group of the limits, from its leaf up, that it is in."""
+    names = item.queue.split(".")
+    way = [queues[".".join(names[:levels])] for levels in range(len(names), 0, -1)]
+    listed = [group for queue in way for limit in queue.limits for group in limit.groups]
+    its_own = [group for group in listed if group in item.groups]
+    counts = its_own[0] if its_own else "*" if "*" in listed else ""
+    if item.group != counts:
+        yield f"{item.application_id} of {item.groups} counts for group {item.group!r}, and {counts!r} is the first"
 
 
 def _rules_of(spec: QueueSpec, above: str) -> Iterator[tuple[str, Rules]]:

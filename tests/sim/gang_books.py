@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.commands import Command, NewApplication, TerminationType, UpdateApplications
+from schedulerd.core.commands import Command, NewApplication, UpdateApplications
 from schedulerd.core.facts import (
     Allocated,
     ApplicationAccepted,
@@ -88,6 +88,12 @@ class GangBook:
     grouped: Resources = field(default_factory=Resources)
     """By those of them that belong to a task group, recovered ones and real ones included."""
     real: int = 0
+    has_run: bool = False
+    """Whether anything real was ever allocated."""
+    was_complete: bool = False
+    """Whether it ever had all that was announced, and no placeholder pending."""
+    idle_since_ns: int | None = None
+    """Since when it is complete and has placeholders that no ask takes."""
     began_ns: int | None = None
     """When the first placeholder was placed; None while the gang has no time that could run out."""
     wanted_room: Resources = field(default_factory=Resources)
@@ -100,6 +106,26 @@ class GangBook:
         """Its placeholders that wait to be replaced."""
         there = self.placeholders.values()
         return [one for one in there if one.task_group == task_group and one.uuid not in self.leaving]
+
+    @property
+    def is_complete(self) -> bool:
+        """Then it has no deadline (SEMANTICS I 8)."""
+        ask = self.spec.placeholder_ask
+        is_whole = ask.is_zero() or self.held.lacks(ask.items()) is None
+        return not self.pending and (is_whole or (self.was_complete and self.has_run))
+
+    def review(self, now_ns: int) -> None:
+        """The step is over: the gang may be complete now, or not any longer."""
+        idle = [one for one in self.placeholders.values() if one.uuid not in self.leaving]
+        if self.wanted and self.is_complete:
+            self.was_complete = True
+            self.end()
+        elif self.began_ns is None and idle and self.state in BEGINS:
+            self.begin(now_ns)
+        if not (idle and self.is_complete and self.state in PLACEABLE_STATES):
+            self.idle_since_ns = None
+        elif self.idle_since_ns is None:
+            self.idle_since_ns = now_ns
 
     def begin(self, now_ns: int) -> None:
         self.began_ns = now_ns
@@ -120,7 +146,7 @@ class GangBook:
         )
 
     def end(self) -> None:
-        """There is no placeholder left, or their time is over."""
+        """The gang is complete, there is no placeholder left, or their time is over."""
         self.began_ns = None
         self.promised = Resources()
 
@@ -184,6 +210,8 @@ class GangBooks:
                 self._allocated(book, fact, now_ns)
             case ReleaseRequested(placeholder=True) if fact.uuid in book.placeholders:
                 book.leaving[fact.uuid] = fact
+                if fact.cause is ReleaseCause.REPLACED and book.idle_since_ns is not None:
+                    book.idle_since_ns = now_ns
                 if fact.cause in COUNTED:
                     book.counts[book.placeholders[fact.uuid].task_group, COUNTED[fact.cause]] += 1
                 book.gave_way |= fact.cause in (ReleaseCause.GAVE_WAY, ReleaseCause.PREEMPTED)
@@ -203,6 +231,7 @@ class GangBooks:
             book.grouped.add(items)
         if not fact.placeholder:
             book.real += 1
+            book.has_run = True
             if fact.replaces:
                 book.parked[fact.allocation_key, items] -= 1
                 book.counts[fact.task_group, "replaced"] += 1
@@ -216,7 +245,7 @@ class GangBooks:
             book.wanted_room.subtract(items)
         if book.began_ns is not None:
             book.lower_promise()
-        elif book.state in BEGINS:
+        elif book.state in BEGINS and not book.is_complete:
             book.begin(now_ns)
 
     def _released(self, book: GangBook, fact: Released) -> None:
@@ -233,16 +262,14 @@ class GangBooks:
             return
         del book.placeholders[fact.uuid]
         book.leaving.pop(fact.uuid, None)
-        if fact.termination is TerminationType.STOPPED_BY_RM and not fact.confirm:  # its node was rejected after all
-            book.wanted -= 1
-            book.counts[allocated.task_group, "placed"] -= 1
         if not book.placeholders:
             book.end()
 
-    def close(self) -> Iterator[str]:
+    def close(self, now_ns: int) -> Iterator[str]:
         """Ends the step. Applications that ended in it must not leave anything behind."""
         for name, book in list(self.by_name.items()):
             book.resumed = False
+            book.review(now_ns)
             if book.state in TERMINAL_STATES:
                 del self.by_name[name]
                 if book.placeholders or book.pending or +book.parked:

@@ -75,7 +75,7 @@ class GangLaw:
                     texts += life_law.judged(book, command, fact, later, now_ns)
                 found += [f"{name[2]}: {text}" for text in texts]
             self._books.take(fact, now_ns)
-        found += self._books.close()
+        found += self._books.close(now_ns)
         for book in self._books.by_name.values():
             found += [f"{book.spec.application_id}: {text}" for text in life_law.overdue(book, command, now_ns)]
         found += self._parked_and_taken_back(command)
@@ -142,6 +142,8 @@ class GangLaw:
             case ReleaseRequested(cause=ReleaseCause.PREEMPTED, placeholder=True) if fact.uuid not in self._outdated:
                 if book.state is ApplicationState.ACCEPTED:
                     self._returning[fact.uuid] = fact.rm_id, fact.partition, fact.application_id
+            case ReleaseRequested(cause=ReleaseCause.UNUSED):
+                yield from life_law.unused(book, fact, now_ns)
             case Released(placeholder=True):
                 yield from self._released(book, fact, later)
             case SwapRefused():

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schedulerd.core.commands import Command, NewApplication, RingAlarms, UpdateApplications
-from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
-from schedulerd.core.handlers import gangs
+from schedulerd.core.facts import Allocated, ApplicationChanged, Fact, ReleaseRequested
+from schedulerd.core.gang_words import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import MILLISECOND_NS
-from tests.sim.clusters import TIMEOUTS
+from tests.sim.clusters import IDLE_NS, TIMEOUTS
 from tests.sim.gang_books import GangBook
 from tests.sim.oracle import PLACEABLE_STATES
 
@@ -33,7 +33,7 @@ def judged(
             is_swapped = bool(fact.replaces) and book.state is ApplicationState.RESUMING
             if book.state not in PLACEABLE_STATES and not is_swapped:
                 yield f"{fact.uuid} is placed while it is {book.state}"
-        case ApplicationChanged(cause=gangs.GANG_TIMEOUT):
+        case ApplicationChanged(cause=cause) if cause.startswith(GANG_TIMEOUT):
             given_up = ApplicationState.FAILING if book.spec.gang_style == "Hard" else ApplicationState.RESUMING
             if (fact.old_state, fact.state) != (ApplicationState.ACCEPTED, given_up):
                 style = book.spec.gang_style
@@ -49,6 +49,15 @@ def judged(
                 yield f"is Completed {now_ns - book.since_ns} ns after it was Completing"
 
 
+def unused(book: GangBook, fact: ReleaseRequested, now_ns: int) -> Iterator[str]:
+    """Placeholders go unused when their application completes, or when no ask took one of a complete gang for long."""
+    since_ns = book.idle_since_ns
+    if book.state is ApplicationState.COMPLETING:
+        return
+    if since_ns is None or now_ns < since_ns + IDLE_NS:
+        yield f"{fact.uuid} goes unused, though it is idle since {since_ns} only"
+
+
 def overdue(book: GangBook, command: Command, now_ns: int) -> Iterator[str]:
     """What should have happened by now."""
     idle = [one.uuid for one in book.placeholders.values() if one.uuid not in book.leaving]
@@ -61,11 +70,12 @@ def overdue(book: GangBook, command: Command, now_ns: int) -> Iterator[str]:
         if is_over and (idle or not book.placeholders):
             yield f"should have ended by now, and asks for no release of its placeholders {idle}"
     ask = book.spec.placeholder_ask
-    is_whole = book.began_ns is not None and not ask.is_zero() and book.held.lacks(ask.items()) is None
+    is_whole = bool(idle) and not ask.is_zero() and book.held.lacks(ask.items()) is None
     if is_whole and book.state is ApplicationState.ACCEPTED:
         yield "has its whole gang and is still Accepted"
-    if idle and book.state in PLACEABLE_STATES and book.began_ns is None:
-        yield f"holds placeholders {idle}, and no time will ever be over for them"
+    idle_until_ns = book.idle_since_ns + IDLE_NS if book.idle_since_ns is not None else None
+    if isinstance(command, RingAlarms) and idle_until_ns is not None and idle_until_ns <= now_ns:
+        yield f"is complete, and no ask takes its placeholders {idle}, which should be asked to go by now"
 
 
 def _started(book: GangBook, later: Sequence[Fact]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.resources import Resources
-from tests.sim.clusters import TIMEOUTS
+from tests.sim.clusters import IDLE_NS, TIMEOUTS
 from tests.sim.world import Move, Sleep
 
 PARTITION = "default"
@@ -91,7 +91,40 @@ def two_groups_alike(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
     ]
 
 
-PLOTS = (two_for_a_rack, two_for_a_quota, out_of_time_in_a_swap, two_groups_alike)
+def a_rack_that_shrinks(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
+    """Room is reserved for a gang beside a complete one, until the rack cannot hold the whole gang any longer."""
+    one = Members("g0", Resources(memory=1, tpu=1), 3)
+    first, second = (_plan(name, style, one) for name in NAMES)
+    smaller = NodeUpdate(RACK, NodeAction.UPDATE, PARTITION, Resources(memory=100, tpu=2))
+    return [first, second], [
+        *_enter(rm_id, (first, second), tpu=4, rack_is_known=rack_is_known),
+        *_asked(rm_id, _placeholders(first)),
+        *_asked(rm_id, _placeholders(second)),
+        Sleep(TIMEOUTS.reservation_delay_ns),
+        RunCycle(50),
+        UpdateNodes(rm_id, [smaller]),
+        RunCycle(50),
+    ]
+
+
+def placeholders_that_nobody_takes(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
+    """A gang is complete, and its real asks do not come."""
+    plan = _plan(NAMES[0], style, Members("g0", Resources(memory=1, tpu=1), 2))
+    return [plan], [
+        *_enter(rm_id, (plan,), tpu=4, rack_is_known=rack_is_known),
+        *_asked(rm_id, _placeholders(plan)),
+        Sleep(IDLE_NS),
+    ]
+
+
+PLOTS = (
+    placeholders_that_nobody_takes,
+    two_for_a_rack,
+    two_for_a_quota,
+    out_of_time_in_a_swap,
+    two_groups_alike,
+    a_rack_that_shrinks,
+)
 
 
 def _plan(application_id: str, style: str, *groups: Members, queue: str = "root.open") -> Plan:

@@ -27,8 +27,9 @@ from schedulerd.core.preemption_facts import (
     RoomMade,
 )
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import OptOut
 from schedulerd.core.views import ApplicationView, AskView, PartitionView
-from tests.sim.claim import Claim, broken_guarantee, frees, kinds
+from tests.sim.claim import Claim, broken_guarantee, frees, is_opted_out, kinds
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
 from tests.sim.oracle import PLACEABLE_STATES, Accounts, waits_its_turn
@@ -128,12 +129,18 @@ def _has_just_been_left(moment: Moment, node_id: str) -> bool:
 
 def _not_the_least(moment: Moment, fact: Preempted, claim: Claim, victims: Sequence[Allocated]) -> Iterator[str]:
     """Less harm would have been enough; judged where it is certain what each of them minds."""
-    if any(len(kinds(moment.books, one)) > 1 for one in moment.book.allocations.values()):
+    if any(_is_unclear(moment, one) for one in moment.book.allocations.values()):
         return
     best = claim.best(moment.after.nodes)
     taken = claim.harm(victims), len(victims)
     if best is not None and best < taken:
         yield f"does harm {taken}, and {best} would have been enough"
+
+
+def _is_unclear(moment: Moment, one: Allocated) -> bool:
+    """Whether the same ask came with other wishes, so that nobody can tell what it minds."""
+    certain, possible = (is_opted_out(moment.books, one, certainly=certainly) for certainly in (True, False))
+    return len(kinds(moment.books, one)) > 1 or certain is not possible
 
 
 def _announced(moment: Moment, fact: ReleaseRequested) -> Iterator[str]:
@@ -164,6 +171,9 @@ def _above_max(moment: Moment, fact: QuotaPreempted) -> Iterator[str]:
     if not above or len(victims) != fact.victims:
         yield f"uses {dict(staying)} of {top.max}, and asked to end are {victims}"
     for victim in victims:
+        is_protected = book.spec is not None and book.spec.preemption_optout is OptOut.NEVER
+        if is_protected and is_opted_out(moment.books, victim, certainly=True):
+            yield f"{victim.uuid} is opted out of preemption"
         if frees([one for one in victims if one is not victim], above):
             yield f"{victim.uuid} is not needed for what is above: {above}"
         way = [one for one in moment.after.queues if is_below(victim.queue, one.path) and is_below(one.path, top.path)]

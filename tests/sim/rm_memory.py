@@ -26,7 +26,6 @@ from schedulerd.core.facts import (
     Fact,
     NodeAccepted,
     NodeChanged,
-    NodeRejected,
     Released,
     ReleaseRequested,
     ResourceManagerChanged,
@@ -100,7 +99,7 @@ class ResourceManagerMemory:
                 case ApplicationForgotten() if fact.state not in TERMINAL_STATES:
                     _keep(self.applications, (fact.partition, fact.application_id), there=False)
                 case Released():
-                    found += self._released(fact, sent, facts)
+                    found += self._released(fact, sent)
                     if fact.confirm and isinstance(command, UpdateAllocations) and not _is_wish(fact, sent):
                         found.append(f"{fact.uuid} is confirmed to {self.rm_id}, which was only asked for it")
         return found
@@ -176,7 +175,7 @@ class ResourceManagerMemory:
             self.swaps[place] = fact
         return found
 
-    def _released(self, fact: Released, sent: list[AllocationRelease], facts: Sequence[Fact]) -> list[str]:
+    def _released(self, fact: Released, sent: list[AllocationRelease]) -> list[str]:
         found = []
         place = fact.partition, fact.uuid
         if place in self.held and self.held[place].placeholder is not fact.placeholder:
@@ -185,9 +184,12 @@ class ResourceManagerMemory:
             found.append(f"{fact.uuid} ends twice")
         elif place not in self.held:
             found.append(f"{fact.uuid} ends, which it does not hold")
-        silent = any(_ends_silently(release, fact) for release in sent) or _rolled_back(fact, facts)
+        was_told = fact.node_removed and place in self.to_confirm
+        silent = was_told or any(_ends_silently(release, fact) for release in sent)
         if not fact.confirm and not silent:
             found.append(f"{fact.uuid} vanishes without a word")
+        if fact.confirm and was_told:
+            found.append(f"{fact.uuid} is told to be gone with its node, and was asked to go before")
         self.held.pop(place, None)
         asked = self.to_confirm.pop(place, None)
         if asked is not None and fact.termination is not asked.termination:
@@ -212,13 +214,6 @@ def _is_same(fact: Allocated, item: AllocationView) -> bool:
     return all(getattr(fact, name) == getattr(item, name) for name in names)
 
 
-def _rolled_back(fact: Released, facts: Sequence[Fact]) -> bool:
-    """Whether it came and went with a node that was rejected, which is how the resource manager is told."""
-    return any(isinstance(other, NodeRejected) and other.node_id == fact.node_id for other in facts) and any(
-        isinstance(other, Allocated) and other.recovered and other.uuid == fact.uuid for other in facts
-    )
-
-
 def _keep(names: set[Place], name: Place, there: bool) -> None:
     if there:
         names.add(name)
@@ -237,8 +232,8 @@ def _is_wish(fact: Released, sent: Sequence[AllocationRelease]) -> bool:
 
 
 def _names(release: AllocationRelease, fact: Released) -> bool:
+    if release.uuid:
+        return release.uuid == fact.uuid and release.application_id in ("", fact.application_id)
     if release.application_id != fact.application_id:
         return False
-    if release.uuid:
-        return release.uuid == fact.uuid
     return release.allocation_key in ("", fact.allocation_key)

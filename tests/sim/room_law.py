@@ -13,7 +13,7 @@ from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import ApplicationView, AskView, PartitionView, ResourceManagerView
-from tests.sim import node_order_law, preemption_law, reservation_law, room_sights
+from tests.sim import node_order_law, own_room_law, preemption_law, reservation_law, room_sights
 from tests.sim.claim import Claim
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
@@ -65,6 +65,8 @@ class RoomLaw:
             if partition is not self._before.get(name):
                 book.forget_queues({queue.path for queue in partition.queues})
                 found += reservation_law.differences(book, partition)
+            if book.reservations and not self._scheduler.wants_cycle():
+                found += own_room_law.useless(book, partition)
         self._before = shown
         self._searching = {
             (one.rm_id, one.name): (search.application.application_id, search.ask.key)
@@ -88,6 +90,8 @@ class RoomLaw:
         """Harm and number of those who could end for it."""
         book = self._books.by_name[partition.rm_id, partition.name]
         if not preemption_law.may_claim(self._books, partition, item, ask):
+            return None
+        if not own_room_law.fits_for_certain(book, item):
             return None
         own = None
         if ask.required_node:

@@ -34,7 +34,7 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers import gangs
+from schedulerd.core.gang_words import GANG_TIMEOUT
 from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
@@ -159,7 +159,7 @@ class Sightings(Counter[str]):
                     self["release confirmed as another type"] += (
                         gone[uuid].termination is not TerminationType.PLACEHOLDER_REPLACED
                     )
-                case ApplicationChanged(state=ApplicationState.FAILING, cause=gangs.GANG_TIMEOUT):
+                case ApplicationChanged(state=ApplicationState.FAILING, cause=cause) if cause.startswith(GANG_TIMEOUT):
                     parked = [one for one in facts if isinstance(one, AskAdded) and one.was_parked]
                     same = [one for one in parked if one.application_id == fact.application_id]
                     self["gang given up in a swap"] += bool(same)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
+from schedulerd.config import matches
 from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.calm import calm, leftovers, settling
@@ -57,7 +58,7 @@ class Failure:
 
 def new_scheduler() -> Scheduler:
     uuids = count(1)
-    return Scheduler(TIMEOUTS, lambda: f"uuid-{next(uuids)}")
+    return Scheduler(TIMEOUTS, lambda: f"uuid-{next(uuids)}", matches)
 
 
 def simulate(

@@ -25,7 +25,7 @@ from tests.sim.simulation import simulate
 
 pytestmark = pytest.mark.interpreted
 
-SEEDS = (8, 2, 5, 20, 11, 29)
+SEEDS = (8, 2, 5, 20, 11, 29, 14, 26)
 STEPS = 500
 
 

@@ -39,7 +39,6 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers.gangs import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS
@@ -264,14 +263,13 @@ RULES: dict[str, tuple[Change, str]] = {
     "out of time but once": (followed_by(copy.copy, GangTimedOut), "is out of time, though its gang began None"),
     "out of time is out of Accepted": (told_as(GangTimedOut, {"state": S.ACCEPTED}), "and still Accepted"),
     "out of time with everything": (without(ReleaseRequested, cause=TIMED_OUT), "not asked to go and 0 pending"),
-    "out of time, and it stays": (without(ReleaseRequested, cause=TIMED_OUT), "no time will ever be over for them"),
     "the later one gives way": (followed_by(_gives_way, GangCompleted), "which is no earlier incomplete gang"),
     "what is taken back": (_takes_back, "asks ['r-a'] are parked, and were taken back"),
     "nothing placed while it fails": (
         told_as(ApplicationChanged, {"state": S.FAILING}, state=S.STARTING),
         "is placed while it is Failing",
     ),
-    "hard and soft": (told_as(ApplicationChanged, {"state": S.FAILING}, cause=GANG_TIMEOUT), "with style 'Soft'"),
+    "hard and soft": (told_as(ApplicationChanged, {"state": S.FAILING}, state=S.RESUMING), "with style 'Soft'"),
     "started by the whole gang": (without(Allocated, allocation_key="ph-b"), "is Starting with {'memory': 20}"),
     "time for real asks": (
         followed_by(_goes_on(S.COMPLETING), ApplicationChanged, old_state=S.RESUMING),
@@ -305,7 +303,10 @@ COUNTS: dict[str, tuple[Change, str]] = {
         told_as(ReleaseRequested, {"cause": TIMED_OUT}, cause=TOO_SMALL),
         "unused b of gang-1: facts say 0, the scheduler 1",
     ),
-    "timed out": (without(ReleaseRequested, cause=TIMED_OUT), "timed out placeholders of gang-1: facts say 0"),
+    "timed out": (
+        without(ReleaseRequested, cause=TIMED_OUT),
+        "timed out placeholders of gang-2: facts say 1, the scheduler 2",
+    ),
     "gave back": (
         told_as(ReleaseRequested, {"cause": ReleaseCause.GAVE_WAY}, cause=TOO_SMALL),
         "gave_back b of gang-1: facts say 1, the scheduler 0",

@@ -8,14 +8,16 @@ from collections.abc import Callable
 import pytest
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, RunCycle
-from schedulerd.core.facts import Allocated, AskAdded, Fact, Released
+from schedulerd.core.commands import Command, NewApplication, RegisterResourceManager, RunCycle, UpdateApplications
+from schedulerd.core.facts import Allocated, AskAdded, CheckFailed, Fact, RejectCode, Released
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
 from tests.sim.auditor import Auditor
+from tests.sim.file_law import FileLaw
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.pond import RM, Pond
 from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.simulation import START_NS, new_scheduler
 
 pytestmark = pytest.mark.interpreted
 
@@ -51,6 +53,10 @@ LOST: dict[str, tuple[FactChange, str]] = {
     "everything told twice": (lambda facts: facts * 2, "allocated twice"),
     "another node": (changed(Allocated, node_id="node-3"), "allocated on node-3"),
     "another queue": (changed(AskAdded, queue="root.nothing"), "pending in root.nothing"),
+    "a check that failed": (
+        lambda facts: [*facts, CheckFailed(RM, "NewAsk", "k", RejectCode.CHECK_FAILED, "KeyError")],
+        "KeyError while NewAsk 'k' was checked",
+    ),
     "another size": (changed(Released, resources=Resources(memory=1)), "as something else than it was allocated as"),
 }
 
@@ -141,3 +147,23 @@ def test_the_oracle_decides_limits_by_itself() -> None:
     assert big in sleeping()
     opened.limits = (LimitSpec(users=("bob",), max=Limits(memory=19)),)
     assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(pond.scheduler), placed))
+
+
+def test_the_file_law_decides_which_group_counts_by_itself() -> None:
+    """The user is in both groups that have limits in root.open; that of ops stands first."""
+    limits = tuple(LimitSpec(groups=(group,), max_applications=5) for group in ("ops", "dev"))
+    opened = QueueSpec("open", limits=limits)
+    root = QueueSpec("root", parent=True, submit_acl=Acl(everybody=True), children=(opened,))
+    register = RegisterResourceManager(RM, (PartitionSpec("default", root),))
+    submit = UpdateApplications(RM, new=[NewApplication("app", "root.open", user="ann", groups=("dev", "ops"))])
+    scheduler, law = new_scheduler(), FileLaw()
+
+    def judged(command: Command, facts: list[Fact]) -> list[str]:
+        return list(law.after(command, facts, view.resource_managers(scheduler)))
+
+    assert judged(register, scheduler.step(START_NS, register)) == []
+    facts = scheduler.step(START_NS, submit)
+    assert judged(submit, facts) == []
+    scheduler.cluster.resource_managers[RM].partitions["default"].applications["app"].group = "dev"
+    (found,) = judged(submit, facts)
+    assert "app of ('dev', 'ops') counts for group 'dev', and 'ops' is the first" in found

@@ -26,7 +26,10 @@ class VirtualTime:
         self.now_ns = now_ns
 
     def step(self, command: Command) -> list[Fact]:
-        return self.scheduler.step(self.now_ns, command)
+        facts = self.scheduler.step(self.now_ns, command)
+        for error in self.scheduler.failed_checks:
+            raise error
+        return facts
 
     def sleep(self, duration_ns: int) -> Iterator[list[Fact]]:
         """Moves time on, stops at each deadline on the way to ring, and yields the facts of each ring."""

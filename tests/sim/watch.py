@@ -16,6 +16,7 @@ from schedulerd.core import view
 from schedulerd.core.commands import Command, GiveVerdicts, UpdateAllocations, UpdateApplications, UpdateNodes
 from schedulerd.core.configuration_facts import ConfigurationRejected
 from schedulerd.core.facts import ApplicationRejected, AskRejected, Fact, ItemIgnored, NodeRejected, ReleaseIgnored
+from schedulerd.core.look import Look
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.host import Host
 from schedulerd.core.model.partition import Partition
@@ -62,7 +63,7 @@ class Watch:
         before, self._seen, self.changed = self._seen, {}, {}
         managers = self._scheduler.cluster.resource_managers
         self.state = [
-            view.resource_manager(managers[rm_id], self._partitions(managers[rm_id], about, before))
+            view.resource_manager(managers[rm_id], self._partitions(managers[rm_id], about, before), Look())
             for rm_id in sorted(managers)
         ]
 

@@ -288,7 +288,7 @@ class World:
             partition = self._partition(rm)
             return AllocationRelease(self._application_id(rm, partition), partition, uuid, key, termination)
         return AllocationRelease(
-            application_id=self._or_garbage(allocation.application_id, self._random.choice(APPLICATIONS)),
+            application_id=self._or_garbage(allocation.application_id, self._random.choice((*APPLICATIONS, ""))),
             partition=self._or_garbage(allocation.partition, self._partition(rm)),
             uuid=allocation.uuid,
             allocation_key=self._random.choice((allocation.allocation_key, "")),

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schedulerd.core.decide.victims import Budget, Candidate, Effort, VictimSet, candidate, smallest_set, unit_weights
+from schedulerd.core.decide.victims import (
+    Budget,
+    Candidate,
+    Effort,
+    VictimSet,
+    candidate,
+    may_end,
+    smallest_set,
+    unit_weights,
+)
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
@@ -88,7 +97,7 @@ class Claim:
             if refusal is not None:
                 return refusal
             if kind.starts and self._counts_starts(queue) and self._others_are_to_start(queue):
-                return f"others that are about to start may be the last that queue {queue.path} lets run"
+                return f"others that are about to start may be the last that queue {queue.written} lets run"
         return (self.queue.refusal(kind) or "") if self._roof == 0 else ""
 
     def _may_have_room(self) -> bool:
@@ -160,7 +169,7 @@ class Claim:
         level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
         name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.lineage[:level] if one.guaranteed[name])
-        return f"{one.path} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
+        return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
 
     def victim_leaves(self) -> Iterator[Queue]:
         """Leaves in which something may be ended as far as guarantees go."""
@@ -210,7 +219,7 @@ class Claim:
         """Those of the allocations, in their order, that may be ended for what is short."""
         for allocation in allocations:
             self.effort.visits += 1
-            if allocation.releasing is not None or allocation.shape.required_node:
+            if not may_end(allocation):
                 continue
             application = allocation.application
             assert application.queue is not None

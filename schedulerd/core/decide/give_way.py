@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from schedulerd.core.model.affinity import Affinity
+from schedulerd.core.decide.own_room import gang_fits
+from schedulerd.core.decide.packing import Bin, fits
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -29,7 +30,7 @@ def who_gives_way(application: Application) -> list[Application] | None:
     if any(group.shape.turned_down for group in groups):
         return None
     wanted = [(group.shape, sum(ask.pending for ask in group)) for group in groups]
-    if not _is_within_quotas(application, wanted):
+    if not gang_fits(application) or not _is_within_quotas(application, wanted):
         return None
     if not all(group.kind.parked for group in groups):
         return [] if application.partition.favoured is application else None
@@ -77,8 +78,8 @@ def _kept_for_others(application: Application, node: Node) -> Resources:
 def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Iterable[Allocation]) -> bool:
     """Whether so many of each size fit where the given placeholders are, once these are gone.
 
-    On all other nodes there is no room for any of them, or they would have been placed. Sizes are filled in one after
-    the other, so a better packing may exist: then nobody gives way in vain, and the gang's own time decides.
+    On all other nodes there is no room for any of them, or they would have been placed. A better packing may exist:
+    then nobody gives way in vain, and the gang's own time decides.
     """
     room: dict[Node, Resources] = {}
     for placeholder in given:
@@ -87,19 +88,4 @@ def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Itera
             if node not in room:
                 room[node] = node.available.minus(_kept_for_others(application, node))
             room[node].add(placeholder.shape.items)
-    constraints = application.partition.constraints
-    together: dict[tuple[Affinity, str], int] = {}
-    for shape, count in wanted:
-        for node, left in room.items():
-            taken = min(count, *(left[name] // amount for name, amount in shape.items))
-            if taken > 0 and application.partition.objection(shape, node) is None:
-                limited = constraints.room(shape, node) if shape.constraint is not None else None
-                if limited is not None:
-                    group, most = limited
-                    taken = min(taken, most - together.get(group, 0))
-                    together[group] = together.get(group, 0) + taken
-                left.subtract(shape.items, taken)
-                count -= taken
-        if count:
-            return False
-    return True
+    return fits(application.partition, wanted, [Bin(left, 1, node) for node, left in room.items()])

@@ -91,9 +91,7 @@ def lacks_room_only(partition: Partition, shape: Shape) -> bool:
         return False
     if shape.constraint is None:
         return not shape.turned_down or partition.node_order.first_fit(shape) is None
-    constraints = partition.constraints
-    pool = constraints.rule(shape).pool
-    return (pool is None or bool(pool.members)) and constraints.order(shape).first_fit(shape) is None
+    return partition.constraints.lacks_room_only(shape)
 
 
 def _place(leaf: Queue) -> tuple[Key, ...]:

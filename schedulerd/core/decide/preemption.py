@@ -8,7 +8,7 @@ A search goes through many nodes, so it runs in slices: it only reads, and what 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import count
@@ -17,14 +17,25 @@ from typing import NamedTuple
 
 from schedulerd.core.decide.claim import Claim
 from schedulerd.core.decide.prospects import Prospects, portions
-from schedulerd.core.decide.victims import Effort, Harm, Rank, VictimSet, candidate, smallest_set, unit_weights
+from schedulerd.core.decide.victims import (
+    Candidate,
+    Effort,
+    Harm,
+    Rank,
+    VictimSet,
+    beside,
+    candidate,
+    may_end,
+    smallest_set,
+    unit_weights,
+)
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.trial import Trial
+from schedulerd.core.model.trial import Agreement, Trial
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
@@ -32,6 +43,9 @@ from schedulerd.core.specs import PreemptionPolicy
 LOOKS_MAX = 64
 """How many nodes are searched exactly, the most promising, once there is one on which it can be done."""
 
+
+FURTHER_MAX = 100
+"""How many victims are offered to the resource manager beside those that are needed."""
 
 ANYWHERE_MAX = 500
 """How many candidates there are at most where the node does not matter: those that are protected least."""
@@ -49,9 +63,11 @@ class Decision:
     why: str
     is_for_quota: bool = False
     """Whether a max on the way of the ask lacks room too, for which all of them have to go."""
+    further: tuple[Allocation, ...] = ()
+    """Who else on the node might be ended after them, in order, if the resource manager says that it needs that."""
 
     def up_to(self, index: int) -> tuple[Allocation, ...]:
-        """The victims up to this one, if there is room for the ask when these have gone; else all of them."""
+        """The victims up to this one of them, if there is room for the ask when these have gone; else all of them."""
         if self.is_for_quota:
             return self.victims
         fewer = self.victims[: index + 1]
@@ -103,8 +119,7 @@ class Search:
         """Nodes on which the resource manager would not have the ask even then, with the reason."""
         self.trial: Trial | None = None
         """What it is asked about what was found."""
-        self.agreed: tuple[Node, tuple[Allocation, ...], int] | None = None
-        """To what it agreed: node and victims, and the index of the last that has to go."""
+        self.agreed: tuple[Node, Agreement] | None = None
         self.effort = effort or Effort()
         self._claim = Claim(application, group, ask, self.effort)
         self._found: _Found | None = None
@@ -114,6 +129,12 @@ class Search:
         self.limit = self._claim.limit
         """Which quota or limit does not let it in, if that is the refusal."""
         self._steps = self._compare()
+        if self.refusal is not None:
+            self.end()
+
+    def end(self) -> None:
+        """The search is not continued. An unfinished one refers to itself; that would keep it in memory."""
+        self._steps.close()
 
     def run(self, visits_max: int) -> bool:
         """Goes on for about so many visits; True when there is nothing left to look at."""
@@ -141,9 +162,26 @@ class Search:
         if found is None:
             return None
         why = self._claim.why(self._with_quota(self._short(node)))
-        return Decision(self.application, self.ask, node, found.victims, why, bool(self._claim.lacking))
+        is_for_quota = bool(self._claim.lacking)
+        further: tuple[Allocation, ...] = ()
+        if found.victims and self.partition.callbacks.preemption_predicates:
+            further = self._beside(node, found.victims, reversed(node.allocations.values()))
+        return Decision(self.application, self.ask, node, found.victims, why, is_for_quota, further)
 
-    def _compare(self) -> Iterator[None]:
+    def may_end_too(self, decision: Decision, chosen: tuple[Allocation, ...]) -> bool:
+        """Whether these may end beside the victims of a decision that was just made."""
+        self._claim = Claim(self.application, self.group, self.ask, self.effort)
+        there = [one for one in chosen if decision.node.allocations.get(one.uuid) is one]
+        return self._beside(decision.node, decision.victims, there) == chosen
+
+    def _beside(
+        self, node: Node, victims: tuple[Allocation, ...], others: Iterable[Allocation]
+    ) -> tuple[Allocation, ...]:
+        need = self._with_quota(self._short(node))
+        everybody = dict.fromkeys((*victims, *others))
+        return beside(self._claim.may_end(everybody, need), victims, FURTHER_MAX)
+
+    def _compare(self) -> Generator[None, None, None]:
         """Interrupted now and then; what is found last is the best."""
         prospects = Prospects(self._claim.unit, self.effort)
         if self._claim.lacking:
@@ -268,16 +306,28 @@ def victims_for_required_node(
     """
     effort.visits += len(node.allocations)
     unit = unit_weights(node.capacity)
-    candidates = []
-    for allocation in reversed(node.allocations.values()):
-        other = allocation.application
-        assert other.queue is not None
-        if allocation.releasing is not None or allocation.shape.required_node or other is application:
-            continue
-        is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED
-        if is_open and allocation.spec.priority <= ask.spec.priority:
-            candidates.append(candidate(allocation, unit))
+    candidates = _for_required_node(application, ask, node, unit)
     found = smallest_set(candidates, shortage(ask.shape.items, node, kept), unit, effort)
     if found is None or application.partition.objection_without(ask.shape, node, found.victims) is not None:
         return None
     return found
+
+
+def further_for_required_node(
+    application: Application, ask: Ask, node: Node, victims: tuple[Allocation, ...]
+) -> tuple[Allocation, ...]:
+    """Who else might be ended there after these, in order."""
+    unit = unit_weights(node.capacity)
+    return beside(_for_required_node(application, ask, node, unit), victims, FURTHER_MAX)
+
+
+def _for_required_node(application: Application, ask: Ask, node: Node, unit: Mapping[str, int]) -> Iterator[Candidate]:
+    """Everybody who may be ended there for the ask, the youngest first."""
+    for allocation in reversed(node.allocations.values()):
+        other = allocation.application
+        assert other.queue is not None
+        if other is application or not may_end(allocation):
+            continue
+        is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED
+        if is_open and allocation.spec.priority <= ask.spec.priority:
+            yield candidate(allocation, unit)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from schedulerd.core.decide.victims import Effort, Harm, Rank, rank_of
+from schedulerd.core.decide.victims import Effort, Harm, Rank, may_end, rank_of
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
@@ -70,7 +70,7 @@ class Prospects:
         kinds = {
             (spec.originator, spec.allow_preempt_self, spec.priority): one
             for one in allocations
-            if one.releasing is None and not one.shape.required_node
+            if may_end(one)
             for spec in (one.spec,)
         }
         self._ranks.update(rank_of(one) for (_, _, priority), one in kinds.items() if admits(priority))
@@ -116,7 +116,7 @@ class Prospects:
             self._effort.visits += len(node.allocations)
             pool = self._pools[node] = {}
             for allocation in node.allocations.values():
-                if allocation.releasing is None and not allocation.shape.required_node:
+                if may_end(allocation):
                     leaf = allocation.application.queue
                     admits = self._admits.get(leaf) if leaf is not None else None
                     if admits is not None and admits(allocation.spec.priority):

@@ -10,10 +10,19 @@ There may be many leaves, so it is found out in slices, which only read; what wa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain, islice
 
-from schedulerd.core.decide.victims import Budget, Candidate, Effort, candidate, harmless_part, rank_of, unit_weights
+from schedulerd.core.decide.victims import (
+    Budget,
+    Candidate,
+    Effort,
+    candidate,
+    harmless_part,
+    may_end,
+    rank_of,
+    unit_weights,
+)
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Resources
@@ -31,7 +40,7 @@ def excess(queue: Queue) -> Resources:
 
 def _may_go(allocation: Allocation) -> bool:
     is_there = allocation.application.allocations.get(allocation.uuid) is allocation
-    return is_there and allocation.releasing is None and not allocation.shape.required_node
+    return is_there and may_end(allocation)
 
 
 def _without_needless(victims: list[Allocation], need: Resources) -> list[Allocation]:
@@ -59,6 +68,10 @@ class Relief:
         self._effort = Effort()
         self._steps = self._from_queue(top, excess(top))
 
+    def end(self) -> None:
+        """The pass is not continued. An interrupted one refers to itself; that would keep it in memory."""
+        self._steps.close()
+
     def run(self, visits_max: int) -> bool:
         """Goes on for about so many visits; True when there is nothing left to look at."""
         end = self._effort.visits + visits_max
@@ -84,7 +97,7 @@ class Relief:
                 victims.append(victim)
         return victims
 
-    def _from_queue(self, queue: Queue, need: Resources) -> Iterator[None]:
+    def _from_queue(self, queue: Queue, need: Resources) -> Generator[None, None, None]:
         """Takes what `queue` gives of `need`."""
         rest = Resources(need)
         if queue.children:

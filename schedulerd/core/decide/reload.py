@@ -56,12 +56,12 @@ def _refusals(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator
 def _queue_refusals(queue: Queue, spec: QueueSpec) -> Iterator[str]:
     if queue.applications and not spec.is_leaf:
         yield (
-            f"queue {queue.path} has {_counted(len(queue.applications), 'application')} and cannot become a parent; "
+            f"queue {queue.written} has {_counted(len(queue.applications), 'application')} and cannot become a parent; "
             "let them finish or remove them first"
         )
     for child in spec.children:
-        if child.name in queue.children:
-            yield from _queue_refusals(queue.children[child.name], child)
+        if child.key in queue.children:
+            yield from _queue_refusals(queue.children[child.key], child)
 
 
 def _impact(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator[Impact]:
@@ -125,12 +125,12 @@ class _QueueComparison:
         yield from self._itself(queue, spec)
         named = set()
         for child_spec in spec.children:
-            named.add(child_spec.name)
-            child = queue.children.get(child_spec.name)
+            named.add(child_spec.key)
+            child = queue.children.get(child_spec.key)
             if child is None:
-                path, below = f"{queue.path}.{child_spec.name}", _queues_below(child_spec)
-                message = f"queue {path} is new" + (f", with {_counted(below, 'queue')} below it" if below else "")
-                yield self._say(ImpactKind.QUEUE_ADDED, path, message)
+                written, below = f"{queue.written}.{child_spec.name}", _queues_below(child_spec)
+                message = f"queue {written} is new" + (f", with {_counted(below, 'queue')} below it" if below else "")
+                yield self._say(ImpactKind.QUEUE_ADDED, f"{queue.path}.{child_spec.key}", message)
             else:
                 yield from self.walk(child, child_spec)
         for name, child in queue.children.items():
@@ -156,14 +156,15 @@ class _QueueComparison:
             used = queue.allocated[name]
             if used > most and queue.max.get(name) != most:
                 message = (
-                    f"queue {queue.path} will be above its max: {name} {used} used, max {_shown(queue.max.get(name))} "
-                    f"becomes {most}; it gets nothing more until {used - most} are free{self._what_ends(spec)}"
+                    f"queue {queue.written} will be above its max: {name} {used} used, max "
+                    f"{_shown(queue.max.get(name))} becomes {most}; it gets nothing more "
+                    f"until {used - most} are free{self._what_ends(spec)}"
                 )
                 yield self._say(ImpactKind.OVER_MAX, queue.path, message, harms=True)
         running, most = queue.running, spec.max_applications
         if most and running > most and queue.max_applications != most:
             message = (
-                f"queue {queue.path} runs {running} applications, maxapplications "
+                f"queue {queue.written} runs {running} applications, maxapplications "
                 f"{_shown(queue.max_applications or None)} becomes {most}; no other one starts until "
                 f"{running - most + 1} have ended"
             )
@@ -187,7 +188,7 @@ class _QueueComparison:
                     continue
                 party = Party("", name) if is_group else Party(name, "")
                 before = [limit for limit, _, of_group in party.limits_at(queue) if of_group is is_group]
-                who = f"{'group' if is_group else 'user'} {name!r} in {queue.path}"
+                who = f"{'group' if is_group else 'user'} {name!r} in {queue.written}"
                 for limit, _, of_group in party.limits_at(spec):
                     if of_group is is_group and limit not in before:
                         for excess in _excesses(ledger, limit):
@@ -207,14 +208,16 @@ class _QueueComparison:
                 if name is not None and queue.max.exceeded_by({}, whole.items()) is None:
                     message = (
                         f"the gang of application {application.application_id} will never start: its placeholderAsk "
-                        f"wants {name} {whole[name]}, and max of queue {queue.path} becomes {spec.max[name]}"
+                        f"wants {name} {whole[name]}, and max of queue {queue.written} becomes {spec.max[name]}"
                     )
                     yield self._say(ImpactKind.GANG_TOO_LARGE, queue.path, message, harms=True)
 
     def _draining(self, queue: Queue) -> Impact:
         queues = queue.subtree()
         names = sorted(name for one in queues for name in one.applications)
-        which = f"queue {queue.path}" + (f" with {_counted(len(queues) - 1, 'queue')} below it" if queues[1:] else "")
+        which = f"queue {queue.written}" + (
+            f" with {_counted(len(queues) - 1, 'queue')} below it" if queues[1:] else ""
+        )
         if names:
             rest = f"it has {_counted(len(names), 'application')} to finish: {_some(names)}"
         else:

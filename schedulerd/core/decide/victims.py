@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.resources import Items
+from schedulerd.core.specs import OptOut
 
 STEPS_MAX = 2_000
 """How many choices of the search are looked at on one node."""
@@ -82,6 +83,15 @@ class VictimSet(NamedTuple):
         return self.harm, len(self.victims)
 
 
+def may_end(allocation: Allocation) -> bool:
+    """Whether it may be ended for others at all, whoever they are: not what is on its way out, must run on its node, or
+    is opted out (SI `allowPreemptSelf`; SEMANTICS I1)."""
+    if allocation.releasing is not None or allocation.shape.required_node:
+        return False
+    spec = allocation.application.partition.spec
+    return allocation.spec.allow_preempt_self or spec.preemption_optout is OptOut.LAST
+
+
 def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Budget, ...] = ()) -> Candidate:
     """`unit` is the weight of one of each resource."""
     weight = sum([amount * unit.get(name, 0) for name, amount in allocation.shape.items])
@@ -94,7 +104,7 @@ def unit_weights(total: Mapping[str, int]) -> dict[str, int]:
 
 
 def rank_of(allocation: Allocation) -> Rank:
-    """Originators are the last to be ended, before them those that want to be spared (SI `allowPreemptSelf`)."""
+    """Originators are the last to be ended, before them those that are opted out, if these may be ended."""
     spec = allocation.spec
     return 2 if spec.originator else 0 if spec.allow_preempt_self else 1, spec.priority
 
@@ -115,6 +125,26 @@ def smallest_set(
     if best is None:
         return None
     return VictimSet(best.victims(), best.harm)
+
+
+def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most: int) -> tuple[Allocation, ...]:
+    """Up to `most` of the candidates that may be ended when all the victims have ended, which are among them: the least
+    protected first, and no more than the budgets leave, from which they are taken."""
+    ended, rest = set(victims), []
+    for one in candidates:
+        if one.allocation in ended:
+            for budget in one.budgets:
+                budget.take(one.allocation.shape.items, 1)
+        else:
+            rest.append(one)
+    found: list[Allocation] = []
+    for one in sorted(rest, key=lambda one: one.rank):
+        items = one.allocation.shape.items
+        if len(found) < most and all(budget.times(items) != 0 for budget in one.budgets):
+            for budget in one.budgets:
+                budget.take(items, 1)
+            found.append(one.allocation)
+    return tuple(found)
 
 
 def harmless_part(

@@ -90,7 +90,8 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
     """An allocation was made: the first real one starts the application, the second makes it running.
 
     A placeholder changes no state until the whole of `placeholderAsk` is there (gang design: pending placeholders hold
-    up the exit from Accepted); the first one starts the time in which all have to be placed.
+    up the exit from Accepted); the first one that does not complete the gang starts the time in which all have to be
+    placed.
     """
     if not allocation.placeholder:
         if application.state in SCHEDULABLE_STATES:
@@ -98,7 +99,7 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
         return
     if application.gang_alarm is not None:
         commit.keep_promise(application)
-    elif application.state in SCHEDULABLE_STATES or application.state is ApplicationState.COMPLETING:
+    elif gang_time.needs_time(application):
         gang_time.begin(turn, application)
     gang_time.say_if_full(turn, application)
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
@@ -188,7 +189,8 @@ def forget(turn: Turn, application: Application) -> None:
     for alarm in (application.alarm, application.run_alarm):
         turn.cluster.alarms.cancel(alarm)
     application.alarm = application.run_alarm = None
-    application.partition.terminated.pop(application.serial, None)
+    gang_time.forget(turn, application)
+    application.partition.forget(application)
     turn.say(
         ApplicationForgotten(
             rm_id=application.partition.rm_id,
@@ -207,10 +209,10 @@ def _leave_queue(turn: Turn, application: Application) -> None:
         message = f"application {application.application_id} is {application.state}"
         ended = WithdrawCause.APPLICATION_ENDED
         departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
-        gang_time.end(turn, application)
+        gang_time.forget(turn, application)
         queues.leave(turn, application)
         commit.retire(application)
-    partition.terminated[application.serial] = application
+    partition.remember(application)
     if len(partition.terminated) > REMEMBERED_MAX:
         forget(turn, next(iter(partition.terminated.values())))
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import (
@@ -12,7 +16,9 @@ from schedulerd.core.commands import (
     NodeUpdate,
     TerminationType,
 )
-from schedulerd.core.decide.placement import place_application
+from schedulerd.core.decide import namespace_tags
+from schedulerd.core.decide.namespace_tags import UnreadableTag
+from schedulerd.core.decide.placement import Placement, is_forced, place_application
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationChanged,
@@ -23,87 +29,103 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import application_states, asks, departures, early, gang_time, nodes, queues, releases
+from schedulerd.core.handlers.taking import Change, take
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import EarlyItem
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.party import Party, group_of
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.turn import Turn
 
 
-def add(turn: Turn, rm: ResourceManager, spec: NewApplication) -> None:
-    """Takes an application into its queue, and then what has been waiting for it; or rejects it with the reason."""
-    mistake = _mistake(spec)
+def check(turn: Turn, rm: ResourceManager, spec: NewApplication) -> Change:
+    """An application goes into its queue, and then what has been waiting for it; or it is rejected with the reason."""
     partition = rm.partition(spec.partition)
+    mistake = _mistake(spec)
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(spec.partition, rm.partitions)
     if mistake is not None or partition is None:
-        _reject(turn, rm, spec, mistake)
-        return
+        return partial(reject, turn, rm, spec, mistake)
     if spec.application_id in partition.applications:
         state = partition.applications[spec.application_id].state
-        _reject(
-            turn,
-            rm,
-            spec,
-            Mistake(
-                RejectCode.DUPLICATE_ID,
-                f"applicationID {shown(spec.application_id)} is in use by an application in state {state}; "
-                "an id is free again once its application is removed, completed, failed or rejected",
-            ),
+        reason = (
+            f"applicationID {shown(spec.application_id)} is in use by an application in state {state}; "
+            "an id is free again once its application is removed, completed, failed or rejected"
         )
-        return
-    placement = place_application(partition.root, partition.spec.rules, spec)
+        return partial(reject, turn, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
+    ignored = namespace_tags.unreadable(spec.tags)
+    if ignored:
+        if not is_forced(spec):
+            return partial(_refuse, turn, rm, partition, spec, ignored[0].mistake)
+        names = {one.name for one in ignored}
+        spec = replace(spec, tags={name: text for name, text in spec.tags.items() if name not in names})
+    placement = place_application(partition.root, partition.spec.rules, spec, turn.cluster.matches)
     if isinstance(placement, Mistake):
-        _remember_rejected(turn, partition, spec, placement)
-        _reject(turn, rm, spec, placement)
-        for held in early.take(turn, rm, partition, spec.application_id):
-            replay(turn, rm, held, may_wait=False)
-        return
+        return partial(_refuse, turn, rm, partition, spec, placement)
+    mistake = _gang_mistake(placement, spec)
+    if mistake is not None:
+        return partial(_refuse, turn, rm, partition, spec, mistake)
+    return partial(_take, turn, rm, partition, spec, placement, ignored)
+
+
+def _refuse(turn: Turn, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
+    """The application is not taken: it is remembered as rejected, and what has been waiting for it is refused."""
+    _remember_rejected(turn, partition, spec, mistake)
+    reject(turn, rm, spec, mistake)
+    for held in early.take(turn, rm, partition, spec.application_id):
+        replay(turn, rm, held, may_wait=False)
+
+
+def _take(
+    turn: Turn,
+    rm: ResourceManager,
+    partition: Partition,
+    spec: NewApplication,
+    placement: Placement,
+    ignored: Sequence[UnreadableTag],
+) -> None:
     leaf = queues.leaf_for(turn, partition, placement, spec.tags)
-    refused = _gang_mistake(leaf, spec)
-    if refused is not None:
-        queues.take_back(turn, partition, placement)
-        _remember_rejected(turn, partition, spec, refused)
-        _reject(turn, rm, spec, refused)
-        for held in early.take(turn, rm, partition, spec.application_id):
-            replay(turn, rm, held, may_wait=False)
-        return
     _accept(turn, partition, leaf, spec)
+    for one in ignored:
+        reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
+        turn.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
     for held in early.take(turn, rm, partition, spec.application_id):
         replay(turn, rm, held, may_wait=True)
 
 
-def remove(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> None:
-    """Removes an application: its asks and allocations are released and each of them confirmed."""
+def check_removal(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> Change:
+    """An application is removed: its asks and allocations are released and each of them confirmed."""
     partition = rm.partition(item.partition)
     application = partition.applications.get(item.application_id) if partition is not None else None
     if partition is None or application is None or application.queue is None:
         mistake = (
             checks.unknown_partition(item.partition, rm.partitions)
             if partition is None
-            else early.unknown_application(item.application_id)
+            else early.unknown_application(partition, item.application_id)
         )
-        turn.say(
-            ItemIgnored(
-                rm.rm_id, rm.known_partition_name(item.partition), item.application_id, mistake.code, mistake.reason
-            )
-        )
-        return
-    _remove(turn, partition, application, f"application {item.application_id} was removed by the resource manager")
+        return partial(ignore, turn, rm, item, mistake)
+    message = f"application {item.application_id} was removed by the resource manager"
+    return partial(_remove, turn, partition, application, message)
+
+
+def ignore(turn: Turn, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
+    partition = rm.known_partition_name(item.partition)
+    turn.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
 
 
 def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
     match held.item:
         case NewAsk():
-            asks.add(turn, rm, held.item, may_wait=may_wait)
+            take(turn, rm, held.item, partial(asks.check, may_wait=may_wait), asks.reject)
         case AllocationRelease():
-            releases.release(turn, rm, held.item, may_wait=may_wait)
+            take(turn, rm, held.item, partial(releases.check, may_wait=may_wait), releases.ignore)
         case NodeUpdate():
-            nodes.update(turn, rm, held.item, may_wait=may_wait)
+            take(turn, rm, held.item, partial(nodes.check, may_wait=may_wait), nodes.reject)
 
 
 def _mistake(spec: NewApplication) -> Mistake | None:
@@ -117,25 +139,38 @@ def _mistake(spec: NewApplication) -> Mistake | None:
     )
 
 
-def _gang_mistake(leaf: Queue, spec: NewApplication) -> Mistake | None:
-    """Why a gang can never run in this leaf, or None if there is none or it can (SEMANTICS G1)."""
+def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
+    """Why a gang can never run in the leaf (SEMANTICS G1, I 13); None if it can, or runs already, or there is none."""
     ask = spec.placeholder_ask
-    if ask.is_zero():
+    if ask.is_zero() or is_forced(spec):
         return None
+    leaf = queues.planned_leaf(placement)
     if leaf.properties.application_order is ApplicationOrder.FAIR:
         return Mistake(
             RejectCode.QUEUE_NOT_FIFO,
-            f"placeholderAsk is set, and queue {leaf.path} has application.sort.policy fair, under which several gangs "
-            "would get a part each; it must be fifo or stateaware",
+            f"placeholderAsk is set, and queue {leaf.written} has application.sort.policy fair, under which several "
+            "gangs would get a part each; it must be fifo or stateaware",
         )
     for queue in leaf.lineage:
-        name = queue.max.exceeded_by({}, ask.items())
+        most = queues.max_with(leaf, spec.tags) if queue is leaf else queue.max
+        name = most.exceeded_by({}, ask.items())
         if name is not None:
             return Mistake(
                 RejectCode.OVER_QUOTA,
-                f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.path} is {queue.max[name]}: "
+                f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
                 "the gang could never be placed",
             )
+    party = Party(spec.user, group_of(leaf, spec.groups))
+    for queue in leaf.lineage:
+        for limit, account, is_group in party.limits_at(queue):
+            name = limit.max.exceeded_by({}, ask.items()) if limit.max is not None else None
+            if limit.max is not None and name is not None:
+                who = f"{'group' if is_group else 'user'} {shown(account)}"
+                return Mistake(
+                    RejectCode.OVER_QUOTA,
+                    f"placeholderAsk wants {name} {ask[name]}, but maxresources of {who} in queue {queue.written} is "
+                    f"{limit.max[name]}: the gang could never be placed",
+                )
     return None
 
 
@@ -163,7 +198,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
-    departures.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, None, message)
+    departures.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
     _complete(turn, application)
     if not application.allocations:
         _complete(turn, application)
@@ -173,7 +208,7 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
     for allocation in list(application.allocations.values()):
         departures.free(turn, allocation)
         turn.say(departures.released(allocation, stopped, confirm=True, message=message))
-    gang_time.end(turn, application)
+    gang_time.forget(turn, application)
     commit.retire(application)
     queues.leave(turn, application)
     application_states.forget(turn, application)
@@ -188,7 +223,7 @@ def _complete(turn: Turn, application: Application) -> None:
         application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
 
 
-def _reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
+def reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(spec.partition)
     turn.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from schedulerd.core import checks, commit, constraint_checks
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import AskRelease, NewAsk, TerminationType
+from schedulerd.core.checks import Mistake, shown
+from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.handlers import application_states, departures, early, gangs
+from schedulerd.core.handlers.taking import Change
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
@@ -17,18 +21,25 @@ MAX_ALLOCATIONS_MAX = 1_000_000
 """The most allocations one ask may stand for."""
 
 
-def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> None:
-    """Takes an ask, updates a known one, holds one whose application may still come, or rejects it with the reason."""
+def check(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
+    """An ask is taken, or updates a known one, or waits for its application, or is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec, partition)
     if mistake is not None or partition is None:
-        reject(turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
-        return
+        return partial(reject, turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
     application = partition.applications.get(spec.application_id)
     if application is None:
-        if not may_wait or not early.hold(turn, rm, spec, partition, spec.application_id):
-            reject(turn, rm, spec, early.unknown_application(spec.application_id))
-        return
+        if may_wait and early.has_room(turn, rm):
+            return partial(early.hold, turn, rm, spec, partition, spec.application_id)
+        return partial(reject, turn, rm, spec, early.unknown_application(partition, spec.application_id))
+    if application.placeholders or application.state is ApplicationState.FAILING:
+        mistake = _not_now(application, spec)
+        if mistake is not None:
+            return partial(reject, turn, rm, spec, mistake)
+    return partial(_take, turn, partition, application, spec)
+
+
+def _take(turn: Turn, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
         shape = partition.shape_of(spec)
@@ -38,8 +49,7 @@ def add(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True)
             application.turn(ask, down=False)
         wanted = partition.shape_of(spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.shape.identity, ask.spec.task_group, ask.placeholder)
-        if is_other:
-            gangs.forget_swaps(turn, ask)
+        gangs.forget_swaps(turn, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         departures.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
@@ -62,20 +72,22 @@ def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> N
     )
 
 
-def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
-    """The RM takes asks back: one by its key, or all of an application. SI promises no confirmation for these."""
-    if item.termination not in (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE):
-        _ignore(
-            turn, rm, item, f"terminationType {item.termination.name} confirms a release; nothing is to be released"
-        )
-        return
+def check_release(turn: Turn, rm: ResourceManager, item: AskRelease) -> Change:
+    """The RM takes asks back: one by its key, or all of an application; each of them is confirmed with the type of this
+    release (gang design, AllocationAskRelease; SEMANTICS I7)."""
+    if item.termination not in OF_RM:
+        reason = f"terminationType {item.termination.name} confirms a release; nothing is to be released"
+        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
     partition = rm.partition(item.partition)
     if partition is None:
-        _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
-        return
+        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
     if not item.application_id and not item.allocation_key:
-        _ignore(turn, rm, item, "applicationID and allocationKey are both empty; one of them must be set")
-        return
+        reason = "applicationID and allocationKey are both empty; one of them must be set"
+        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+    return partial(_release, turn, rm, partition, item)
+
+
+def _release(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
     dropped = early.drop_asks(turn, rm, partition, item)
     if item.application_id:
         one = partition.applications.get(item.application_id)
@@ -86,12 +98,12 @@ def release(turn: Turn, rm: ResourceManager, item: AskRelease) -> None:
     for application in applications:
         found |= _release_of(turn, application, item)
     if not found and not dropped:
-        _ignore(turn, rm, item, "no such ask is pending")
+        ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
 
 
-def _ignore(turn: Turn, rm: ResourceManager, item: AskRelease, reason: str) -> None:
+def ignore(turn: Turn, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", reason))
+    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
 
 
 def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
@@ -108,7 +120,7 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
         gangs.forget_swaps(turn, ask)
         gangs.forget_give_way(ask.allocations.values())
         count = ask.pending
-        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, None, message)
+        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
             commit.take_back_promise(application, ask.shape.items, count)
             assert application.queue is not None
@@ -142,6 +154,25 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
             ask.placeholder,
         )
     )
+
+
+def _not_now(application: Application, spec: NewAsk) -> Mistake | None:
+    """What is against the ask in an application that is failing or has placeholders (SEMANTICS I14)."""
+    if application.state is ApplicationState.FAILING:
+        return Mistake(
+            RejectCode.INVALID_STATE,
+            f"applicationID {shown(spec.application_id)} is an application in state {application.state}, which takes "
+            "no asks",
+        )
+    known = application.asks.get(spec.allocation_key)
+    is_real = not (spec.placeholder and spec.task_group)
+    if known is not None and is_real and any(one.placeholder for one in known.allocations.values()):
+        return Mistake(
+            RejectCode.DUPLICATE_ID,
+            f"allocationKey {shown(spec.allocation_key)} is that of a placeholder that is still there; a real ask "
+            "must have a key of its own",
+        )
+    return None
 
 
 def _mistake(spec: NewAsk, partition: Partition | None) -> Mistake | None:

@@ -7,21 +7,27 @@ has room for: a reload is rare, and its cost is one look at each application.
 
 from __future__ import annotations
 
+from functools import partial
+
 from schedulerd.core import commit
+from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.decide.reload import assess, drains
+from schedulerd.core.decide.reload import Assessment, assess, drains
+from schedulerd.core.dismantling import pieces_of
 from schedulerd.core.facts import WithdrawCause
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import (
     application_states,
     departures,
+    gang_time,
     nodes,
     queue_changes,
     queues,
     quota_preemption,
     trials,
 )
+from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
@@ -30,18 +36,29 @@ from schedulerd.core.specs import PartitionSpec, QueueSpec
 from schedulerd.core.turn import Turn
 
 
-def update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> None:
-    """Applies the new partitions and queues, or says why none of it can be.
+def check(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Change:
+    """The new partitions and queues are applied, or it is said why none of it can be.
 
     What the file says already is left alone: the same file again changes nothing, and a partition that did not change
     is not lined up anew. A command whose `instead_of` was replaced in the meantime is void, and nothing is said.
     """
     if command.instead_of is not None and command.instead_of != rm.configuration:
-        return
+        return _nothing
     assessment = assess(rm, command.partitions)
     if assessment.refusals:
-        turn.say(ConfigurationRejected(rm.rm_id, assessment.refusals))
-        return
+        return partial(turn.say, ConfigurationRejected(rm.rm_id, assessment.refusals))
+    return partial(_update, turn, rm, command, assessment)
+
+
+def reject(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
+    turn.say(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
+
+
+def _nothing() -> None:
+    """What a command that is void changes."""
+
+
+def _update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, assessment: Assessment) -> None:
     replaced = rm.configuration
     if command.configuration != replaced:
         rm.configuration, rm.configured_at_ns = command.configuration, turn.now_ns
@@ -64,6 +81,7 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
             trials.void_all(turn, mine)
             _apply(turn, partition, partition.root, spec.root)
             partition.reconfigure(spec)
+            gang_time.reset_idle(turn, partition)
             queues.watch(turn, partition)
             quota_preemption.watch_all(turn, partition)
     named = {spec.name for spec in specs}
@@ -75,11 +93,11 @@ def _apply(turn: Turn, partition: Partition, queue: Queue, spec: QueueSpec) -> N
     before = queue_changes.rules(queue)
     queue.configure(spec)
     queue_changes.changed(turn, partition, queue, before)
-    named = {child.name for child in spec.children}
+    named = {child.key for child in spec.children}
     for child_spec in spec.children:
-        child = queue.children.get(child_spec.name)
+        child = queue.children.get(child_spec.key)
         if child is None:
-            child = queue.children[child_spec.name] = Queue.from_spec(child_spec, queue)
+            child = queue.children[child_spec.key] = Queue.from_spec(child_spec, queue)
             queue_changes.added(turn, partition, child.subtree())
         else:
             _apply(turn, partition, child, child_spec)
@@ -121,3 +139,4 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
     queue_changes.removed(turn, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
         nodes.drop(turn, partition, node, node.state, message)
+    turn.cluster.dismantling.drop(pieces_of(partition))

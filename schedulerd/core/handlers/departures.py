@@ -64,7 +64,7 @@ def withdraw_ask(
 
 
 def withdraw_all(
-    turn: Turn, application: Application, cause: WithdrawCause, termination: TerminationType | None, message: str
+    turn: Turn, application: Application, cause: WithdrawCause, termination: TerminationType, message: str
 ) -> None:
     """Nothing of the application is pending or parked any longer, as it is ending; in the order of arrival."""
     for allocation in application.allocations.values():
@@ -115,6 +115,7 @@ def request_release(turn: Turn, allocation: Allocation, cause: ReleaseCause, mes
     if cause is ReleaseCause.PREEMPTED:
         allocation.gives_way = allocation.placeholder and application.state is ApplicationState.ACCEPTED
     if allocation.placeholder and application.gang is not None:
+        application.partition.gangs_touched[application] = None
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
         task_group.count_release(cause)

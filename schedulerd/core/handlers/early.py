@@ -7,10 +7,11 @@ and when the time is over it is handled as it is, which rejects it.
 
 from __future__ import annotations
 
+from schedulerd.core import checks
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import AskRelease, NewAsk
-from schedulerd.core.facts import RejectCode
+from schedulerd.core.facts import EarlyAskReleased, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import EarlyItem, Item
 from schedulerd.core.model.partition import Partition
@@ -20,7 +21,12 @@ HELD_MAX = 100_000
 """Early items per resource manager; one more is handled at once."""
 
 
-def unknown_application(application_id: str) -> Mistake:
+def unknown_application(partition: Partition, application_id: str) -> Mistake:
+    """With the state in which the last application of this id ended, if that is remembered."""
+    ended = partition.terminated_by_id.get(application_id)
+    if ended is not None:
+        state = f"was last an application in state {ended.state}; it must be added again before it can have asks or "
+        return Mistake(RejectCode.UNKNOWN_APPLICATION, f"applicationID {shown(application_id)} {state}allocations")
     return Mistake(
         RejectCode.UNKNOWN_APPLICATION,
         f"applicationID {shown(application_id)} is not a known application; it must be added before it can have "
@@ -28,15 +34,17 @@ def unknown_application(application_id: str) -> Mistake:
     )
 
 
-def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> bool:
-    """Lets `item` wait for the application. False if nothing may wait (any more): handle it now."""
-    wait_ns = turn.cluster.timeouts.early_message_ns
-    if not wait_ns or len(rm.early) >= HELD_MAX:
-        return False
+def has_room(turn: Turn, rm: ResourceManager) -> bool:
+    """Whether one more item may wait; if not, it is handled at once."""
+    return turn.cluster.timeouts.early_message_ns > 0 and len(rm.early) < HELD_MAX
+
+
+def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> None:
+    """Lets `item` wait for the application, for a bounded time."""
     held = EarlyItem(rm.rm_id, item, partition.name, application_id)
-    held.alarm = turn.cluster.alarms.set(turn.now_ns + wait_ns, AlarmKind.EARLY_ITEM, held)
+    deadline_ns = turn.now_ns + turn.cluster.timeouts.early_message_ns
+    held.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.EARLY_ITEM, held)
     rm.early.add(held)
-    return True
 
 
 def take(turn: Turn, rm: ResourceManager, partition: Partition, application_id: str) -> list[EarlyItem]:
@@ -54,7 +62,8 @@ def release(turn: Turn, rm: ResourceManager, held: EarlyItem) -> None:
 
 
 def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
-    """The RM takes back asks that are still waiting for their application. False if there were none."""
+    """The RM takes back asks that are still waiting for their application: each is confirmed once, however often it
+    came. False if there were none."""
     if not rm.early:
         return False
     waiting = rm.early.waiting_for(partition.name, item.application_id) if item.application_id else list(rm.early)
@@ -65,6 +74,12 @@ def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRe
         and held.partition == partition.name
         and item.allocation_key in ("", held.item.allocation_key)
     ]
+    taken_back: dict[tuple[str, str], None] = {}
     for held in found:
         release(turn, rm, held)
+        assert isinstance(held.item, NewAsk)
+        taken_back[held.application_id, held.item.allocation_key] = None
+    message = checks.message(item.message)
+    for application_id, key in taken_back:
+        turn.say(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
     return bool(found)

@@ -1,7 +1,7 @@
-"""The time a gang has: from its first placeholder placed until there are none, or the time is over (SEMANTICS G5).
+"""The time a gang has: from its first placeholder placed until it is complete, or the time is over (SEMANTICS G5, I 8).
 
 While it has its time, what it still lacks is promised to it, and it is looked at again and again whether others have to
-give way to it.
+give way to it. A complete gang has no deadline; placeholders that no ask takes go after a while.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.gang_facts import GangCompleted
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.gang import Gang
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.turn import Turn
+
+_TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
 
 
 def begin(turn: Turn, application: Application) -> None:
@@ -22,6 +26,70 @@ def begin(turn: Turn, application: Application) -> None:
     if application.state is not ApplicationState.COMPLETING:
         commit.promise(application)
     watch(turn, application)
+
+
+def review(turn: Turn, partition: Partition) -> None:
+    """Ends the time of gangs that became complete in this step, and gives its full time to one that is so no longer."""
+    touched, partition.gangs_touched = partition.gangs_touched, {}
+    for application in touched:
+        gang = application.gang
+        assert gang is not None
+        if is_complete(application):
+            gang.was_complete = True
+            end(turn, application)
+        elif application.gang_alarm is None and gang.has_idle and needs_time(application):
+            begin(turn, application)
+        _watch_idle(turn, application, gang)
+
+
+def needs_time(application: Application) -> bool:
+    """Whether its gang is not complete, in a state in which that matters."""
+    return application.state in _TIMED_STATES and not is_complete(application)
+
+
+def is_complete(application: Application) -> bool:
+    """Whether no placeholder is pending and it has the whole of its `placeholderAsk`, or had it before it ran."""
+    gang = application.gang
+    if gang is None or gang.pending:
+        return False
+    if application.spec.placeholder_ask.is_zero() or has_whole_gang(application):
+        return True
+    return gang.was_complete and application.has_run
+
+
+def _watch_idle(turn: Turn, application: Application, gang: Gang) -> None:
+    """Sees to it that idle placeholders of a complete gang go after a while, if the queue limits that."""
+    assert application.queue is not None
+    idle_ns = application.queue.properties.gang_placeholder_idle_timeout_ns
+    is_idle = application.state in SCHEDULABLE_STATES and gang.has_idle and is_complete(application)
+    if not is_idle:
+        turn.cluster.alarms.cancel(gang.idle_alarm)
+        gang.idle_alarm = None
+        gang.idle_since_ns = None
+        return
+    if gang.idle_since_ns is None:
+        gang.idle_since_ns = turn.now_ns
+    if idle_ns and gang.idle_alarm is None:
+        deadline_ns = max(turn.now_ns, gang.idle_since_ns + idle_ns)
+        gang.idle_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDERS_IDLE, application)
+
+
+def reset_idle(turn: Turn, partition: Partition) -> None:
+    """The queue file may allow idle placeholders another time."""
+    for application in partition.applications.values():
+        if application.gang is not None:
+            turn.cluster.alarms.cancel(application.gang.idle_alarm)
+            application.gang.idle_alarm = None
+            partition.gangs_touched[application] = None
+
+
+def forget(turn: Turn, application: Application) -> None:
+    """The application ends, and with it whatever is timed of its gang."""
+    end(turn, application)
+    if application.gang is not None:
+        turn.cluster.alarms.cancel(application.gang.idle_alarm)
+        application.gang.idle_alarm = None
+        application.partition.gangs_touched.pop(application, None)
 
 
 def watch(turn: Turn, application: Application, patience_ns: int = 0) -> None:

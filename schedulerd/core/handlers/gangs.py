@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schedulerd.core import commit
+from schedulerd.core import commit, gang_words
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.give_way import who_gives_way
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
@@ -24,12 +24,10 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.shape import Shape
 from schedulerd.core.model.trial import Trial
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.turn import Turn
 
 HARD_STYLE = "hard"
-GANG_TIMEOUT = "ResourceReservationTimeout"
-"""What is said of an application that waited for its gang in vain."""
 CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
 """Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
 
@@ -72,6 +70,8 @@ def _swap(turn: Turn, application: Application, ask: Ask, placeholder: Allocatio
         turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
     )
     commit.park(application, ask, placeholder)
+    if application.gang is not None and application.gang.idle_since_ns is not None:
+        application.gang.idle_since_ns = turn.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
     departures.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
 
@@ -217,9 +217,9 @@ def _may_go_to(placeholder: Allocation, shape: Shape, node: Node) -> bool:
     return partition.nodes.get(node.node_id) is node and partition.refusal(shape, node) is None
 
 
-def forget_swaps(turn: Turn, ask: Ask) -> None:
-    """The ask is about to be withdrawn, all of it: the placeholders it would have replaced just go."""
-    for placeholder in list(ask.swaps):
+def forget_swaps(turn: Turn, ask: Ask, keep: int = 0) -> None:
+    """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I 4)."""
+    for placeholder in list(ask.swaps)[keep:]:
         departures.unpark(turn, placeholder)
 
 
@@ -276,13 +276,15 @@ def on_timeout(turn: Turn, application: Application) -> None:
     An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
     loses the placeholders it did not use. Nothing is freed before the RM confirms.
     """
+    gave_up = application.state is ApplicationState.ACCEPTED
+    had_ns = gang_time.timeout_ns(turn.cluster.timeouts, application)
+    why = gang_words.timed_out(application, had_ns) if gave_up else ""  # while it is known why placeholders wait
     gang_time.end(turn, application)
     forget_give_way(application.allocations.values())
-    gave_up = application.state is ApplicationState.ACCEPTED
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
-        application_states.fire(turn, application, trigger, GANG_TIMEOUT)
+        application_states.fire(turn, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
@@ -298,6 +300,26 @@ def on_timeout(turn: Turn, application: Application) -> None:
         for allocation in application.allocations.values():
             departures.unpark(turn, allocation)
     application_states.on_less(turn, application)
+
+
+def on_idle_timeout(turn: Turn, application: Application) -> None:
+    """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I 8)."""
+    gang, queue = application.gang, application.queue
+    assert gang is not None
+    assert queue is not None
+    gang.idle_alarm = None
+    idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
+    if gang.idle_since_ns is None or turn.now_ns < gang.idle_since_ns + idle_ns:
+        application.partition.gangs_touched[application] = None
+        return
+    idle = list(gang.idle_placeholders())
+    message = (
+        f"{len(idle)} placeholders of application {application.application_id} are idle: no ask took one of them for "
+        f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
+    )
+    for placeholder in idle:
+        departures.request_release(turn, placeholder, ReleaseCause.UNUSED, message)
+    application.partition.gangs_touched[application] = None
 
 
 def _timed_out(application: Application, gang: Gang) -> GangTimedOut:

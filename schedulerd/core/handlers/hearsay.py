@@ -18,14 +18,14 @@ _ROOT = "root."
 def tell(turn: Turn, application: Application, field: str, existing: ExistingAllocation) -> None:
     """`field` is where the allocation stands in its message."""
     assert application.queue is not None
-    path = application.queue.path
-    if existing.queue and existing.queue.lower().removeprefix(_ROOT) != path.removeprefix(_ROOT):
+    queue = application.queue
+    if existing.queue and existing.queue.lower().removeprefix(_ROOT) != queue.path.removeprefix(_ROOT):
         _ignored(
             turn,
             application,
             existing,
-            f"{field}.queueName is {shown(existing.queue)}, but application {application.application_id} is in {path}, "
-            "which is where the allocation counts",
+            f"{field}.queueName is {shown(existing.queue)}, but application {application.application_id} is in "
+            f"{queue.written}, which is where the allocation counts",
         )
     if existing.unreadable:
         _ignored(turn, application, existing, f"{field}.{existing.unreadable}; its priority counts as 0")

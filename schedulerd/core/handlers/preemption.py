@@ -13,17 +13,19 @@ from itertools import islice
 
 from schedulerd.core import commit_room
 from schedulerd.core.decide.claim import in_use
-from schedulerd.core.decide.preemption import Decision, Search, victims_for_required_node
+from schedulerd.core.decide.own_room import gang_fits
+from schedulerd.core.decide.preemption import Decision, Search, further_for_required_node, victims_for_required_node
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.handlers import departures, reservations, trials
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.patience import Refused
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.trial import Trial
+from schedulerd.core.model.trial import Agreement, Trial
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
@@ -82,7 +84,8 @@ def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:
         if search is None or search.application is not application or not _is_wanted(turn, search):
             if search is not None and search.trial is not None:
                 trials.void(turn, search.trial)
-            search = patience.search = _next_search(turn, application)
+            search = _next_search(turn, application)
+            patience.look_for(search)
         if search is None:
             patience.claimants.popleft()
             continue
@@ -90,13 +93,13 @@ def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:
             return Progress.NOTHING
         if not search.run(visits_end - effort.visits):
             return Progress.UNFINISHED
-        patience.search = None
+        patience.look_for(None)
         decision = search.decision()
         if decision is not None:
             _decide(turn, search, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
-            patience.search = _again(search, search.attempt + 1)
+            patience.look_for(_again(search, search.attempt + 1))
         else:
             _refuse(turn, search)
     return Progress.NOTHING
@@ -114,25 +117,41 @@ def _decide(turn: Turn, search: Search, decision: Decision) -> None:
         _carry_out(turn, decision)
         return
     agreed = search.agreed
-    if agreed is not None and agreed[:2] == (decision.node, decision.victims):
-        _carry_out(turn, replace(decision, victims=decision.up_to(agreed[2])))
+    victims = _agreed_victims(search, decision)
+    if victims:
+        _carry_out(turn, replace(decision, victims=victims))
         return
     search.attempt += agreed is not None
     if len(search.barred) >= BARRED_MAX or search.attempt > SEARCHES_MAX:
         search.refusal = PreemptionRefusal.NO_NODE
         _refuse(turn, search)
         return
-    patience.search = search
-    trials.preempt(turn, decision.application, decision.ask, decision.node, decision.victims, search=search)
+    patience.look_for(search)
+    application, ask, node = decision.application, decision.ask, decision.node
+    trials.preempt(turn, application, ask, node, decision.victims, decision.further, search=search)
+
+
+def _agreed_victims(search: Search, decision: Decision) -> tuple[Allocation, ...]:
+    """Who ends by what the resource manager said of this decision; nobody if it has not, or if it wants somebody to end
+    beside the victims who may not now."""
+    if search.agreed is None:
+        return ()
+    node, agreement = search.agreed
+    if (node, agreement.victims) != (decision.node, decision.victims):
+        return ()
+    beyond = agreement.beyond()
+    if not beyond:
+        return decision.up_to(agreement.last)
+    return (*decision.victims, *beyond) if search.may_end_too(decision, beyond) else ()
 
 
 def agreed(trial: Trial, index: int) -> None:
     """The ask can run there when the victims up to this index have ended; what was decided is judged again now."""
     partition = trial.application.partition
     if trial.search is not None:
-        trial.search.agreed = trial.node, trial.victims, index
+        trial.search.agreed = trial.node, trial.answered(index)
     elif trial.reservation is not None:
-        trial.reservation.answer = trial.victims, index, trial.changes
+        trial.reservation.answer = trial.answered(index)
         partition.ready[trial.node] = None
 
 
@@ -140,10 +159,10 @@ def refused(trial: Trial, reason: str) -> None:
     """The ask could not run there even then: it is looked for another node, if it has not been refused too often."""
     partition, search = trial.application.partition, trial.search
     if trial.reservation is not None:
-        trial.reservation.answer = trial.victims, -1, trial.changes
+        trial.reservation.answer = trial.answered(-1)
     elif search is not None and partition.patience.search is search:
         search.barred[trial.node] = reason
-        partition.patience.search = _again(search, search.attempt)
+        partition.patience.look_for(_again(search, search.attempt))
 
 
 def _next_search(turn: Turn, application: Application) -> Search | None:
@@ -151,6 +170,9 @@ def _next_search(turn: Turn, application: Application) -> Search | None:
     partition, queue = application.partition, application.queue
     assert queue is not None
     patience = partition.patience
+    if not gang_fits(application):
+        patience.dormant[application] = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+        return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
         of_kind = patience.refused.get((queue, group.kind, None))
@@ -199,7 +221,7 @@ def _may_claim(turn: Turn, group: AskGroup, ask: Ask) -> bool:
 
 def _is_wanted(turn: Turn, search: Search) -> bool:
     """Whether the ask it is for is still as it was, and waits."""
-    is_same = search.ask.spec is search.spec
+    is_same = search.ask.spec is search.spec and gang_fits(search.application)
     return is_same and _is_closed(search.application, search.group) and _may_claim(turn, search.group, search.ask)
 
 
@@ -229,16 +251,29 @@ def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> 
     victims = found.victims
     if application.partition.callbacks.preemption_predicates:
         answer = reservation.answer
-        if answer is None or answer[0] != victims or (answer[1] < 0 and answer[2] < node.changed):
-            trials.preempt(turn, application, ask, node, victims, reservation=reservation)
+        further = further_for_required_node(application, ask, node, victims)
+        if not _still_holds(answer, node, victims, further):
+            trials.preempt(turn, application, ask, node, victims, further, reservation=reservation)
             return True
-        if answer[1] < 0:
+        assert answer is not None
+        if answer.last < 0:
             reason = f"the resource manager would not have it on node {node.node_id} even then"
             refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
             return False
-        victims = Decision(application, ask, node, victims, "").up_to(answer[1])
+        beyond = answer.beyond()
+        victims = (*victims, *beyond) if beyond else Decision(application, ask, node, victims, "").up_to(answer.last)
     _end(turn, reservation, victims, f"it may run on node {node.node_id} only")
     return True
+
+
+def _still_holds(
+    answer: Agreement | None, node: Node, victims: tuple[Allocation, ...], further: tuple[Allocation, ...]
+) -> bool:
+    """Whether what the resource manager said is about these victims, and nobody it wants to end may not now."""
+    if answer is None or answer.victims != victims:
+        return False
+    is_as_it_was = answer.last >= 0 or answer.changes >= node.changed
+    return is_as_it_was and all(one in further for one in answer.beyond())
 
 
 def refuse_required_node(turn: Turn, reservation: Reservation, refusal: PreemptionRefusal, reason: str) -> None:
@@ -330,7 +365,7 @@ def _reason(search: Search, refusal: PreemptionRefusal) -> str:
         used = in_use(queue)
         for name, amount in search.ask.shape.items:
             if queue.guaranteed[name] and used[name] + amount > queue.guaranteed[name]:
-                return f"{queue.path} would use {name} {used[name] + amount} of {queue.guaranteed[name]} guaranteed"
+                return f"{queue.written} would use {name} {used[name] + amount} of {queue.guaranteed[name]} guaranteed"
         if queue.properties.preemption_policy is PreemptionPolicy.FENCE:
             break
     return _REASONS[refusal]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from schedulerd.core.alarms import AlarmKind
-from schedulerd.core.decide.placement import RECOVERY_QUEUE, Placement, tag
+from schedulerd.core.decide import namespace_tags
+from schedulerd.core.decide.placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.handlers import queue_changes
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import Partition
@@ -14,32 +14,26 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.turn import Turn
 
-QUOTA_TAG = "namespace.resourcequota"
-GUARANTEED_TAG = "namespace.resourceguaranteed"
-MAX_APPLICATIONS_TAG = "namespace.resourcemaxapps"
-
 
 def leaf_for(turn: Turn, partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
     """The leaf of a placement, created with its parents if it does not exist, with the quotas its namespace has now.
 
-    The tags of a namespace hold on dynamic queues only; what they say in a form that is not understood, or a quota of
-    nothing but zeroes, changes nothing.
+    The tags of a namespace hold on dynamic queues only, and were found readable before; a tag that is not there changes
+    nothing.
     """
     queue = placement.queue
     for at, name in enumerate(placement.create, start=1):
         queue = queue.create(name, is_leaf=at == len(placement.create))
         queue_changes.added(turn, partition, [queue])
-    if queue.managed or queue.name == RECOVERY_QUEUE:
+    if not _has_namespace(queue):
         return queue
     before = queue_changes.rules(queue)
-    quota, guaranteed = _amounts(tag(tags, QUOTA_TAG)), _amounts(tag(tags, GUARANTEED_TAG))
-    most = tag(tags, MAX_APPLICATIONS_TAG)
-    if quota:
-        queue.max = Limits(quota)
+    guaranteed, most = namespace_tags.guaranteed(tags), namespace_tags.max_applications(tags)
+    queue.max = max_with(queue, tags)
     if guaranteed:
         queue.guaranteed = Resources(guaranteed)
-    if most.isdecimal():
-        queue.max_applications = int(most)
+    if most is not None:
+        queue.max_applications = most
     queue_changes.changed(turn, partition, queue, before)
     partition.moves += 1
     partition.note_free_quota(queue)
@@ -47,11 +41,22 @@ def leaf_for(turn: Turn, partition: Partition, placement: Placement, tags: Mappi
     return queue
 
 
-def take_back(turn: Turn, partition: Partition, placement: Placement) -> None:
-    """Nobody comes to the leaf of this placement: what was created for it goes."""
-    for name in placement.create[:1]:
-        created = placement.queue.children.pop(name)
-        queue_changes.removed(turn, partition, reversed(created.subtree()))
+def planned_leaf(placement: Placement) -> Queue:
+    """The leaf of a placement; if it does not exist, one like it, which the tree does not have."""
+    queue = placement.queue
+    for at, name in enumerate(placement.create, start=1):
+        queue = queue.planned(name, is_leaf=at == len(placement.create))
+    return queue
+
+
+def max_with(leaf: Queue, tags: Mapping[str, str]) -> Limits:
+    """The max of a leaf when an application with these tags has come to it."""
+    quota = namespace_tags.quota(tags) if _has_namespace(leaf) else None
+    return Limits(quota) if quota else leaf.max
+
+
+def _has_namespace(leaf: Queue) -> bool:
+    return not leaf.managed and leaf.name != RECOVERY_QUEUE
 
 
 def leave(turn: Turn, application: Application) -> None:
@@ -78,13 +83,3 @@ def clean(turn: Turn, partition: Partition) -> None:
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
     partition.cleanup_alarm = None
     queue_changes.removed(turn, partition, partition.root.drop_unneeded())
-
-
-def _amounts(text: str) -> dict[str, int]:
-    """The amounts of a serialised SI resource, `{"resources": {"memory": {"value": 30}}}`; empty if it says nothing."""
-    try:
-        resources = json.loads(text)["resources"]
-        amounts = {str(name): int(quantity["value"]) for name, quantity in resources.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
-    return amounts if any(amounts.values()) and all(amount >= 0 for amount in amounts.values()) else {}

@@ -46,14 +46,22 @@ def watch_all(turn: Turn, partition: Partition) -> None:
 def forget(turn: Turn, queue: Queue) -> None:
     """Nothing has to end in the queue; fine if nothing had to."""
     queue.above_max_since_ns = None
-    turn.cluster.alarms.cancel(queue.above_max_alarm)
+    _cancel(turn, queue)
+
+
+def _cancel(turn: Turn, queue: Queue) -> None:
+    alarm = queue.above_max_alarm
+    if alarm is not None and isinstance(alarm.subject, tuple):
+        for relief in alarm.subject[2:]:
+            relief.end()
+    turn.cluster.alarms.cancel(alarm)
     queue.above_max_alarm = None
 
 
 def _ring_at(turn: Turn, partition: Partition, queue: Queue, deadline_ns: int) -> None:
     alarm = queue.above_max_alarm
     if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
-        turn.cluster.alarms.cancel(alarm)
+        _cancel(turn, queue)
         queue.above_max_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
 
 
@@ -65,6 +73,8 @@ def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief 
     queue.above_max_alarm = None
     above = excess(queue)
     if not above:
+        if relief is not None:
+            relief.end()
         forget(turn, queue)
         return
     relief = relief or Relief(queue)
@@ -79,7 +89,7 @@ def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief 
     if victims:
         turn.say(_said(partition, queue, above, len(victims)))
     for victim in victims:
-        message = f"queue {queue.path} uses more than its max"
+        message = f"queue {queue.written} uses more than its max"
         departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
         _go_on(turn, partition, queue, relief)

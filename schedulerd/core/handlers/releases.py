@@ -1,58 +1,71 @@
 """Releases of allocations, both ways (SI `AllocationRelease`; the table of SEMANTICS F).
 
-STOPPED_BY_RM is the RM's wish and is confirmed with the same type. The other types are the core's: from the RM they are
-the confirmation of a release the core asked for, and the core finalises without an answer.
+STOPPED_BY_RM, or a type that is not known, is the RM's wish and is confirmed with the same type. The other types are
+the core's: from the RM they are the confirmation of a release that the core asked for, and the core finalises without
+an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from schedulerd.core import checks, commit
-from schedulerd.core.commands import AllocationRelease, TerminationType
-from schedulerd.core.facts import Allocated, Fact, ReleaseIgnored
+from schedulerd.core.checks import Mistake
+from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
+from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.handlers import application_states, departures, early, gangs
+from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.turn import Turn
 
-_BY_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
 
-
-def release(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> None:
-    """Frees what the item names: one UUID, all allocations of a key, or all of the application.
+def check(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
+    """Frees what the item names: one UUID, which needs no application with it, all allocations of a key, or all of the
+    application.
 
     One of an allocation that comes with a node which still waits for an application waits behind that node.
     """
     partition = rm.partition(item.partition)
     if partition is None:
-        _ignore(turn, rm, item, checks.unknown_partition(item.partition, rm.partitions).reason)
-        return
+        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
     is_known = item.uuid in partition.allocations
     held = rm.early.of_allocation(partition.name, item.uuid) if may_wait and not is_known else None
-    if held is not None and early.hold(turn, rm, item, partition, held.application_id):
-        return
-    application = partition.applications.get(item.application_id)
+    if held is not None and early.has_room(turn, rm):
+        return partial(early.hold, turn, rm, item, partition, held.application_id)
+    if not item.application_id and not item.uuid:
+        reason = "applicationID and UUID are both empty; one of them must be set"
+        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+    by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
+    application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
+    not_there = Mistake(RejectCode.INVALID_STATE, "no such allocation; it may have been released before")
     if application is None:
-        _ignore(turn, rm, item, early.unknown_application(item.application_id).reason)
-        return
+        unknown = early.unknown_application(partition, item.application_id) if item.application_id else not_there
+        return partial(ignore, turn, rm, item, unknown)
     named = _named(application, item)
     if not named:
-        _ignore(turn, rm, item, "no such allocation; it may have been released before")
-        return
+        return partial(ignore, turn, rm, item, not_there)
+    return partial(_release, turn, rm, application, named, item)
+
+
+def _release(
+    turn: Turn, rm: ResourceManager, application: Application, named: list[Allocation], item: AllocationRelease
+) -> None:
     if item.termination is TerminationType.PLACEHOLDER_REPLACED:
         kept = [one for one in named if one.releasing is not item.termination]
         for one in kept:
-            _ignore(turn, rm, item, f"allocation {one.uuid} is not being replaced")
+            reason = f"allocation {one.uuid} is not being replaced"
+            ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
         named = [one for one in named if one.releasing is item.termination]
     finish(
         turn,
         application,
         named,
-        TerminationType.STOPPED_BY_RM if item.termination in _BY_RM else item.termination,
-        confirm=item.termination in _BY_RM,
+        item.termination,
+        confirm=item.termination in OF_RM,
         message=checks.message(item.message) or "released by the resource manager",
         anew=rm.state is not ResourceManagerState.RUNNING,
     )
@@ -72,7 +85,7 @@ def finish(
     """Frees allocations of one application, and lets parked asks have the room of their placeholders.
 
     Its change of state, if any, is said before them. `anew`: with their node (`node_removed`), or while the RM is away,
-    so parked asks wait like others.
+    so parked asks wait like others. What the RM was asked to end is not told again when its node goes (SEMANTICS I10).
     """
     gone = list(allocations)
     if not gone:
@@ -94,8 +107,9 @@ def finish(
     else:
         application_states.on_less(turn, application)
     for allocation in gone:
+        is_told = confirm and not (node_removed and allocation.releasing is not None)
         turn.say(
-            departures.released(allocation, termination, confirm=confirm, message=message, node_removed=node_removed)
+            departures.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
     turn.facts.extend(swapped)
 
@@ -110,6 +124,6 @@ def _named(application: Application, item: AllocationRelease) -> list[Allocation
     return list(application.allocations.values())
 
 
-def _ignore(turn: Turn, rm: ResourceManager, item: AllocationRelease, reason: str) -> None:
+def ignore(turn: Turn, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, reason))
+    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason))

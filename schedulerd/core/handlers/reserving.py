@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
+from schedulerd.core.decide.own_room import fits_beside_own, gang_fits
 from schedulerd.core.handlers import reservations, trials
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
@@ -68,7 +69,9 @@ def _line_up(turn: Turn, partition: Partition, shape: Shape) -> None:
 
 
 def _asks_of(host: Host, shape: Shape) -> Iterator[tuple[Application, Ask]]:
-    """All that wait for a node here and below, in order, and have none kept for them."""
+    """All that wait for a node here and below, in order, have none kept for them, and may be helped by that."""
+    if isinstance(host, Application) and host.partition.patience.is_unhelped(host, shape):
+        return
     for contender in host.lines.in_order(shape):
         if isinstance(contender, AskGroup):
             assert isinstance(host, Application)
@@ -104,9 +107,11 @@ def reserve_next(turn: Turn, partition: Partition, visits_end: int) -> bool:
         if not _waits(application, ask) or reservations.due_ns(turn, ask) > turn.now_ns:
             continue
         kind = application.groups[ask.band].kind
+        if patience.is_unhelped(application, kind):
+            continue
         node = None if kind in patience.nodeless else _best_node(turn, partition, application, ask)
         if node is None:
-            if not _rests_for_refusals(turn, application, ask):
+            if not patience.is_unhelped(application, kind) and not _rests_for_refusals(turn, application, ask):
                 patience.nodeless[kind] = None
             continue
         if ask.unreserved > 1 and not partition.callbacks.predicates:
@@ -135,7 +140,8 @@ def keep_agreed(turn: Turn, trial: Trial) -> None:
             reservations.keep(turn, application, ask, node, is_firm=True)
         return
     is_within = partition.reservable > 0 and _is_within_quotas(partition, application, ask)
-    if is_within and partition.nodes.get(node.node_id) is node and _may_keep(turn, partition, ask, node):
+    is_good = partition.nodes.get(node.node_id) is node and _may_keep(turn, partition, ask, node)
+    if is_within and is_good and gang_fits(application) and fits_beside_own(application, ask.shape, node):
         reservations.keep(turn, application, ask, node, is_firm=False)
     if ask.unreserved > 0:
         partition.patience.reserving.appendleft((application, ask))
@@ -189,17 +195,29 @@ def _required_node(partition: Partition, ask: Ask) -> Node | None:
 
 
 def _best_node(turn: Turn, partition: Partition, application: Application, ask: Ask) -> Node | None:
-    """The node that lacks least; None if there is none, or if a quota has no room for what is kept already and it."""
+    """The node that lacks least; None if there is none, or if a quota has no room for what is kept already and it.
+
+    If the application itself is what is in the way, that is noted.
+    """
     if not _is_within_quotas(partition, application, ask):
         return None
+    is_own_fault = not gang_fits(application)
 
     def may(node: Node) -> bool:
-        return _may_keep(turn, partition, ask, node)
+        nonlocal is_own_fault
+        if not _may_keep(turn, partition, ask, node):
+            return False
+        is_beside_own = fits_beside_own(application, ask.shape, node)
+        is_own_fault = is_own_fault or not is_beside_own
+        return is_beside_own
 
     nodes = partition.candidates(ask.shape)
     before = nodes.visits
-    found = nodes.least_short(ask.shape, may)
+    found = None if is_own_fault else nodes.least_short(ask.shape, may)
     partition.patience.effort.visits += nodes.visits - before
+    if found is None and is_own_fault:
+        unhelped = partition.patience.unhelped.setdefault(application, {})
+        unhelped[application.groups[ask.band].kind] = None
     return found
 
 

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
-from schedulerd.core.facts import ResourceManagerChanged
-from schedulerd.core.handlers import queue_changes, scheduling_states, trials
+from schedulerd.core.dismantling import pieces_of, pieces_of_trials
+from schedulerd.core.facts import ItemIgnored, ResourceManagerChanged
+from schedulerd.core.handlers import queue_changes, quota_preemption, scheduling_states, trials
+from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.turn import Turn
 
 
-def register(turn: Turn, command: RegisterResourceManager) -> None:
+def check_registration(turn: Turn, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
     """A fresh start: all state of an RM of this id is dropped, and a full report expected (SEMANTICS C2).
 
     Until its stream opens nothing is placed for it, and it must open in time like one that was lost (C3).
     """
-    known = turn.cluster.resource_managers.get(command.rm_id)
+    return partial(_register, turn, known, ResourceManager(command, turn.now_ns))
+
+
+def reject(turn: Turn, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake) -> None:
+    """The resource manager, if it is known, stays as it is."""
+    turn.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
+
+
+def _register(turn: Turn, known: ResourceManager | None, rm: ResourceManager) -> None:
     if known is not None:
         _drop(turn, known)
-    rm = turn.cluster.resource_managers[command.rm_id] = ResourceManager(command, turn.now_ns)
+    turn.cluster.resource_managers[rm.rm_id] = rm
     _await_contact(turn, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
     turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
@@ -70,7 +83,7 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
         alarms.cancel(partition.patience.alarm)
         alarms.cancel(partition.turned_down.alarm)
         for queue in partition.root.subtree():
-            alarms.cancel(queue.above_max_alarm)
+            quota_preemption.forget(turn, queue)
         for reservation in partition.reservations:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
@@ -79,6 +92,12 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
             alarms.cancel(application.run_alarm)
             if application.gang is not None:
                 alarms.cancel(application.gang.patience)
+                alarms.cancel(application.gang.idle_alarm)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
+    dismantling = turn.cluster.dismantling
+    dismantling.drop(rm.early.take_apart())
+    dismantling.drop(pieces_of_trials(rm.callbacks.open_trials))
+    for partition in rm.partitions.values():
+        dismantling.drop(pieces_of(partition))
     del turn.cluster.resource_managers[rm.rm_id]

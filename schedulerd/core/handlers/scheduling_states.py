@@ -60,6 +60,7 @@ def end(turn: Turn, rm: ResourceManager) -> None:
     """It does not want to hear any longer."""
     if rm.told_states is not None:
         turn.cluster.alarms.cancel(rm.told_states.alarm)
+        turn.cluster.dismantling.drop(rm.told_states.take_apart())
         rm.told_states = None
 
 

@@ -94,13 +94,16 @@ def preempt(
     ask: Ask,
     node: Node,
     victims: tuple[Allocation, ...],
+    further: tuple[Allocation, ...],
     *,
     search: Search | None = None,
     reservation: Reservation | None = None,
 ) -> None:
-    """Asks whether the ask may run on the node once the victims have ended; for a search, or for a reservation."""
+    """Asks whether the ask may run on the node once the victims have ended, or how many of the further ones have to as
+    well; for a search, or for a reservation."""
     trial = Trial(turn.now_ns, application, ask, node, Purpose.PREEMPT)
-    trial.victims, trial.search, trial.reservation = victims, search, reservation
+    trial.victims, trial.further = victims, further
+    trial.search, trial.reservation = search, reservation
     begin(turn, trial)
 
 
@@ -119,8 +122,8 @@ def begin(turn: Turn, trial: Trial) -> None:
         trial.call_id,
     )
     if trial.purpose is Purpose.PREEMPT:
-        keys = tuple(one.key for one in trial.victims)
-        turn.say(PreemptionVerdictWanted(*place, victim_keys=keys, start_index=len(keys) - 1))
+        keys = tuple(one.key for one in (*trial.victims, *trial.further))
+        turn.say(PreemptionVerdictWanted(*place, victim_keys=keys, start_index=len(trial.victims) - 1))
     else:
         turn.say(VerdictWanted(*place, allocate=trial.purpose is not Purpose.KEEP))
 
@@ -227,7 +230,7 @@ def forget_all(turn: Turn, rm: ResourceManager) -> None:
     """Whoever gave the verdicts is gone: nothing is waited for, and nobody was refused anything."""
     void_all(turn, rm.callbacks.open_trials.values())
     for partition in rm.partitions.values():
-        partition.patience.search = None
+        partition.patience.look_for(None)
         for reservation in partition.reservations:
             reservation.agreed_at, reservation.answer = NEVER, None
             partition.ready[reservation.node] = None

@@ -6,12 +6,15 @@ less, as it would be given more than it has.
 
 from __future__ import annotations
 
+from functools import partial
+
 from schedulerd.core import checks, commit
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import Utilization
 from schedulerd.core.decide.recommendation import recommendation
 from schedulerd.core.facts import ItemIgnored, RejectCode
+from schedulerd.core.handlers.taking import Change
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node, Recommended
 from schedulerd.core.model.partition import Partition
@@ -22,32 +25,33 @@ RECOMMEND_AGAIN_NS = MINUTE_NS
 """How long after a recommendation for a node there is another one, however often its use is reported."""
 
 
-def report(turn: Turn, rm: ResourceManager, item: Utilization) -> None:
-    """Keeps what the item says, or says why not. Without a partition all of the resource manager are searched."""
+def check(turn: Turn, rm: ResourceManager, item: Utilization) -> Change:
+    """What the item says is kept, or it is said why not. Without a partition all of the resource manager are
+    searched."""
     mistake = checks.identifier("ID", item.object_id) or checks.not_negative("actualUsedResource", item.used)
     partition = rm.partition(item.partition) if item.partition else None
     if mistake is None and item.partition and partition is None:
         mistake = checks.unknown_partition(item.partition, rm.partitions)
     if mistake is None:
         searched = [partition] if partition is not None else rm.partitions.values()
-        if any(_is_kept(turn, one, item) for one in searched):
-            return
+        for one in searched:
+            if item.object_id in one.nodes:
+                return partial(_use_of_node, turn, one, one.nodes[item.object_id], item)
+            if item.object_id in one.allocations:
+                return partial(commit.report_use, one, one.allocations[item.object_id], item.used)
         words = f"ID {shown(item.object_id)} is neither a node nor the UUID of an allocation"
         mistake = Mistake(RejectCode.UNKNOWN_NODE, words)
+    return partial(ignore, turn, rm, item, mistake)
+
+
+def ignore(turn: Turn, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
     name = rm.known_partition_name(item.partition) if item.partition else ""
     turn.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
 
 
-def _is_kept(turn: Turn, partition: Partition, item: Utilization) -> bool:
-    node = partition.nodes.get(item.object_id)
-    if node is not None:
-        commit.report_use(partition, node, item.used)
-        _recommend(turn, partition, node)
-        return True
-    allocation = partition.allocations.get(item.object_id)
-    if allocation is not None:
-        commit.report_use(partition, allocation, item.used)
-    return allocation is not None
+def _use_of_node(turn: Turn, partition: Partition, node: Node, item: Utilization) -> None:
+    commit.report_use(partition, node, item.used)
+    _recommend(turn, partition, node)
 
 
 def _recommend(turn: Turn, partition: Partition, node: Node) -> None:

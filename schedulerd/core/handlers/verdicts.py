@@ -6,11 +6,15 @@ a decision that has been waiting; what does not hold any longer is left alone, a
 
 from __future__ import annotations
 
+from functools import partial
+
 from schedulerd.core.callback_facts import VerdictNotWanted, VerdictOutcome
-from schedulerd.core.commands import ConnectCallbacks, GiveVerdicts
+from schedulerd.core.checks import Mistake
+from schedulerd.core.commands import ConnectCallbacks, Verdict
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.handlers import gangs, preemption, reservations, reserving, trials
 from schedulerd.core.handlers.placements import place
+from schedulerd.core.handlers.taking import Change
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.trial import Purpose, Trial
 from schedulerd.core.preemption_facts import ReservationEnd
@@ -30,21 +34,27 @@ def disconnect(turn: Turn, rm: ResourceManager) -> None:
     rm.callbacks.disconnect()
 
 
-def give(turn: Turn, rm: ResourceManager, command: GiveVerdicts) -> None:
-    """In order; of two answers to one call the first counts."""
-    for verdict in command.verdicts:
-        trial = rm.callbacks.open_trials.get(verdict.call_id)
-        if trial is None:
-            reason = f"callID {verdict.call_id} is not open: it is answered, not wanted any longer, or was never asked"
-            turn.say(ItemIgnored(rm.rm_id, "", str(verdict.call_id), RejectCode.INVALID_STATE, reason))
-        elif verdict.refusal:
-            _refused(turn, trial, VerdictOutcome.REFUSED, verdict.refusal)
-        elif trial.purpose is Purpose.PREEMPT and not 0 <= verdict.index < len(trial.victims):
-            reason = f"index {verdict.index} is of none of the {len(trial.victims)} victims it was asked about"
-            _refused(turn, trial, VerdictOutcome.REFUSED, reason)
-        else:
-            trials.finish(turn, trial, VerdictOutcome.AGREED, "")
-            _agreed(turn, trial, verdict.index)
+def check(turn: Turn, rm: ResourceManager, verdict: Verdict) -> Change:
+    """The ask goes on, or may not run there; of two answers to one call the first counts."""
+    trial = rm.callbacks.open_trials.get(verdict.call_id)
+    if trial is None:
+        reason = f"callID {verdict.call_id} is not open: it is answered, not wanted any longer, or was never asked"
+        return partial(ignore, turn, rm, verdict, Mistake(RejectCode.INVALID_STATE, reason))
+    if verdict.refusal:
+        return partial(_refused, turn, trial, VerdictOutcome.REFUSED, verdict.refusal)
+    if trial.purpose is Purpose.PREEMPT and not 0 <= verdict.index < (count := _offered(trial)):
+        reason = f"index {verdict.index} is of none of the {count} victims it was asked about"
+        return partial(_refused, turn, trial, VerdictOutcome.REFUSED, reason)
+    return partial(_agreed, turn, trial, verdict.index)
+
+
+def ignore(turn: Turn, rm: ResourceManager, verdict: Verdict, mistake: Mistake) -> None:
+    turn.say(ItemIgnored(rm.rm_id, "", str(verdict.call_id), mistake.code, mistake.reason))
+
+
+def _offered(trial: Trial) -> int:
+    """How many victims the call names."""
+    return len(trial.victims) + len(trial.further)
 
 
 def on_timeout(turn: Turn, trial: Trial) -> None:
@@ -55,6 +65,7 @@ def on_timeout(turn: Turn, trial: Trial) -> None:
 
 
 def _agreed(turn: Turn, trial: Trial, index: int) -> None:
+    trials.finish(turn, trial, VerdictOutcome.AGREED, "")
     partition = trial.application.partition
     if trial.purpose is Purpose.SWAP and gangs.swap_agreed(turn, trial):
         return

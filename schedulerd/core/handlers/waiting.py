@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.decide.own_room import fits_beside_own, gang_fits
 from schedulerd.core.decide.preemption import shortage
 from schedulerd.core.handlers import preemption, reservations, reserving, trials
 from schedulerd.core.handlers.placements import place
@@ -72,8 +73,15 @@ def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | No
     if group is None or ask not in group or not application.lets_stand(group) or not application.passes_on:
         return ReservationEnd.NOT_NEEDED
     takes = node.ready if ask.shape.required_node else node.ordered
-    if not takes or not node.can_ever_fit(reservation.items):
+    fits = (
+        node.can_ever_fit(reservation.items)
+        if ask.shape.required_node
+        else fits_beside_own(application, ask.shape, node)
+    )
+    if not takes or not fits:
         return ReservationEnd.NODE
+    if not ask.shape.required_node and not gang_fits(application):
+        return ReservationEnd.GANG
     is_refused = partition.objection_without(ask.shape, node, tuple(reservation.victims)) is not None
     return ReservationEnd.NODE if is_refused else None
 

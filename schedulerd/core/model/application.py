@@ -11,6 +11,7 @@ from schedulerd.core.decide.shares import application_key
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.footprint import Footprint
 from schedulerd.core.model.gang import Gang
 from schedulerd.core.model.host import Host
 from schedulerd.core.model.line import Key
@@ -39,10 +40,12 @@ class Application(Host):
         "allocations",
         "application_id",
         "asks",
+        "footprint",
         "gang",
         "gang_alarm",
         "group",
         "groups",
+        "has_run",
         "needs_place",
         "on_trial",
         "parked",
@@ -85,11 +88,15 @@ class Application(Host):
         """When its execution time is over, if that is limited (SEMANTICS E3); from Starting until it ends."""
         self.reservations: dict[Reservation, None] = {}
         """Room that is kept for its asks."""
+        self.footprint: Footprint | None = None
+        """What it uses on each node; None until that was asked for."""
         self.asks: dict[str, Ask] = {}
         self.groups: dict[tuple[Shape, str, bool], AskGroup] = {}
         """Its pending asks by what makes them interchangeable (`Ask.band`); no empty groups."""
         self.gang: Gang | None = None
         """From its first placeholder on, asked for or recovered."""
+        self.has_run = False
+        """Whether anything but placeholders was ever allocated to it."""
         self.parked = 0
         """How many allocations of its asks wait for a placeholder to go."""
         self.allocations: dict[str, Allocation] = {}
@@ -388,6 +395,8 @@ class Application(Host):
             self.regroup()
         for shape in list(self.lines.closed):
             self.lines.reopen(shape)
+        if self.gang is not None:
+            self.partition.gangs_touched[self] = None
         self.look_for_swaps()
         self.partition.check_reservations(self)
         passes_on = self.passes_on

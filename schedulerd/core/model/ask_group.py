@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.line import Contender, Key
 from schedulerd.core.model.shape import Shape
@@ -164,6 +165,10 @@ class AskGroup(Contender):
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""
         return self._head()[:2]
+
+    def take_apart(self) -> Iterator[None]:
+        self.forget_place()
+        return emptied(self._heap, self._entries, self._aside)
 
     def _head(self) -> _Entry:
         heap, entries = self._heap, self._entries

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from schedulerd.core.alarms import Alarm, Alarms
 from schedulerd.core.commands import RegisterResourceManager
+from schedulerd.core.dismantling import Dismantling
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.callbacks import Callbacks
 from schedulerd.core.model.early import EarlyItems
@@ -60,12 +61,15 @@ class ResourceManager:
 
 
 class Cluster:
-    __slots__ = ("alarms", "cycle_turn", "new_uuid", "resource_managers", "timeouts")
+    __slots__ = ("alarms", "cycle_turn", "dismantling", "matches", "new_uuid", "resource_managers", "timeouts")
 
-    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str]) -> None:
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], matches: Callable[[str, str], bool]) -> None:
         self.timeouts = timeouts
         self.new_uuid = new_uuid
+        self.matches = matches
         self.alarms = Alarms()
+        self.dismantling = Dismantling()
+        """What was dropped and is still to be freed."""
         self.resource_managers: dict[str, ResourceManager] = {}
         self.cycle_turn = 0
         """Which partition goes first in the next cycle, so that none starves behind the others."""

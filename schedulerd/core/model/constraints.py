@@ -7,12 +7,15 @@ anew from nodes and allocations at any time. A partition that never saw a constr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.commands import AllocationAffinity, Expression, Operator
 from schedulerd.core.expressions import first_unmet, why_unmet
 from schedulerd.core.model.affinity import Affinity, Scope
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES
 from schedulerd.core.model.node_pool import NodePool
 from schedulerd.core.model.tagged import Tagged
 
@@ -24,10 +27,23 @@ if TYPE_CHECKING:
     from schedulerd.core.model.partition import Partition
     from schedulerd.core.model.shape import Shape
 
-RULES_MIN = 16
+RULES_MIN = 1_024
 """So many constraints are remembered whether anybody asks with them or not; and twice as many as somebody does."""
+SCOPES_MIN = 64
+"""For so many keys the nodes are kept by the values of that attribute, whether that is needed or not."""
 FEW_NODES = 64
 """So many nodes are gone through one by one."""
+WALK_VISITS = 32
+"""What a walk over all nodes may visit for one search as if it was free: about what a search in a pool costs."""
+WALKED_PART = 4
+"""What part of all nodes walks for a constraint may visit beyond that before a pool is made: a visit costs less than to
+find out whether a node is a member."""
+POOL_MEMBERS_MAX = 16_384
+POOL_MEMBERS_PER_NODE = 4
+"""So many members the pools of a partition have together at most, or so many for each of its nodes if that is more: a
+placement is noted in each pool that its node is in."""
+POOL_COST = 256
+"""A pool counts as if it had so many members more, so that there are not many small ones either."""
 LARGE_GROUP = 32
 """Groups of at least so many nodes on the average have pools of their own."""
 
@@ -39,28 +55,33 @@ _Expressions: TypeAlias = tuple[Expression, ...]
 class Rule:
     """What is known for one constraint."""
 
-    __slots__ = ("affinity", "constraint", "group_pools", "is_live", "open_pool", "pool")
+    __slots__ = ("affinity", "constraint", "is_live", "listed", "visits")
 
-    def __init__(self, constraint: Constraint, pool: NodePool | None, affinity: Affinity | None) -> None:
+    def __init__(self, constraint: Constraint, affinity: Affinity | None) -> None:
         self.constraint = constraint
-        self.pool = pool
-        """The nodes that it allows by their attributes; None if all."""
         self.affinity = affinity
-        self.group_pools: dict[str, NodePool] = {}
-        """The same by the groups of the affinity, where these are large."""
-        self.open_pool: NodePool | None = None
-        """The same in all open groups together, where these are many and small."""
+        self.listed = tuple(one for one in constraint.node if one.operator is Operator.IN)
+        """The expressions that groups of nodes are found by."""
+        self.visits = 0
+        """What walks over all nodes visited in vain since its pools were dropped last, or since it is known."""
         self.is_live = True
         """False once it was forgotten: nobody keeps it up to date any longer."""
+
+    def allows(self, node: Node) -> bool:
+        """Whether the attributes of the node are as demanded."""
+        return first_unmet(self.constraint.node, node.attribute) is None
 
 
 class Constraints:
     __slots__ = (
         "_partition",
+        "_pools_with",
         "_rules_max",
+        "_searches",
         "affinities",
         "changed",
         "no_better",
+        "pool_members",
         "pools",
         "pools_of",
         "rules",
@@ -74,6 +95,12 @@ class Constraints:
         """Empty where nobody ever asked with a constraint: then nothing needs to be told here."""
         self._rules_max = RULES_MIN
         self.pools: dict[tuple[_Expressions, Affinity | None], NodePool] = {}
+        self._pools_with: dict[str, dict[NodePool, None]] = {}
+        """By the keys of the attributes that they depend on."""
+        self._searches = 0
+        """How often a pool was searched so far."""
+        self.pool_members = 0
+        """Of all pools together, each pool counted as `POOL_COST` members more."""
         self.pools_of: dict[Node, dict[NodePool, None]] = {}
         """Those it is a member of; nodes of none are left out."""
         self.scopes: dict[str, Scope] = {}
@@ -84,12 +111,22 @@ class Constraints:
         self.changed: dict[Affinity | None, dict[str, None]] = {}
         """Those of which groups opened or closed in this step, with the groups that are open now of these."""
 
+    @property
+    def know_nodes(self) -> bool:
+        """Whether anything is known here that a new node, or one with other attributes, changes."""
+        return bool(self.rules or self.scopes)
+
     # looking for nodes ----------------------------------------------------------------------------------------------
 
     def order(self, shape: Shape) -> NodeOrder:
         """The nodes that are allowed by their attributes and may get new allocations."""
-        pool = self.rule(shape).pool
-        return pool.order if pool is not None else self._partition.node_order
+        expressions = self.rule(shape).constraint.node
+        return self._pool(expressions).order if expressions else self._partition.node_order
+
+    def lacks_room_only(self, shape: Shape) -> bool:
+        """Whether no node has room for the shape now, while there is one that is allowed by its attributes."""
+        rule = self.rule(shape)
+        return self._first_allowed(shape, rule, None) is None and any(map(rule.allows, self._possible(rule.listed)))
 
     def first_fit(self, shape: Shape, may: May | None = None) -> Node | None:
         """The first node in order on which an ask of the constrained shape may be placed, one that it prefers if there
@@ -102,7 +139,17 @@ class Constraints:
                 return found
             if may is None:
                 self.no_better[shape] = None
-        return _first_fit(self.order(shape), shape, may)
+        return self._first_allowed(shape, rule, may)
+
+    def fits_any(self, shape: Shape, nodes: Collection[Node]) -> bool:
+        """Whether one of these nodes takes an ask of the constrained shape now."""
+        possible = self._possible(self.rule(shape).listed)
+        few, many = (possible, nodes) if len(possible) < len(nodes) else (nodes, possible)
+        return any(
+            node.free.lacks(shape.items) is None and self._partition.refusal(shape, node) is None
+            for node in few
+            if many is possible or node in many
+        )
 
     def refusal(self, shape: Shape, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
         """Why no ask of the constrained shape may be on the node if these allocations were not there, as a phrase; None
@@ -149,57 +196,135 @@ class Constraints:
             rule = shape.rule = self.rules.get(shape.constraint) or self._new_rule(shape.constraint)
         return rule
 
+    def _first_allowed(self, shape: Shape, rule: Rule, may: May | None) -> Node | None:
+        """The first in order that is allowed by its attributes, and by `may`.
+
+        Where few nodes have a demanded attribute, these are gone through. Else all nodes are walked over in order,
+        which needs no memory and is soon over if many nodes are allowed. Once walks have visited so many nodes in vain
+        that a pool would have cost no more, the search is one in a pool.
+        """
+        if not rule.constraint.node:
+            return _first_fit(self._partition.node_order, shape, may)
+        possible = self._possible(rule.listed)
+        if len(possible) <= FEW_NODES:
+            return _best(
+                node
+                for node in possible
+                if node.ordered
+                and node.free.lacks(shape.items) is None
+                and rule.allows(node)
+                and (may is None or may(node))
+            )
+        if self._may_walk(rule):
+            return self._walk(shape, rule, may)
+        return _first_fit(self._pool(rule.constraint.node).order, shape, may)
+
+    def _may_walk(self, rule: Rule) -> bool:
+        return rule.visits < len(self._partition.nodes) // WALKED_PART
+
+    def _walk(self, shape: Shape, rule: Rule, may: May | None) -> Node | None:
+        order = self._partition.node_order
+        before = order.visits
+        found = order.first_fit_where(shape, lambda node: rule.allows(node) and (may is None or may(node)))
+        rule.visits += max(0, order.visits - before - WALK_VISITS)
+        return found
+
+    def _possible(self, listed: Sequence[Expression]) -> Collection[Node]:
+        """Nodes among which are all with such attributes: those of one expression if they are few, else all."""
+        for one in listed:
+            groups = self._scope(one.key).groups
+            found = [groups[value] for value in one.values if value in groups]
+            if len(found) <= 1 or sum(map(len, found)) <= FEW_NODES:
+                few = found[0] if len(found) == 1 else list(chain.from_iterable(found))
+                if len(few) <= FEW_NODES:
+                    return few
+        return self._partition.nodes.values()
+
     def _first_where_it_holds(self, shape: Shape, rule: Rule, affinity: Affinity, may: May | None) -> Node | None:
-        """The best of four ways: past the nodes of closed groups, or through those of open ones, where these are few;
-        else by the pools of large open groups, or by a pool of all nodes in open groups."""
+        """The best of five ways: past the nodes of closed groups, or through those of open ones, where these are few;
+        else a walk over all nodes, as long as few are visited in vain for that; else by the pools of large open groups,
+        or by a pool of all nodes in open groups."""
+
+        def admits(node: Node) -> bool:
+            return affinity.admits(node) and (may is None or may(node))
+
         groups, closed = affinity.scope.groups, len(affinity.odd)
         size = len(affinity.scope.group_of) / len(groups) if groups else 0
         opened = len(groups) - closed if affinity.empty_holds else closed
         nodes_open = opened * size
         if affinity.empty_holds and len(self._partition.nodes) - nodes_open <= FEW_NODES:
-            return self.order(shape).first_fit_where(shape, lambda n: affinity.admits(n) and (may is None or may(n)))
+            return self._first_allowed(shape, rule, admits)
+        if nodes_open > FEW_NODES and self._may_walk(rule):
+            return self._walk(shape, rule, admits)
         if nodes_open > FEW_NODES and size < LARGE_GROUP:
-            if rule.open_pool is None:
-                rule.open_pool = self._pool(rule.constraint.node, affinity)
-            return _first_fit(rule.open_pool.order, shape, may)
+            return _first_fit(self._pool(rule.constraint.node, affinity).order, shape, may)
         if nodes_open > FEW_NODES:
-            pools = [self._group_pool(rule, affinity.scope.key, group) for group in affinity.open_groups()]
+            key = affinity.scope.key
+            pools = (
+                self._pool((*rule.constraint.node, Expression(key, Operator.IN, (group,))))
+                for group in affinity.open_groups()
+            )
             return _best(node for pool in pools if (node := _first_fit(pool.order, shape, may)) is not None)
-        pool = rule.pool
         nodes = (node for group in affinity.open_groups() for node in groups[group] if node.ordered)
-        if pool is not None:
-            nodes = (node for node in nodes if node in pool.members)
-        return _best(one for one in nodes if one.free.lacks(shape.items) is None and (may is None or may(one)))
+        allowed = (one for one in nodes if one.free.lacks(shape.items) is None and rule.allows(one))
+        return _best(one for one in allowed if may is None or may(one))
 
     # what is known --------------------------------------------------------------------------------------------------
 
     def _new_rule(self, constraint: Constraint) -> Rule:
         if len(self.rules) >= self._rules_max:
-            self._forget_unused()
-        pool = self._pool(constraint.node) if constraint.node else None
+            self.forget_unused()
         affinity = None
         if constraint.affinity is not None:
             affinity = self._affinity(constraint.affinity, counts_itself=constraint.counts_itself)
-        rule = self.rules[constraint] = Rule(constraint, pool, affinity)
+        rule = self.rules[constraint] = Rule(constraint, affinity)
         return rule
 
     def _pool(self, expressions: _Expressions, affinity: Affinity | None = None) -> NodePool:
+        """The pool is searched now: it is made if there is none, and those that were not searched for long are dropped
+        if there are too many members then."""
         pool = self.pools.get((expressions, affinity))
         if pool is None:
-            pool = NodePool(expressions, self._partition.nodes.values(), affinity)
+            listed = [one for one in expressions if one.operator is Operator.IN]
+            pool = NodePool(expressions, self._possible(listed), affinity)
             self.pools[expressions, affinity] = pool
+            for key in pool.attribute_keys():
+                self._pools_with.setdefault(key, {})[pool] = None
+            self.pool_members += POOL_COST + len(pool.members)
             for node in pool.members:
                 self.pools_of.setdefault(node, {})[pool] = None
             if affinity is not None:
                 affinity.pools.append(pool)
+            self._searches += 1
+            pool.searched = self._searches
+            self._drop_pools(max(POOL_MEMBERS_MAX, POOL_MEMBERS_PER_NODE * len(self._partition.nodes)))
+        self._searches += 1
+        pool.searched = self._searches
         return pool
 
-    def _group_pool(self, rule: Rule, scope: str, group: str) -> NodePool:
-        pool = rule.group_pools.get(group)
-        if pool is None:
-            expressions = (*rule.constraint.node, Expression(scope, Operator.IN, (group,)))
-            pool = rule.group_pools[group] = self._pool(expressions)
-        return pool
+    def _drop_pools(self, members_max: int) -> None:
+        """Drops those that were searched longest ago, if there are too many members, until there is room for others;
+        but never the last one."""
+        if self.pool_members <= members_max:
+            return
+        for pool in sorted(self.pools.values(), key=lambda one: one.searched)[:-1]:
+            if self.pool_members <= members_max * 3 // 4:
+                break
+            self._drop_pool(pool)
+        for rule in self.rules.values():
+            rule.visits = 0
+
+    def _drop_pool(self, pool: NodePool) -> None:
+        del self.pools[pool.expressions, pool.affinity]
+        for key in pool.attribute_keys():
+            del self._pools_with[key][pool]
+            if not self._pools_with[key]:
+                del self._pools_with[key]
+        self.pool_members -= POOL_COST
+        for node in pool.members:
+            self._leave(node, pool)
+        if pool.affinity is not None:
+            pool.affinity.pools.remove(pool)
 
     def _affinity(self, spec: AllocationAffinity, *, counts_itself: bool) -> Affinity:
         affinity = self.affinities.get((spec, counts_itself))
@@ -220,30 +345,54 @@ class Constraints:
                 scope.put(node)
         return scope
 
-    def _forget_unused(self) -> None:
-        """Keeps what somebody asks with, and forgets the rest."""
+    def forget_idle(self) -> None:
+        """To be called when a step is over: forgets what is remembered without need."""
+        constrained = self._partition.shapes.constrained
+        if len(self.rules) > max(RULES_MIN, 2 * constrained):
+            self.forget_unused()
+        if not constrained:
+            self._drop_pools(POOL_MEMBERS_MAX)
+
+    def forget_unused(self) -> None:
+        """Keeps what pending asks demand, and forgets the rest."""
         used = {shape.rule for shape in self._partition.shapes.known()}
         for constraint, rule in list(self.rules.items()):
             if rule not in used:
                 rule.is_live = False
                 del self.rules[constraint]
-        pools = {one for rule in self.rules.values() for one in (rule.pool, rule.open_pool, *rule.group_pools.values())}
         affinities = {rule.affinity for rule in self.rules.values()}
-        scopes = {rule.affinity.scope for rule in self.rules.values() if rule.affinity is not None}
-        self.pools = {key: pool for key, pool in self.pools.items() if pool in pools}
-        self.pools_of = {}
-        for pool in self.pools.values():
-            for node in pool.members:
-                self.pools_of.setdefault(node, {})[pool] = None
+        wanted = {rule.constraint.node for rule in self.rules.values()}
+        for pool in list(self.pools.values()):
+            if pool.affinity not in affinities or pool.expressions not in wanted:
+                self._drop_pool(pool)
         for key, affinity in list(self.affinities.items()):
             if affinity not in affinities:
                 self.tagged.forget(affinity)
                 self.changed.pop(affinity, None)
                 del self.affinities[key]
-            affinity.pools = [pool for pool in affinity.pools if pool in pools]
-        self.scopes = {key: scope for key, scope in self.scopes.items() if scope in scopes}
+        keys = {one.key for rule in self.rules.values() for one in rule.listed}
+        scopes = {rule.affinity.scope for rule in self.rules.values() if rule.affinity is not None}
+        if len(self.scopes) > SCOPES_MIN:
+            self.scopes = {key: scope for key, scope in self.scopes.items() if scope in scopes or key in keys}
         self.no_better.clear()
         self._rules_max = max(RULES_MIN, 2 * len(self.rules))
+
+    def take_apart(self) -> Iterator[None]:
+        """The partition is gone: nothing is asked here any longer."""
+        del self._partition
+        for pool in self.pools.values():
+            yield from pool.take_apart()
+        for pools in self.pools_of.values():
+            yield from emptied(pools)
+        for scope in self.scopes.values():
+            for nodes in scope.groups.values():
+                yield from emptied(nodes)
+            yield from emptied(scope.groups, scope.group_of)
+        for affinity in self.affinities.values():
+            yield from emptied(affinity.pools)
+        yield from self.tagged.take_apart()
+        yield from emptied(self.rules, self.pools, self.pools_of, self._pools_with, self.scopes, self.affinities)
+        yield from emptied(self.no_better, self.changed)
 
     # what happens ---------------------------------------------------------------------------------------------------
 
@@ -269,27 +418,53 @@ class Constraints:
         self.no_better.clear()
 
     def look_at(self, node: Node) -> None:
-        """Its attributes may be others than before, or it may, or may not any longer, get new allocations."""
+        """It may, or may not any longer, get new allocations, or has other room."""
         self.no_better.clear()
-        for scope in self.scopes.values():
-            if scope.group_of.get(node) != node.attribute(scope.key):
-                self._count_there(node, scope, -1)
-                scope.put(node)
-                self._count_there(node, scope, 1)
+        self.moved(node)
+
+    def enter(self, node: Node) -> None:
+        """The node is new, and nothing runs there."""
+        for key in (*node.attributes, *HOSTNAME_ATTRIBUTES):
+            if key in self.scopes:
+                self.scopes[key].put(node)
         for pool in self.pools.values():
             self._look_at_in(pool, node)
 
+    def regroup(self, node: Node, before: Mapping[str, str]) -> None:
+        """The attributes of the node were others before."""
+        now = node.attributes
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        pools: dict[NodePool, None] = {}
+        for key in changed:
+            scope = self.scopes.get(key)
+            if scope is not None:
+                self._count_there(node, scope, -1)
+                scope.put(node)
+                self._count_there(node, scope, 1)
+            pools.update(self._pools_with.get(key, {}))
+        for pool in pools:
+            self._look_at_in(pool, node)
+
     def _look_at_in(self, pool: NodePool, node: Node) -> None:
+        was_in = pool in self.pools_of.get(node, ())
         if pool.look_at(node):
+            self.pool_members += not was_in
             self.pools_of.setdefault(node, {})[pool] = None
-        elif pool in self.pools_of.get(node, ()):
-            del self.pools_of[node][pool]
-            if not self.pools_of[node]:
-                del self.pools_of[node]
+        elif was_in:
+            self._leave(node, pool)
+
+    def _leave(self, node: Node, pool: NodePool) -> None:
+        self.pool_members -= 1
+        pools = self.pools_of[node]
+        del pools[pool]
+        if not pools:
+            del self.pools_of[node]
 
     def forget(self, node: Node) -> None:
         """The node is gone, and nothing runs there any longer."""
-        for pool in self.pools_of.pop(node, ()):
+        pools = self.pools_of.pop(node, {})
+        self.pool_members -= len(pools)
+        for pool in pools:
             pool.forget(node)
         for scope in self.scopes.values():
             scope.drop(node)

@@ -5,8 +5,11 @@ What is put off or forgotten is recognised when it surfaces, and dropped then; o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
+
+from schedulerd.core.model.apart import emptied
 
 ThingT = TypeVar("ThingT")
 
@@ -14,7 +17,7 @@ _SLACK = 32
 
 
 class Due(Generic[ThingT]):
-    """Things with the time, in nanoseconds since the epoch, at which they are due."""
+    """Things with the time, of the clock that the scheduler is stepped with, at which they are due."""
 
     __slots__ = ("_at_ns", "_heap", "_serial")
 
@@ -71,3 +74,6 @@ class Due(Generic[ThingT]):
     def clear(self) -> None:
         self._at_ns.clear()
         self._heap.clear()
+
+    def take_apart(self) -> Iterator[None]:
+        return emptied(self._heap, self._at_ns)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import AllocationRelease, NewAsk, NodeUpdate
+from schedulerd.core.model.apart import emptied
 
 Item: TypeAlias = NewAsk | NodeUpdate | AllocationRelease
 
@@ -72,6 +73,11 @@ class EarlyItems:
     def of_allocation(self, partition: str, uuid: str) -> EarlyItem | None:
         """The node registration that brings this existing allocation."""
         return self._by_uuid.get((partition, uuid))
+
+    def take_apart(self) -> Iterator[None]:
+        for waiting in self._by_application.values():
+            yield from emptied(waiting)
+        yield from emptied(self._by_application, self._by_node, self._by_uuid)
 
 
 def _forget(index: dict[tuple[str, str], EarlyItem], key: tuple[str, str], held: EarlyItem) -> None:

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.line import Key
 from schedulerd.core.model.shape import Shape
@@ -124,6 +125,11 @@ class TaskGroup:
     def all_idle(self) -> Iterator[Allocation]:
         return chain.from_iterable(self._idle.values())
 
+    def take_apart(self) -> Iterator[None]:
+        for placeholders in self._idle.values():
+            yield from emptied(placeholders)
+        yield from emptied(self._idle, self.waiting)
+
 
 class Gang:
     """The task groups of one application."""
@@ -133,20 +139,30 @@ class Gang:
         "_tickets",
         "asked",
         "awaits_full",
+        "demands",
         "first_asked_ns",
+        "fits",
         "full_ns",
         "has_slot",
         "held",
+        "idle_alarm",
+        "idle_since_ns",
         "patience",
         "pending",
         "promised",
         "task_groups",
+        "was_complete",
     )
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
         self.pending = 0
         """Placeholders asked for and not placed; while there are any, real asks wait (SEMANTICS G3)."""
+        self.demands = 0
+        """How often the number of pending placeholders changed."""
+        self.fits: tuple[tuple[int, int, int, int], bool] | None = None
+        """For which state of nodes, application and gang it was found whether all pending placeholders would fit on the
+        nodes if no other application used them, and the answer (`decide.own_room`)."""
         self.asked = Resources()
         """What those will use."""
         self.held = Resources()
@@ -159,6 +175,13 @@ class Gang:
         """When the last placeholder that it lacked was placed, as `GangCompleted` says; None if that was not said."""
         self.awaits_full = True
         """Whether that may still be said."""
+        self.was_complete = False
+        """Whether it ever had none pending and the whole of its `placeholderAsk` (SEMANTICS I 8)."""
+        self.idle_alarm: Alarm | None = None
+        """Rings when its idle placeholders may have been there for long enough, while it is complete and has any."""
+        self.idle_since_ns: int | None = None
+        """When it became complete, or an ask took one of its placeholders since; None while it is not complete or has
+        none that are idle."""
         self._line: list[tuple[Key, int, TaskGroup, AskGroup]] = []
         """Groups of real asks by the place of their first ask; what is no longer true is dropped at the top."""
         self._tickets = 0
@@ -211,6 +234,12 @@ class Gang:
         if group in task_group.waiting and group.stands:
             self._tickets += 1
             heappush(self._line, (group.key(), self._tickets, task_group, group))
+
+    def take_apart(self) -> Iterator[None]:
+        self.patience = None
+        for task_group in self.task_groups.values():
+            yield from task_group.take_apart()
+        yield from emptied(self._line, self.task_groups)
 
     def add_idle(self, placeholder: Allocation) -> None:
         """A placeholder of a task group is placed: with the first, its real asks may be looked at."""

@@ -91,6 +91,8 @@ class Host(Contender):  # no ABC: that would make each isinstance of a queue or 
 
     def start_anew(self) -> None:
         """Nobody stands in line here, and this host stands in none."""
+        for closing in self.lines.closed.values():
+            closing.repeated.clear()  # it refers to places that refer to it
         self.lines = Lines()
         self.priorities = {}
         self.priority = None

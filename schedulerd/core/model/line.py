@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.shape import Shape
 
@@ -220,6 +221,15 @@ class Lines:
             for entry in line.heap:
                 if entry[2].entry is entry:
                     yield entry[0], entry[2]
+
+    def take_apart(self) -> Iterator[None]:
+        for lines in self._by_shape.values():
+            for line in lines:
+                line.shown = None
+                yield from emptied(line.heap, line.shapes)
+        for closing in self.closed.values():
+            yield from emptied(closing.repeated)
+        yield from emptied(self._front, self._shared, self._by_shape, self.closed)
 
     def _stand(self, contender: Contender, key: Key) -> None:
         """Moves the contender to the line of what it needs.

@@ -6,11 +6,12 @@ a note for each pool the node is in, and not a move in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from schedulerd.core.commands import Expression
 from schedulerd.core.expressions import first_unmet
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.node_order import NodeOrder
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 
 class NodePool:
-    __slots__ = ("_order", "_scores", "_stale", "affinity", "expressions", "members")
+    __slots__ = ("_order", "_scores", "_stale", "affinity", "expressions", "members", "searched")
 
     def __init__(
         self, expressions: tuple[Expression, ...], nodes: Iterable[Node], affinity: Affinity | None = None
     ) -> None:
         """With an affinity, only nodes in groups that are open for it: it has to be told when one opens or closes."""
         self.expressions = expressions
+        self.searched = 0
+        """When that was last, as a count of searches in pools of the partition."""
         self.affinity = affinity
         self.members: dict[Node, None] = {}
         """All such nodes, whether they may get new allocations or not."""
@@ -35,6 +38,11 @@ class NodePool:
         self._stale: dict[Node, None] = {}
         for node in nodes:
             self.look_at(node)
+
+    def attribute_keys(self) -> dict[str, None]:
+        """Of the attributes that its members are found by."""
+        keys = {one.key: None for one in self.expressions}
+        return keys if self.affinity is None else {**keys, self.affinity.scope.key: None}
 
     def look_at(self, node: Node) -> bool:
         """Takes the node in, or out, by what is so now. Returns whether it is in."""
@@ -65,6 +73,10 @@ class NodePool:
 
     def note_all(self) -> None:
         self._stale.update(self.members)
+
+    def take_apart(self) -> Iterator[None]:
+        yield from emptied(self.members, self._scores, self._stale)
+        yield from self._order.take_apart()
 
     @property
     def order(self) -> NodeOrder:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk
+from schedulerd.core.decide import own_room
 from schedulerd.core.model import waking
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
@@ -21,7 +22,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.shape import Shape, Shapes
 from schedulerd.core.model.turned_down import TurnedDown
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PartitionSpec
 
 REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
@@ -39,12 +40,14 @@ submits rubbish in a loop cannot fill the memory."""
 class Partition:
     __slots__ = (
         "_largest",
+        "_sizes",
         "_total",
         "allocations",
         "allocations_used",
         "applications",
         "asks_tried",
         "callbacks",
+        "capacity_changes",
         "changes",
         "cleanup_alarm",
         "considered_ns",
@@ -54,6 +57,8 @@ class Partition:
         "free_slot_ns",
         "freed_nodes",
         "freed_queues",
+        "gangs_changed",
+        "gangs_touched",
         "moves",
         "name",
         "node_order",
@@ -72,6 +77,7 @@ class Partition:
         "spec",
         "swaps",
         "terminated",
+        "terminated_by_id",
         "touched",
         "turned_down",
         "usages",
@@ -92,6 +98,9 @@ class Partition:
         self.nodes: dict[str, Node] = {}
         self._total: Resources | None = None
         self._largest: Resources | None = None
+        self._sizes: dict[Items, int] | None = None
+        self.capacity_changes = 0
+        """How often a node was added, removed, opened or shut, or offered something else."""
         self.used = Resources()
         """Sum of what is really used on its nodes, of those where that was reported."""
         self.allocations_used = Resources()
@@ -106,6 +115,10 @@ class Partition:
         """Those with placeholders still to be placed."""
         self.favoured: Application | None = None
         """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
+        self.gangs_changed = False
+        """Whether nodes or gangs changed in this step, so that other gangs may fit on the nodes than before."""
+        self.gangs_touched: dict[Application, None] = {}
+        """Applications with a gang that may have become complete, or incomplete, in this step."""
         self.considered_ns = 0
         """When a gang was last considered for which others might give way: one at a time, as that may take a while."""
         self.free_slot_ns = 0
@@ -133,6 +146,8 @@ class Partition:
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
         self.terminated: dict[int, Application] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
+        self.terminated_by_id: dict[str, Application] = {}
+        """The last of these for each id."""
         self.freed_nodes: dict[Node, None] = {}
         self.freed_queues: dict[Queue, None] = {}
         """Where something became free in this step for which somebody may wait."""
@@ -146,6 +161,17 @@ class Partition:
     def wire_name(self) -> str:
         """How the partition is called towards the RM (SEMANTICS C1)."""
         return f"[{self.rm_id}]{self.name}"
+
+    def remember(self, application: Application) -> None:
+        """The application has ended."""
+        self.terminated[application.serial] = application
+        self.terminated_by_id[application.application_id] = application
+
+    def forget(self, application: Application) -> None:
+        """Fine if it has not ended."""
+        self.terminated.pop(application.serial, None)
+        if self.terminated_by_id.get(application.application_id) is application:
+            del self.terminated_by_id[application.application_id]
 
     def next_serial(self) -> int:
         """A number that orders what arrives in this partition."""
@@ -169,9 +195,22 @@ class Partition:
                     self._largest[name] = max(self._largest[name], amount - node.occupied[name])
         return self._largest
 
+    def sizes(self) -> dict[Items, int]:
+        """How many nodes that may get new allocations offer the same, by what that is; found as the total is."""
+        if self._sizes is None:
+            self._sizes = {}
+            for node in self.nodes.values():
+                if node.ordered:
+                    size = node.capacity.minus(node.occupied).canonical()
+                    self._sizes[size] = self._sizes.get(size, 0) + 1
+        return self._sizes
+
     def capacity_changed(self) -> None:
         """A node offers something else than before, or is new, or gone."""
         self._total = self._largest = None
+        self._sizes = None
+        self.capacity_changes += 1
+        self.gangs_changed = True
 
     @property
     def reservable(self) -> int:
@@ -328,6 +367,10 @@ class Partition:
         Every touched queue gets its place, and lets start whose turn it is; what was closed for want of quota, or of
         room on a node, opens again where there may be some now.
         """
+        if self.gangs_changed:
+            self.gangs_changed = False
+            own_room.recheck(self)
+        self.patience.look_again_at_changed()
         for queue in self.touched:
             queue.give_turn()
             queue.rekey()
@@ -337,6 +380,8 @@ class Partition:
                 self.patience.look_soon(shape)
         self.freed_queues.clear()
         waking.after_step(self)
+        if self.constraints.rules:
+            self.constraints.forget_idle()
 
     def reconfigure(self, spec: PartitionSpec) -> None:
         """The queues, or how nodes are ordered, changed: order the nodes and line everybody up anew."""

@@ -36,16 +36,18 @@ class Party:
 
 
 def group_of(queue: Queue, groups: tuple[str, ...]) -> str:
-    """The one group of the user that counts for an application in this leaf, resolved once.
+    """The one group of the user that counts for an application in this leaf, resolved once, when it is submitted.
 
-    The first of the user's groups that a limit names, from the leaf up; `*` if there is none and a limit is for all
-    other groups; '' if no limit is for groups at all.
+    The limits of the queues are looked at from the leaf up, those of one queue in the order of its list, and the groups
+    of one limit in theirs: the first that the user is in counts, whatever the order of the user's groups (SEMANTICS
+    I21). `*` if there is none and a limit is for all other groups; '' if no limit is for groups at all.
     """
+    of_user = frozenset(groups)
     for one in queue.lineage:
-        named = {group for limit in one.limits for group in limit.groups}
-        for group in groups:
-            if group in named:
-                return group
+        for limit in one.limits:
+            for group in limit.groups:
+                if group in of_user and group != EVERYBODY_ELSE:
+                    return group
     for one in queue.lineage:
         if any(EVERYBODY_ELSE in limit.groups for limit in one.limits):
             return EVERYBODY_ELSE

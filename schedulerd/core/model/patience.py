@@ -7,12 +7,15 @@ a longer while. Who that is, is looked at once when the time comes, and worked o
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.decide.victims import Effort
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.due import Due
 from schedulerd.core.model.shape import Shape
+from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
     from schedulerd.core.decide.preemption import Search
@@ -38,6 +41,8 @@ class Patience:
     __slots__ = (
         "alarm",
         "attempts_due",
+        "changed",
+        "changed_as_if_asked_ns",
         "claimants",
         "dormant",
         "dormant_since",
@@ -49,6 +54,7 @@ class Patience:
         "reservations_due",
         "reserving",
         "search",
+        "unhelped",
         "unserved",
     )
 
@@ -67,6 +73,9 @@ class Patience:
         """Of which more asks may be old enough than are lined up."""
         self.nodeless: dict[Shape, None] = {}
         """For which no node was found where room could be kept; looked at again when one may be."""
+        self.unhelped: dict[Application, dict[Shape, None]] = {}
+        """Applications for whose asks of these shapes no reservation helps: their own allocations are in the way, or
+        their gang cannot be complete on the nodes (`decide.own_room`). Checked again when either changes."""
         self.attempts_due: Due[Application] = Due()
         """Applications with asks that may have others end for them, by when one of these may be old enough."""
         self.claimants: deque[Application] = deque()
@@ -76,6 +85,10 @@ class Patience:
         self.refused: dict[tuple[Queue, Shape, Ask | None], Refused] = {}
         """Leaves and shapes for which nobody was found to end; an ask, if it was because of what it has claimed already
         and says nothing about others."""
+        self.changed: dict[Node, None] = {}
+        """Nodes that changed in this step, while some had no node where room could be kept."""
+        self.changed_as_if_asked_ns = 0
+        """As if asked for at that time these are looked at again."""
         self.dormant: dict[Application, int] = {}
         """Applications that wait until anything changes at all, and not before that time."""
         self.dormant_since = 0
@@ -87,6 +100,12 @@ class Patience:
     def may_go_on(self) -> bool:
         """Whether it can be looked now who might end for whom: not while there is to be a verdict on what was found."""
         return bool(self.claimants) and (self.search is None or self.search.trial is None)
+
+    def look_for(self, search: Search | None) -> None:
+        """The search to go on with, in place of the one before; None if there is none."""
+        if self.search is not None and self.search is not search:
+            self.search.end()
+        self.search = search
 
     def next_ns(self, reservation_delay_ns: int) -> int | None:
         """When somebody's patience will be over next."""
@@ -108,16 +127,69 @@ class Patience:
 
     def look_again(self, node: Node, as_if_asked_ns: int) -> None:
         """Room may be kept on the node: for whom no node was found is looked at again, as if asked for at that time."""
+        self._look_again([node], as_if_asked_ns)
+
+    def look_again_soon(self, node: Node, as_if_asked_ns: int) -> None:
+        """The same when the step is over, once for all nodes that changed in it."""
+        if self.nodeless or self.unhelped:
+            self.changed[node] = None
+            self.changed_as_if_asked_ns = as_if_asked_ns
+
+    def look_again_at_changed(self) -> None:
+        """The step is over."""
+        if self.changed:
+            changed, self.changed = self.changed, {}
+            self._look_again(list(changed), self.changed_as_if_asked_ns)
+
+    def _look_again(self, nodes: list[Node], as_if_asked_ns: int) -> None:
+        if not self.nodeless and not self.unhelped:
+            return
+        most, by_id = Resources(), {}
+        for node in nodes:
+            by_id[node.node_id] = node
+            for name, amount in node.capacity.items():
+                most[name] = max(most[name], amount - node.occupied[name])
+
+        def may_fit(shape: Shape) -> bool:
+            if most.lacks(shape.items) is not None:
+                return False
+            if shape.required_node:
+                only = by_id.get(shape.required_node)
+                return only is not None and only.can_ever_fit(shape.items)
+            return any(node.can_ever_fit(shape.items) for node in nodes)
+
         for shape in list(self.nodeless):
             if not shape.parked:
                 del self.nodeless[shape]
-            elif shape.required_node in ("", node.node_id) and node.can_ever_fit(shape.items):
+            elif may_fit(shape):
                 del self.nodeless[shape]
                 self.reservations_due.hurry(shape, as_if_asked_ns)
+        for application, shapes in list(self.unhelped.items()):
+            if any(map(may_fit, shapes)):
+                self.retry_application(application, as_if_asked_ns)
+
+    def retry_application(self, application: Application, as_if_asked_ns: int = _LONG_AGO_NS) -> None:
+        """A reservation may help the application now; nothing to do if none was refused to it for that reason."""
+        if self.unhelped:
+            for shape in self.unhelped.pop(application, ()):
+                if shape.parked:
+                    self.reservations_due.hurry(shape, as_if_asked_ns)
+
+    def retry_shape(self, shape: Shape) -> None:
+        """Nodes may take asks of this shape now that did not before, by what runs there."""
+        if self.nodeless.pop(shape, shape) is None:
+            self.look_soon(shape)
+        for application in [one for one, shapes in self.unhelped.items() if shape in shapes]:
+            self.retry_application(application)
+
+    def is_unhelped(self, application: Application, shape: Shape) -> bool:
+        """Whether it was found that no reservation helps the asks of this shape."""
+        return bool(self.unhelped) and shape in self.unhelped.get(application, ())
 
     def forget_application(self, application: Application) -> None:
         """It waits for nothing any longer."""
         self.attempts_due.discard(application)
+        self.unhelped.pop(application, None)
         self.dormant.pop(application, None)
 
     def wake(self, moves: int) -> None:
@@ -130,7 +202,7 @@ class Patience:
 
     def forget(self) -> None:
         """Everybody is lined up anew, and everything found out about shapes and queues is void."""
-        self.search = None
+        self.look_for(None)
         self.claimants.clear()
         self.attempts_due.clear()
         self.dormant.clear()
@@ -138,5 +210,14 @@ class Patience:
         self.requiring.clear()
         self.unserved.clear()
         self.nodeless.clear()
+        self.unhelped.clear()
+        self.changed.clear()
         self.refused.clear()
         self.dormant_since = -1
+
+    def take_apart(self) -> Iterator[None]:
+        self.look_for(None)
+        self.alarm = None
+        yield from emptied(self.reserving, self.requiring, self.unserved, self.nodeless, self.changed)
+        yield from emptied(self.claimants, self.refused, self.dormant, self.unhelped)
+        yield from self.attempts_due.take_apart()

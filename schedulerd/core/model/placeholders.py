@@ -31,6 +31,7 @@ def has(application: Application, placeholder: Allocation, *, was_pending: bool)
         _count(application, gang, -1)
     else:
         task_group.wanted += 1
+        application.partition.gangs_touched[application] = None
         application.look_for_swaps()
 
 
@@ -50,12 +51,16 @@ def _gang(application: Application, now_ns: int) -> Gang:
 
 def _count(application: Application, gang: Gang, change: int) -> None:
     """While any are to be placed it is one of the open gangs, and its real asks are not looked at."""
+    partition = application.partition
     waited = gang.pending > 0
     gang.pending += change
+    gang.demands += 1
+    partition.gangs_changed = True
+    partition.gangs_touched[application] = None
+    partition.patience.retry_application(application)
     waits = gang.pending > 0
     if waits == waited:
         return
-    partition = application.partition
     if waits:
         partition.open_gangs[application] = None
     else:

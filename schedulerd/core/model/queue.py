@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
@@ -57,15 +58,20 @@ class Queue(Host):
         "submit_acl",
         "template",
         "usages",
+        "written_name",
     )
 
     def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
         super().__init__(host=parent)
         self.usages: Usages = parent.usages if parent is not None else Usages()
         """What users and groups use in the partition; one for the whole tree."""
-        self.name = name
+        self.name = name.lower()
+        """Names of queues ignore case: this is what they are compared by (SEMANTICS I15)."""
+        self.written_name = name
+        """As the file writes it, or the application for which it was created."""
         self.parent = parent
-        self.path: str = f"{parent.path}.{name}" if parent else name
+        self.path: str = f"{parent.path}.{self.name}" if parent else self.name
+        """In lower case; what identifies the queue in facts, events and metrics. Sentences have `written`."""
         self.lineage: tuple[Queue, ...] = (self, *(parent.lineage if parent else ()))
         """This queue, its parent, and so on up to the root."""
         self.is_leaf = is_leaf
@@ -105,11 +111,17 @@ class Queue(Host):
         """The queue of the file with everything below it."""
         queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
         queue.configure(spec)
-        queue.children = {child.name: cls.from_spec(child, queue) for child in spec.children}
+        queue.children = {child.key: cls.from_spec(child, queue) for child in spec.children}
         return queue
 
     def create(self, name: str, *, is_leaf: bool) -> Queue:
-        """A dynamic queue below this one, with what is handed down, and as a leaf with the template if there is one."""
+        """A dynamic queue below this one; `name` is as the application writes it."""
+        queue = self.children[name.lower()] = self.planned(name, is_leaf=is_leaf)
+        return queue
+
+    def planned(self, name: str, *, is_leaf: bool) -> Queue:
+        """What `create` would make, with what is handed down, and as a leaf with the template if there is one. This
+        queue does not know it."""
         queue = Queue(name, self, is_leaf=is_leaf, managed=False)
         queue.properties = self.properties.for_child()
         queue.template = self.template
@@ -118,13 +130,13 @@ class Queue(Host):
             queue.guaranteed = self.template.guaranteed
             queue.max = self.template.max
             queue.properties = self.template.properties or queue.properties
-        self.children[name] = queue
         return queue
 
     # configuration --------------------------------------------------------------------------------------------------
 
     def configure(self, spec: QueueSpec) -> None:
         """Takes over what the file says of this queue itself; what it does not say is default."""
+        self.written_name = spec.name
         self.is_leaf = spec.is_leaf
         self.managed = True
         self.draining = False
@@ -157,6 +169,11 @@ class Queue(Host):
                 dropped.append(child)
         return dropped
 
+    @property
+    def written(self) -> str:
+        """The path as its names are written; for sentences."""
+        return ".".join([queue.written_name for queue in reversed(self.lineage)])
+
     # quotas ---------------------------------------------------------------------------------------------------------
 
     def lacks_quota(self, items: Items, own_claim: Items = ()) -> str | None:
@@ -185,7 +202,8 @@ class Queue(Host):
             used, limit, amount = self.allocated[name], self.max[name], dict(shape.items)[name]
             claims = self._claimed_by_others(own_claim)[name]
             claimed = f" + {claims} claimed by others" if claims else ""
-            return f"quota of queue {self.path}: {name} {used} used{claimed} + {amount} asked is more than max {limit}"
+            asked = f"{used} used{claimed} + {amount} asked"
+            return f"quota of queue {self.written}: {name} {asked} is more than max {limit}"
         return self.limit_refusal(shape)
 
     def limit_refusal(self, shape: Shape) -> str | None:
@@ -194,11 +212,12 @@ class Queue(Host):
         if name is not None:
             used, promised, gang = self.allocated[name], self.promised[name], dict(shape.gate)[name]
             return (
-                f"quota of queue {self.path}: {name} {used} used + {promised} promised to gangs + {gang} for the whole "
-                f"gang is more than max {self.max[name]}"
+                f"quota of queue {self.written}: {name} {used} used + {promised} promised to gangs + {gang} for the "
+                f"whole gang is more than max {self.max[name]}"
             )
         if shape.starts and self.max_applications and self.running >= self.max_applications:
-            return f"queue {self.path} runs {self.running} applications, its maxapplications is {self.max_applications}"
+            most = self.max_applications
+            return f"queue {self.written} runs {self.running} applications, its maxapplications is {most}"
         return self.usages.refusal(self, shape) if shape.party is not None else None
 
     def short_for(self, shape: Shape, own_claim: Items = ()) -> Queue | None:
@@ -279,10 +298,13 @@ class Queue(Host):
 
     def subtree(self) -> list[Queue]:
         """This queue and all below it, parents before children, in the order of the file."""
-        found = [self]
+        return list(self.walk())
+
+    def walk(self) -> Iterator[Queue]:
+        """The same one by one; no queue may come or go meanwhile."""
+        yield self
         for child in self.children.values():
-            found.extend(child.subtree())
-        return found
+            yield from child.walk()
 
     def find(self, path: str) -> Queue | None:
         """The queue of a full path below this root, or None. Paths are compared in lower case."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
-    from schedulerd.core.model.trial import Trial
+    from schedulerd.core.model.trial import Agreement, Trial
 
 
 class Reservation:
@@ -56,8 +56,7 @@ class Reservation:
         """What the resource manager is asked before the ask is placed here, or others end for it."""
         self.agreed_at = NEVER
         """It agreed that the ask is placed here, after so many changes of nodes."""
-        self.answer: tuple[tuple[Allocation, ...], int, int] | None = None
-        """Of those who would have to end, the index of the last that it wants to go, -1 if it refuses all the same; and
-        after how many changes of nodes."""
+        self.answer: Agreement | None = None
+        """What it said of those who would have to end."""
         self.alarm: Alarm | None = None
         """When it has been kept for long enough."""

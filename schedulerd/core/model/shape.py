@@ -6,9 +6,10 @@ recorded once for the shape, and never asked again until something changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.constraint import Constraint
 from schedulerd.core.model.due import Due
 from schedulerd.core.model.party import Party
@@ -87,7 +88,7 @@ class Shape:
 class Shapes:
     """The shapes of a partition that have pending asks, and those of them that wait for room on a node."""
 
-    __slots__ = ("_by_size", "_known", "_parked", "due")
+    __slots__ = ("_by_size", "_known", "_parked", "constrained", "due")
 
     def __init__(self) -> None:
         self.due: Due[Shape] = Due()
@@ -96,6 +97,8 @@ class Shapes:
         """What was found last for the very same object (by its `id`): asks of a size share one."""
         self._known: dict[_Identity, Shape] = {}
         self._parked: dict[Shape, None] = {}
+        self.constrained = 0
+        """How many of them have a constraint."""
 
     def of(
         self,
@@ -157,6 +160,7 @@ class Shapes:
         """One application more has asks of it; from now on it is the one for its resources."""
         if not shape.uses:
             self._known[shape.identity] = shape
+            self.constrained += shape.constraint is not None
         shape.uses += 1
 
     def disuse(self, shape: Shape) -> None:
@@ -164,6 +168,7 @@ class Shapes:
         shape.uses -= 1
         if not shape.uses:
             del self._known[shape.identity]
+            self.constrained -= shape.constraint is not None
             self.unpark(shape)
 
     def forget_all(self) -> None:
@@ -174,7 +179,15 @@ class Shapes:
             shape.waiting.clear()
         self._known.clear()
         self._parked.clear()
+        self.constrained = 0
         self.due.clear()
+
+    def take_apart(self) -> Iterator[None]:
+        for shape in self._known.values():
+            shape.rule = None
+            yield from emptied(shape.waiting)
+        yield from emptied(self._known, self._parked, self._by_size)
+        yield from self.due.take_apart()
 
     def park(self, shape: Shape) -> None:
         shape.parked = True

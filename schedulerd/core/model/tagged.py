@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.commands import Expression, Operator
 from schedulerd.core.model.affinity import Affinity
+from schedulerd.core.model.apart import emptied
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation
@@ -112,6 +113,13 @@ class Tagged:
     def allocations(self, key: str) -> Mapping[str, Mapping[Allocation, None]]:
         """All that have the tag, by its value."""
         return self._keys[key].allocations
+
+    def take_apart(self) -> Iterator[None]:
+        for key in self._keys.values():
+            for allocations in key.allocations.values():
+                yield from emptied(allocations)
+            yield from emptied(key.allocations, key.by_value, key.any_value)
+        yield from emptied(self._keys, self._everywhere)
 
     def counting(self, tags: Mapping[str, str]) -> Iterator[Affinity]:
         """The affinities that count an allocation with these tags, each once."""

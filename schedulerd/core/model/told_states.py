@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.callback_facts import SchedulingState
+from schedulerd.core.model.apart import emptied
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Ask
@@ -114,6 +115,9 @@ class ToldStates:
         for place, (_, at_ns) in list(self.looked_at.items()):
             if at_ns <= before_ns and place not in places:
                 del self.looked_at[place]
+
+    def take_apart(self) -> Iterator[None]:
+        return emptied(self.told, self.looked_at, self.sweeps)
 
 
 def waiting_places(partition: Partition) -> Iterator[Place]:

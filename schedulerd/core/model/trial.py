@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.resources import Items
@@ -34,6 +34,23 @@ class Purpose(Enum):
     """Others are asked to end there for it."""
 
 
+class Agreement(NamedTuple):
+    """What the resource manager said of ending others on a node for an ask."""
+
+    victims: tuple[Allocation, ...]
+    """Those that the scheduler needs to end."""
+    further: tuple[Allocation, ...]
+    """Who else was offered, after them."""
+    last: int
+    """Index of the last of both that has to go, -1 if the ask could not run there even then."""
+    changes: int
+    """How often nodes had changed when it was asked."""
+
+    def beyond(self) -> tuple[Allocation, ...]:
+        """Those of the others that have to go."""
+        return self.further[: max(0, self.last + 1 - len(self.victims))]
+
+
 class Trial:
     """One pending allocation of an ask waits for the verdict on a node.
 
@@ -49,6 +66,7 @@ class Trial:
         "awaited_by",
         "call_id",
         "changes",
+        "further",
         "items",
         "node",
         "placeholder",
@@ -80,6 +98,12 @@ class Trial:
         self.search: Search | None = None
         """What found those that would end."""
         self.victims: tuple[Allocation, ...] = ()
+        self.further: tuple[Allocation, ...] = ()
+        """Who else might end if the resource manager says that the ask needs that."""
+
+    def answered(self, index: int) -> Agreement:
+        """What was said of the victims; -1 if it was a refusal."""
+        return Agreement(self.victims, self.further, index, self.changes)
 
     @property
     def takes_one(self) -> bool:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.due import Due
 
 if TYPE_CHECKING:
@@ -111,6 +112,13 @@ class TurnedDown:
         for priority in sorted(levels, reverse=True):
             found += levels[priority].first(node, count - len(found))
         return found
+
+    def take_apart(self) -> Iterator[None]:
+        for levels in self._levels.values():
+            for level in levels.values():
+                yield from emptied(level.resting, level.awaiting)
+        yield from emptied(self._levels, self.wanted)
+        yield from self.due.take_apart()
 
     def application_of(self, ask: Ask) -> Application:
         return self._levels[ask.shape][ask.spec.priority].of(ask)[ask]

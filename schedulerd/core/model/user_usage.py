@@ -77,14 +77,19 @@ class Usages:
         assert shape.party is not None
         for limit, name, is_group in shape.party.limits_at(queue):
             ledger = (self.groups if is_group else self.users).find(name, queue.path)
-            who = f"limit of {'group' if is_group else 'user'} {name!r} in {queue.path}"
             if limit.max is not None:
                 used = ledger.usage if ledger is not None else Resources()
                 short = limit.max.exceeded_by(used, shape.items)
                 if short is not None:
                     asked, most = dict(shape.items)[short], limit.max[short]
+                    who = _limit_of(queue, name, is_group)
                     return f"{who}: {short} {used[short]} used + {asked} asked is more than maxresources {most}"
             running = len(ledger.applications) if ledger is not None else 0
             if shape.starts and limit.max_applications and running >= limit.max_applications:
+                who = _limit_of(queue, name, is_group)
                 return f"{who}: {running} applications run, maxapplications is {limit.max_applications}"
         return None
+
+
+def _limit_of(queue: Queue, name: str, is_group: bool) -> str:
+    return f"limit of {'group' if is_group else 'user'} {name!r} in {queue.written}"

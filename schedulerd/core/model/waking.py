@@ -54,7 +54,7 @@ def _may_fit(partition: Partition, shape: Shape, most: Resources) -> bool:
         return partition.first_fit(shape) is not None
     if most.lacks(shape.items) is not None:
         return False
-    return shape.constraint is None or any(partition.refusal(shape, node) is None for node in partition.freed_nodes)
+    return shape.constraint is None or partition.constraints.fits_any(shape, partition.freed_nodes)
 
 
 def _call_back(partition: Partition, node: Node) -> None:
@@ -93,9 +93,8 @@ def _wake_regrouped(partition: Partition) -> None:
     for shape in [one for one in partition.shapes.parked() if changed.get(affinity_of(one))]:
         if partition.first_fit(shape) is not None:
             _unpark(partition, shape)
-        elif shape in partition.patience.nodeless:
-            del partition.patience.nodeless[shape]
-            partition.patience.look_soon(shape)
+        else:
+            partition.patience.retry_shape(shape)
     for reservation in partition.reservations:
         if affinity_of(reservation.ask.shape) in changed:
             partition.ready[reservation.node] = None

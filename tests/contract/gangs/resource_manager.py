@@ -176,7 +176,8 @@ class Session(ResourceManager):
                 kind = si_pb2.TerminationType.Name(release.terminationType)
                 self._problem = f"allocation {release.UUID} ({name or 'unknown'}) is released as {kind}"
         for withdrawn in response.releasedAsks:
-            self._problem = f"ask {withdrawn.allocationKey} is withdrawn: {withdrawn.message}"
+            if withdrawn.terminationType != si_pb2.STOPPED_BY_RM:  # else it confirms what was taken back
+                self._problem = f"ask {withdrawn.allocationKey} is withdrawn: {withdrawn.message}"
         for refused in response.rejected:
             self._problem = f"ask {refused.allocationKey} is rejected: {refused.reason}"
         self._heard.set()

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.sim.mutants.catalogue import MUTANTS
-from tests.sim.mutants.mutation import Mutant, Property, Seed, put_in
+from tests.sim.mutants.mutation import Mutant, Proof, Seed, put_in
 
 SEARCHED_SEEDS = range(1, 23)
 SEARCHED_STEPS = 180
@@ -68,14 +68,20 @@ def _problem(finder: Seed) -> str:
     return failure.problems[-1].strip().splitlines()[-1] if failure is not None else ""
 
 
-def _counterexample(finder: Property) -> str:
+def _counterexample(finder: Proof) -> str:
     from hypothesis import Phase, settings
 
     settings.register_profile(
-        "mutants", phases=(Phase.generate,), derandomize=True, database=None, deadline=None, report_multiple_bugs=False
+        "mutants",
+        phases=(Phase.generate,),
+        max_examples=400,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
     )
     settings.load_profile("mutants")
-    check = getattr(import_module(f"tests.property.{finder.module}"), finder.test)
+    check = getattr(import_module(f"tests.{finder.module}"), finder.test)
     try:
         check()
     except Exception as error:  # noqa: BLE001 broken code may fall over before anything is judged

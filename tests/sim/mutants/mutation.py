@@ -22,16 +22,17 @@ class Seed(NamedTuple):
     steps: int
 
 
-class Property(NamedTuple):
-    """A property that is checked with random examples, the same ones each time."""
+class Proof(NamedTuple):
+    """A test that finds what no simulation meets soon: of a property, with random examples that are the same each time,
+    or of a rule."""
 
     module: str
-    """Below the tests of properties."""
+    """Below `tests`."""
     test: str
 
 
-RIGHTS = Property("test_preemption", "test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it")
-ORDER = Property("test_next_ask", "test_the_next_ask_is_what_sorting_everything_anew_says")
+RIGHTS = Proof("property.test_preemption", "test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it")
+ORDER = Proof("property.test_next_ask", "test_the_next_ask_is_what_sorting_everything_anew_says")
 
 
 class Mutant(NamedTuple):
@@ -44,7 +45,7 @@ class Mutant(NamedTuple):
     text: str
     """A part of a line that is there once; with as much of the lines around it as that takes."""
     replacement: str
-    finder: Seed | Property
+    finder: Seed | Proof
     """What finds it."""
 
     @property

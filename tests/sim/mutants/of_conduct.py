@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.sim.mutants.mutation import RIGHTS, Mutant, Seed
+from tests.sim.mutants.mutation import RIGHTS, Mutant, Proof, Seed
 
 MUTANTS = (
     # Time
     Mutant(
         "a timer is not cancelled",
         "alarms",
-        "        alarm.live = False\n        self._cancelled",
+        "        alarm.live, alarm.subject = False, None\n        self._cancelled",
         "        self._cancelled",
-        Seed(1, 73),
+        Seed(1, 120),
     ),
     Mutant(
         "an alarm rings after its time",
@@ -46,14 +46,14 @@ MUTANTS = (
         "handlers.resource_managers",
         "            alarms.cancel(reservation.alarm)",
         "            pass",
-        Seed(21, 73),
+        Seed(6, 120),
     ),
     Mutant(
         "an allocation is out of time when it is gone",
         "handlers.departures",
         "    turn.cluster.alarms.cancel(allocation.alarm)",
         "    pass",
-        Seed(25, 73),
+        Seed(3, 120),
     ),
     Mutant(
         "an early item is out of time when it was taken",
@@ -74,7 +74,10 @@ MUTANTS = (
         "model.patience",
         "if self.dormant and moves != self.dormant_since:",
         "if self.dormant and moves < self.dormant_since:",
-        RIGHTS,
+        Proof(
+            "unit.core.handlers.test_preemption_again",
+            "test_the_same_is_tried_again_when_something_moved_and_not_too_soon",
+        ),
     ),
     # Applications, asks and releases
     Mutant(
@@ -82,7 +85,7 @@ MUTANTS = (
         "lifecycles",
         "_S.COMPLETING: {_T.RUN: _S.RUNNING,",
         "_S.COMPLETING: {_T.RUN: _S.COMPLETING,",
-        Seed(25, 73),
+        Seed(3, 120),
     ),
     Mutant(
         "what is taken back of an ask is told as one",
@@ -94,14 +97,14 @@ MUTANTS = (
     Mutant(
         "a wish is not confirmed",
         "handlers.releases",
-        "        confirm=item.termination in _BY_RM,",
+        "        confirm=item.termination in OF_RM,",
         "        confirm=False,",
         Seed(1, 73),
     ),
     Mutant(
         "what was asked for is confirmed",
         "handlers.releases",
-        "        confirm=item.termination in _BY_RM,",
+        "        confirm=item.termination in OF_RM,",
         "        confirm=True,",
         Seed(1, 120),
     ),
@@ -110,7 +113,7 @@ MUTANTS = (
         "handlers.asks",
         "ask.spec.max_allocations - ask.placed - ask.parked",
         "ask.spec.max_allocations - ask.parked",
-        Seed(2, 135),
+        Seed(6, 120),
     ),
     Mutant(
         "an application that goes leaves its queue behind",
@@ -132,7 +135,7 @@ MUTANTS = (
         "decide.give_way",
         "if one.serial > application.serial)",
         "if one.serial < application.serial)",
-        Seed(12, 180),
+        Seed(122, 90),
     ),
     Mutant("a replaced placeholder is not counted", "handlers.gangs", ".replaced += 1", ".replaced += 0", Seed(1, 120)),
     Mutant(
@@ -147,7 +150,7 @@ MUTANTS = (
         "handlers.gangs",
         "    if application.state is ApplicationState.FAILING:\n        for allocation",
         "    if application.state is ApplicationState.FAILED:\n        for allocation",
-        Seed(1, 120),
+        Seed(78, 90),
     ),
     # Preemption and reservations
     Mutant(
@@ -159,10 +162,10 @@ MUTANTS = (
     ),
     Mutant(
         "who goes already goes for another one too",
-        "decide.claim",
+        "decide.victims",
         "if allocation.releasing is not None or allocation.shape.required_node:",
         "if allocation.shape.required_node:",
-        Seed(21, 180),
+        Seed(10, 180),
     ),
     Mutant(
         "a guarantee is one less",
@@ -176,7 +179,7 @@ MUTANTS = (
         "decide.victims",
         "        if max(self.rest, default=0) <= 0:\n            self._note(harm)\n            return",
         "        if max(self.rest, default=0) < 0:\n            self._note(harm)\n            return",
-        Seed(3, 120),
+        Seed(2, 120),
     ),
     Mutant(
         "originators go like others",
@@ -213,20 +216,27 @@ MUTANTS = (
         "    ask.rests_until_ns = turn.now_ns",
         Seed(3, 120),
     ),
+    Mutant(
+        "the release of an ask is not confirmed",
+        "handlers.asks",
+        "WithdrawCause.RELEASED_BY_RM, item.termination, message)",
+        "WithdrawCause.RELEASED_BY_RM, None, message)",
+        Seed(3, 120),
+    ),
     # Recovery, reload and what is shown
     Mutant(
-        "a node that is rejected leaves its count",
-        "handlers.nodes",
-        "            commit.forget_taken_over(allocation)",
-        "            pass",
+        "only the first existing allocation of a node is checked",
+        "handlers.existing",
+        "        if found is not None:",
+        "        if found is not None and not at:",
         Seed(11, 180),
     ),
     Mutant(
         "an allocation is taken over twice",
-        "handlers.nodes",
+        "handlers.existing",
         "    known = partition.allocations.get(existing.uuid)",
-        "    known = node.allocations.get(existing.uuid)",
-        Seed(12, 300),
+        "    known = None",
+        Seed(6, 180),
     ),
     Mutant(
         "room kept on a node that goes",
@@ -240,14 +250,14 @@ MUTANTS = (
         "model.partition",
         "        self.scoring = Scoring(spec.node_order, spec.node_weights)\n        self.node_order",
         "        self.node_order",
-        Seed(2, 140),
+        Seed(14, 180),
     ),
     Mutant(
         "firm room is shown as all that is kept",
         "view",
         "kept=node.kept.nonzero()",
         "kept=node.firmly_kept.nonzero()",
-        Seed(1, 120),
+        Seed(2, 120),
     ),
     Mutant(
         "what is parked is shown as pending",
@@ -268,6 +278,9 @@ MUTANTS = (
         "model.waking",
         "if len(called) == count and",
         "if len(called) > count and",
-        Seed(8179, 960),
+        Proof(
+            "unit.core.handlers.test_called_back",
+            "test_one_that_is_withdrawn_before_it_is_asked_about_gives_its_room_to_the_next",
+        ),
     ),
 )

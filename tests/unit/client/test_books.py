@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import messages
-from schedulerd.client.books import Books
+from schedulerd.client.books import ALLOW_PREEMPTION_TAG, FORCE_CREATE_TAG, Books
 
 POD = messages.resource({"memory": 1})
 
@@ -79,7 +79,9 @@ def test_a_node_is_reported_with_what_is_on_it_and_applications_as_they_were_add
     (node,) = books.report_nodes()
     assert (node.nodeID, node.schedulableResource.resources["memory"].value) == ("node", 100)
     assert [each.UUID for each in node.existingAllocations] == ["u1"]
-    assert list(books.report_applications()) == [an_application()]
+    (application,) = books.report_applications()
+    assert application.tags.pop(FORCE_CREATE_TAG) == "true"
+    assert application == an_application()
 
 
 def test_an_update_changes_what_it_carries_and_nothing_else(books: Books) -> None:
@@ -128,6 +130,15 @@ def test_an_application_that_is_over_is_not_reported(books: Books, state: str) -
     assert list(books.report_applications()) == []
 
 
+def test_an_application_with_allocations_is_reported_as_one_that_runs_already(books: Books) -> None:
+    (before,) = books.report_applications()
+    assert dict(before.tags) == {}
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    (running,) = books.report_applications()
+    assert dict(running.tags) == {FORCE_CREATE_TAG: "true"}
+
+
 def test_what_is_rejected_for_being_there_already_stays(books: Books) -> None:
     books.sent_node(messages.node("node", {"memory": 1}))
     books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node")]))
@@ -137,6 +148,57 @@ def test_what_is_rejected_for_being_there_already_stays(books: Books) -> None:
     books.heard_applications(si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="app")]))
     assert [node.schedulableResource.resources["memory"].value for node in books.report_nodes()] == [100]
     assert [application.queueName for application in books.report_applications()] == ["root.a"]
+
+
+@pytest.mark.parametrize("kind", [si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE])
+def test_the_confirmation_of_a_release_takes_nothing_from_an_ask_that_came_after_it(
+    books: Books, kind: si_pb2.TerminationType.ValueType
+) -> None:
+    release = si_pb2.AllocationAskRelease(applicationID="app", allocationKey="key", terminationType=kind)
+    books.sent_ask(an_ask("key"))
+    books.sent_ask_release(release)
+    books.sent_ask(an_ask("key"))
+    books.heard_allocations(si_pb2.AllocationResponse(releasedAsks=[release]))
+    assert [ask.allocationKey for ask in books.report_asks()] == ["key"]
+
+
+def test_a_release_by_uuid_alone_is_in_the_books(books: Books) -> None:
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
+    books.sent_release(si_pb2.AllocationRelease(UUID="u1", terminationType=si_pb2.STOPPED_BY_RM))
+    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    books.sent_release(si_pb2.AllocationRelease(UUID="u2", terminationType=si_pb2.TIMEOUT))
+    assert held(books) == ["u1"]
+
+
+@pytest.mark.parametrize(("allowed", "tags"), [(True, {}), (False, {ALLOW_PREEMPTION_TAG: "false"})])
+def test_a_report_says_by_a_tag_what_is_opted_out_of_preemption(
+    books: Books, allowed: bool, tags: dict[str, str]
+) -> None:
+    ask = an_ask()
+    ask.preemptionPolicy.allowPreemptSelf = allowed
+    books.sent_ask(ask)
+    books.heard_allocations(placed(an_allocation("u1")))
+    for _ in range(2):
+        ((reported,),) = [node.existingAllocations for node in books.report_nodes()]
+        assert dict(reported.allocationTags) == tags
+    assert [dict(one.allocationTags) for one in books.allocations()] == [{}], "as the scheduler said"
+
+
+def test_an_allocation_of_an_ask_without_policy_is_reported_as_it_came(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    ((reported,),) = [node.existingAllocations for node in books.report_nodes()]
+    assert not reported.allocationTags
+
+
+def test_a_node_stays_when_its_undraining_is_rejected_also_after_a_report(books: Books) -> None:
+    books.heard_allocations(placed(an_allocation("u1")))
+    assert len(list(books.report_nodes())) == 1
+    books.sent_node(messages.node("node", None, action=si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE))
+    books.heard_nodes(si_pb2.NodeResponse(accepted=[si_pb2.AcceptedNode(nodeID="node")]))
+    books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node", reason="does not drain")]))
+    assert [node.nodeID for node in books.report_nodes()] == ["node"]
+    assert held(books) == ["u1"]
 
 
 def test_what_is_not_taken_in_a_report_is_gone_with_all_it_had(books: Books) -> None:
@@ -181,7 +243,11 @@ def test_what_was_withdrawn_by_either_side_is_not_asked_for(books: Books, key: s
         books.sent_ask(an_ask(name))
     books.heard_allocations(
         si_pb2.AllocationResponse(
-            releasedAsks=[si_pb2.AllocationAskRelease(applicationID="app", allocationKey="withdrawn")],
+            releasedAsks=[
+                si_pb2.AllocationAskRelease(
+                    applicationID="app", allocationKey="withdrawn", terminationType=si_pb2.TIMEOUT
+                )
+            ],
             rejected=[si_pb2.RejectedAllocationAsk(applicationID="app", allocationKey="rejected")],
         )
     )

@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.config import document
-from schedulerd.config.document import TEXT_BYTES_MAX, VALUES_MAX, read_document
+from schedulerd.config.document import DEPTH_MAX, TEXT_BYTES_MAX, VALUES_MAX, read_document
+from schedulerd.config.problems import PROBLEMS_MAX
+
+LONG = "x" * 100_000
 
 
 def messages(text: str) -> list[str]:
@@ -113,9 +116,7 @@ def test_the_first_of_two_equal_keys_is_kept() -> None:
 def test_nested_aliases_cannot_grow_without_bound() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
-    assert messages(bomb) == [
-        f"the aliases make this more than {VALUES_MAX} values; write it without aliases or make it smaller"
-    ]
+    assert messages(bomb) == [f"there are more than {VALUES_MAX} values, with aliases followed; make it smaller"]
 
 
 def test_so_many_values_are_read_and_not_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +128,60 @@ def test_so_many_values_are_read_and_not_one_more(monkeypatch: pytest.MonkeyPatc
 def test_nested_merges_cannot_grow_without_bound() -> None:
     bomb = "a0: &a0 {x: 1}\n"
     bomb += "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 12))
-    assert "the aliases make this more than" in messages(bomb)[0]
+    assert "there are more than" in messages(bomb)[0]
 
 
 @pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000, "- " * 5_000])
 def test_nesting_has_an_end(text: str) -> None:
-    assert messages(text) == ["lists and mappings are nested too deeply"]
+    assert messages(text) == [f"lists and mappings are nested too deeply; at most {DEPTH_MAX} levels are allowed"]
+
+
+def test_so_many_levels_are_read_and_not_one_more() -> None:
+    assert messages("[" * DEPTH_MAX + "]" * DEPTH_MAX) == []
+    assert "nested too deeply" in messages("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1))[0]
+
+
+def test_of_a_text_with_too_many_values_the_rest_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "VALUES_MAX", 5)
+    (message,) = messages("a: 1\n" * 20 + "*unknown : [")
+    assert message.startswith("there are more than 5 values"), "and not what is wrong further down"
+
+
+def test_a_text_with_thousands_of_mistakes_has_a_bounded_list_of_problems() -> None:
+    found = messages("a: 1\n" * 3_000)
+    assert len(found) == PROBLEMS_MAX + 1
+    assert "given twice" in found[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: *" + "x" * 100_000,
+        "a: !" + "x" * 100_000 + " y",
+        "? [a, b]\n: !" + "x" * 100_000 + " y",
+        "%" + "x" * 100_000,
+    ],
+)
+def test_what_a_problem_quotes_is_cut(text: str) -> None:
+    found = messages(text)
+    assert found
+    assert all(len(message) < 500 for message in found)
+
+
+@pytest.mark.parametrize(
+    "scalar", ["9" * 900_000, "-" + "9" * 5_000, "0x" + "f" * 5_000, "1:" * 5_000 + "1", "1e999999"]
+)
+def test_a_number_of_any_length_is_only_a_text(scalar: str) -> None:
+    assert read_document(f"a: {scalar}").data == {"a": scalar}
+
+
+@pytest.mark.parametrize(
+    ("tag", "known"), [("!!int", True), ("!!timestamp", True), ("!!binary", False), ("!!set", False)]
+)
+def test_a_value_with_a_tag_is_not_converted(tag: str, known: bool) -> None:
+    document = read_document(f"a: {tag} x")
+    assert document.data == {"a": "x"}
+    assert bool(document.problems) is not known
 
 
 def test_a_text_has_a_largest_size() -> None:
@@ -141,3 +190,16 @@ def test_a_text_has_a_largest_size() -> None:
     assert messages(comment + "\n\n\n") == [
         f"the text is larger than {TEXT_BYTES_MAX} bytes, which is the most that is read"
     ]
+
+
+def test_a_character_in_two_halves_is_one_as_in_json() -> None:
+    document = read_document(r'{"\ud83d\ude00": "a\ud83d\ude00\u00e4"}')
+    assert (document.data, document.problems) == ({"\U0001f600": "a\U0001f600ä"}, ())
+
+
+@pytest.mark.parametrize("text", [r'["\ud83d"]', r'["a\ude00\ud83d"]', r'[{"\ud800": 1}]'])
+def test_half_a_character_is_a_problem(text: str) -> None:
+    (problem,) = read_document(text).problems
+    assert problem.path == "[0]"
+    assert problem.message.startswith("has an escape of half a character (U+D800 to U+DFFF)")
+    str(problem).encode()

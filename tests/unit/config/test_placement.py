@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
+from schedulerd.config.placement import RULES_MAX
 from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
 from tests.unit.config.build import a_partition, a_text, load_partition, problems_with
 
@@ -63,16 +64,21 @@ def test_rules_that_are_good(rule: dict[str, Any]) -> None:
         ({"name": "user", "filter": {"type": "some"}}, "[0].filter.type", "must be one of allow, deny"),
         ({"name": "user", "filter": {"users": ["a[("]}}, "[0].filter.users[0]", "neither a name"),
         ({"name": "user", "filter": {"users": ["1a"]}}, "[0].filter.users[0]", "neither a name"),
-        ({"name": "user", "filter": {"users": ["[[:digit:]]+"]}}, "[0].filter.users[0]", "neither a name"),
-        ({"name": "user", "filter": {"groups": ["[a-z&&b]*"]}}, "[0].filter.groups[0]", "neither a name"),
+        ({"name": "user", "filter": {"users": ["(?=a)b"]}}, "[0].filter.users[0]", "invalid perl operator: (?="),
+        ({"name": "user", "filter": {"groups": [r"(a)\1"]}}, "[0].filter.groups[0]", r"invalid escape sequence: \1"),
+        ({"name": "user", "filter": {"users": ["a*" * 513]}}, "[0].filter.users[0]", "it has 1026 characters; at most"),
+        ({"name": "user", "filter": {"users": ["a{1001}"]}}, "[0].filter.users[0]", "invalid repetition size: {1001}"),
+        ({"name": "user", "filter": {"users": ["((x{30}){30}){9}"]}}, "[0].filter.users[0]", "invalid repetition size"),
+        ({"name": "user", "filter": {"users": [r"\pL{1000}"]}}, "[0].filter.users[0]", "pattern too large"),
+        ({"name": "user", "filter": {"users": [".{70}"]}}, "", "have 564 instructions together; at most 500"),
         ({"name": "fixed", "value": "root"}, "[0].value", '"root" is not a leaf'),
         ({"name": "fixed", "value": "parent"}, "[0].value", '"Parent" is not a leaf'),
         ({"name": "fixed", "value": "full"}, "[0].value", '"full" is not a leaf'),
         ({"name": "fixed", "value": "none"}, "[0].value", 'there is no queue "none" below "root"'),
         (
-            {"name": "fixed", "value": "leaf.x", "create": True},
+            {"name": "fixed", "value": "Leaf.X", "create": True},
             "[0].value",
-            'queue "x" cannot be created: "leaf" is a leaf',
+            'queue "X" cannot be created: "leaf" is a leaf',
         ),
         ({"name": "user", "parent": {"name": "fixed", "value": "leaf"}}, "[0].parent.value", '"leaf" is a leaf'),
         ({"name": "fixed", "value": "root.leaf", "parent": {"name": "user"}}, "[0].value", "begins with root"),
@@ -82,6 +88,21 @@ def test_rules_that_are_not(rule: dict[str, Any], path: str, message: str) -> No
     ((found_path, found_message),) = problems(rule)
     assert found_path == path
     assert message in found_message
+
+
+def test_a_partition_has_so_many_rules() -> None:
+    with_parent = {"name": "user", "parent": {"name": "user"}}
+    assert len(specs(*[with_parent] * (RULES_MAX // 2))) == RULES_MAX // 2
+    assert problems(*[with_parent] * (RULES_MAX // 2), {"name": "provided"}) == [
+        ("", "has 65 rules, with their parents; at most 64 are allowed")
+    ]
+
+
+def test_the_regular_expressions_of_all_rules_are_bounded_together() -> None:
+    half = {"name": "user", "filter": {"users": ["a{240}"]}}
+    assert warnings(half, half) == []
+    below = {"name": "user", "parent": {"name": "user", "filter": {"groups": [".{10}"]}}}
+    assert [path for path, _ in problems(half, half, below)] == [""]
 
 
 @pytest.mark.parametrize("rule", [{"name": "user", "value": "x"}, {"name": "provided", "value": "root.leaf"}])
@@ -109,7 +130,7 @@ def test_rules_keep_their_order_and_carry_their_parents() -> None:
                 RuleKind.TAG, create=True, value="namespace", parent=RuleSpec(RuleKind.FIXED, value="root.parent")
             ),
         ),
-        RuleSpec(RuleKind.FIXED, value="root.leaf"),
+        RuleSpec(RuleKind.FIXED, value="Root.Leaf"),
         RuleSpec(RuleKind.RECOVERY),
     )
 
@@ -123,6 +144,8 @@ def test_rules_keep_their_order_and_carry_their_parents() -> None:
         ({"users": ["dev.*"]}, FilterSpec(users=("dev.*",), is_user_pattern=True)),
         ({"users": ["a.b"]}, FilterSpec(users=("a.b",))),
         ({"groups": ["^(a|b)$"], "users": ["x"]}, FilterSpec(users=("x",), groups=("^(a|b)$",), is_group_pattern=True)),
+        ({"users": ["[[:digit:]]+"]}, FilterSpec(users=("[[:digit:]]+",), is_user_pattern=True)),
+        ({"users": ["^(a+)+$"]}, FilterSpec(users=("^(a+)+$",), is_user_pattern=True)),
         ({"users": ["\\[[a-z]"]}, FilterSpec(users=("\\[[a-z]",), is_user_pattern=True)),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,15 @@ def test_a_file_that_cannot_be_read(directory: Path) -> None:
     (directory / "latin.yaml").write_bytes(b"\xff")
     with pytest.raises(PolicyGroupUnknown, match=r"latin.yaml of policyGroup 'latin' cannot be read"):
         read_policy_group(Settings(policy_groups_dir=directory), "latin")
+
+
+def test_a_group_whose_file_is_no_file_is_told_so(directory: Path) -> None:
+    os.mkfifo(directory / "pipe.yaml")
+    (directory / "folder.yaml").mkdir()
+    settings = Settings(policy_groups_dir=directory)
+    for group, kind in (("pipe", "a FIFO"), ("folder", "a directory")):
+        path = directory / f"{group}.yaml"
+        with pytest.raises(PolicyGroupUnknown) as unknown:
+            read_policy_group(settings, group)
+        sentence = f"cannot be read: it is {kind}; it must be a regular file"
+        assert str(unknown.value) == f"the queue file {path} of policyGroup '{group}' {sentence}"

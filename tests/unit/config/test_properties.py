@@ -24,6 +24,7 @@ GOOD = {
     "preemption.policy": ["default", "fence", "disabled", "Fence"],
     "preemption.delay": ["1ns", "30s", "1h30m"],
     "quota.preemption.delay": ["0", "0s", "5m"],
+    "gang.placeholder.idle.timeout": ["0", "15m"],
     "application.unschedasks.backoff": ["0", "18446744073709551615"],
     "application.unschedasks.backoff.delay": ["30s"],
 }
@@ -35,6 +36,7 @@ BAD = {
     "preemption.policy": (["off"], "must be one of default, fence, disabled"),
     "preemption.delay": (["0s", "-1s"], "must be a duration of more than 0"),
     "quota.preemption.delay": (["-1s"], "must be a duration of 0 or more"),
+    "gang.placeholder.idle.timeout": (["-1s"], "must be a duration of 0 or more"),
     "application.unschedasks.backoff": (["-1", "18446744073709551616"], "must be a whole number from 0"),
     "application.unschedasks.backoff.delay": (["soon", "30"], "not a duration"),
 }
@@ -95,12 +97,14 @@ EVERYTHING = {
     "preemption.policy": "Fence",
     "preemption.delay": "5s",
     "quota.preemption.delay": "2m",
+    "gang.placeholder.idle.timeout": "3m",
 }
 HANDED_DOWN = QueueProperties(
     application_order=ApplicationOrder.STATE_AWARE,
     priority_sort=False,
     preemption_delay_ns=5 * SECOND_NS,
     quota_preemption_delay_ns=2 * MINUTE_NS,
+    gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
 )
 
 
@@ -113,6 +117,7 @@ def test_what_is_written_holds() -> None:
         preemption_policy=PreemptionPolicy.FENCE,
         preemption_delay_ns=5 * SECOND_NS,
         quota_preemption_delay_ns=2 * MINUTE_NS,
+        gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
     )
 
 

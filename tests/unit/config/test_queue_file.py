@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.config import PROBLEMS_MAX, QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.default_file import default_queue_file_text
+from schedulerd.config.document import Data
+from schedulerd.config.problems import Finding, Path
+from schedulerd.config.queue_file import _without_consequences
+from schedulerd.config.validation import _tree, _without
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, ApplicationOrder, FilterSpec, NodeOrder, PartitionSpec, QueueSpec, RuleSpec
 from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, paths_with
+from tests.unit.core.test_work import calls_during
 
-FILES = Path(__file__).parents[2] / "data" / "queue_files"
+FILES = FilePath(__file__).parents[2] / "data" / "queue_files"
 EVERYBODY = Acl(everybody=True)
 GI = 2**30
 
@@ -71,7 +76,7 @@ def test_root_is_put_above_queues_that_have_none() -> None:
         name="root",
         parent=True,
         children=(
-            QueueSpec(name="production", submit_acl=EVERYBODY),
+            QueueSpec(name="Production", submit_acl=EVERYBODY),
             QueueSpec(
                 name="staging", submit_acl=Acl(users=frozenset({"alice", "bob"}), groups=frozenset({"developers"}))
             ),
@@ -170,6 +175,16 @@ def test_preemption_between_queues_and_for_quotas_are_switched_apart(
     (partition,) = file.partitions
     assert (partition.preemption_enabled, partition.quota_preemption_enabled) == (between_queues, for_quotas)
     assert file.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [({}, "never"), ({"optout": "Last"}, "last"), ({"optout": None}, "never")]
+)
+def test_what_an_opt_out_of_preemption_means(written: Any, read: str) -> None:
+    file = load_queue_file(a_text(a_partition(preemption=written)))
+    assert [partition.preemption_optout for partition in file.partitions] == [read]
+    with pytest.raises(QueueFileInvalid, match="must be one of never, last"):
+        load_queue_file(a_text(a_partition(preemption={"optout": "maybe"})))
 
 
 def test_a_cluster_of_namespaces() -> None:
@@ -390,3 +405,62 @@ def test_any_text_is_read_or_explained(text: str) -> None:
 def test_the_recovery_queue_cannot_be_configured(name: str) -> None:
     with pytest.raises(QueueFileInvalid, match="not @recovery@"):
         load_queue_file(f"partitions: [{{name: default, queues: [{{name: root, queues: [{{name: '{name}'}}]}}]}}]")
+
+
+def in_queues(entries: str) -> str:
+    return f"partitions: [{{queues: [{{name: root, queues: [{entries}]}}]}}]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        in_queues("{name: q.q}," * 2_000),
+        in_queues("{nmae: q}," * 2_000),
+        in_queues("{name: q}," * 2_000),
+        in_queues("{}," * 2_000),
+        in_queues(f"{{{','.join(f'k{number}: 1' for number in range(2_000))}}}"),
+        f"partitions: [{{queues: [{{name: root}}], limits: [{'{users: [a], maxapplications: 1}, ' * 2_000}]}}]",
+    ],
+)
+def test_a_file_with_thousands_of_mistakes_has_a_bounded_list_of_problems(text: str) -> None:
+    with pytest.raises(QueueFileInvalid) as invalid:
+        load_queue_file(text)
+    assert len(invalid.value.problems) == PROBLEMS_MAX
+    assert invalid.value.headline == f"queue file: {PROBLEMS_MAX} problems, the most that are looked for"
+
+
+def test_a_file_has_a_bounded_list_of_warnings() -> None:
+    properties = ", ".join(f"p{number}: x" for number in range(PROBLEMS_MAX + 100))
+    assert len(load_queue_file(in_queues(f"{{name: a, properties: {{{properties}}}}}")).warnings) == PROBLEMS_MAX
+
+
+def test_a_problem_with_a_long_key_or_value_is_short() -> None:
+    with pytest.raises(QueueFileInvalid) as invalid:
+        load_queue_file(f"? {'x' * 100_000}\n: {'y' * 100_000}\n")
+    assert len(str(invalid.value)) < 1_000
+
+
+def test_twice_as_many_mistakes_take_about_twice_the_work() -> None:
+    """What follows from other mistakes is found without a comparison of each with each."""
+
+    def work(mistakes: int) -> int:
+        known: list[Finding] = [(("queues", number, "name"), "wrong") for number in range(mistakes)]
+        findings: list[Finding] = [(("limits", number), "wrong too") for number in range(mistakes)]
+        findings.append((("queues", 0), "a consequence"))
+        return calls_during(lambda: list(_without_consequences(findings, known)))
+
+    assert work(400) < 2.3 * work(200)
+
+
+def test_all_wrong_values_are_taken_out_in_one_pass() -> None:
+    data: Data = {"a": {"b": "x", "c": ["y"]}, "d": [{"e": "z"}, {"f": "z"}], "g": "x"}
+    paths: list[Path] = [("a", "b"), ("d", 1, "f"), ("a", "c", 0), ("nowhere", "b")]
+    assert _without(data, _tree(paths)) == {"a": {}, "d": [{"e": "z"}, {}], "g": "x"}
+    assert _without(data, _tree([()])) == {}
+
+
+def test_half_of_a_surrogate_pair_is_a_problem_in_names_and_values() -> None:
+    for text in ('a: "\\ud800"', '"\\udfff": a'):
+        with pytest.raises(QueueFileInvalid, match="half a character") as raised:
+            load_queue_file(text)
+        assert str(raised.value).encode()

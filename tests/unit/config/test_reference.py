@@ -98,6 +98,7 @@ OTHER_VALUES = {
     "preemption.policy": ["fence", "disabled"],
     "preemption.delay": ["5s"],
     "quota.preemption.delay": ["5m"],
+    "gang.placeholder.idle.timeout": ["5m"],
 }
 
 

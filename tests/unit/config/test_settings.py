@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from schedulerd.address import split_address
 from schedulerd.config import Settings, load_settings
-from schedulerd.config.settings import CLASS_NAME_LENGTH_MAX
+from schedulerd.config.settings import CLASS_NAME_LENGTH_MAX, GangStyle
 from schedulerd.core.specs import Timeouts
 from tests.unit.config.settings_problems import problems
 
@@ -34,6 +34,12 @@ def test_texts_of_every_type(file: Path) -> None:
     assert settings.config == file
     timeouts = settings.timeouts()
     assert (timeouts.retention_ns, timeouts.reconnect_ns) == (43_200 * 10**9, 250_000_000)
+
+
+@pytest.mark.parametrize(("text", "style"), [("soft", GangStyle.SOFT), ("HARD", GangStyle.HARD)])
+def test_the_gang_style_of_2021_is_read_in_any_case_and_hard_by_default(text: str, style: GangStyle) -> None:
+    assert load_settings({"gang_style_2021": text}, {}).gang_style_2021 is style
+    assert Settings().gang_style_2021 is GangStyle.HARD
 
 
 TIMEOUTS = {
@@ -130,6 +136,10 @@ def test_identities_need_mutual_tls(file: Path) -> None:
         ("shim", "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm-b*,ops=*"),
         ("shim=rm,", "must be NAME=RMID pairs"),
         ("=rm", "an empty name is nobody's"),
+        ("uri:=rm", "an empty name is nobody's"),
+        ("*.prod=rm", "the name '*.prod' has a * or a character that cannot be printed; it must be the whole name"),
+        ("cn:*=rm", "the name 'cn:*' has a *"),
+        ("ip:10.0.0=rm", "'10.0.0' does not appear to be an IPv4 or IPv6 address"),
         ("shim=", "an rmID is empty"),
         ("shim=*-a", "the rmID '*-a' has a * that is not at its end"),
     ],
@@ -137,6 +147,42 @@ def test_identities_need_mutual_tls(file: Path) -> None:
 def test_identities_that_are_not_good(value: str, message: str) -> None:
     (problem,) = problems({"rm_identities": value})
     assert problem.startswith(f"--rm-identities = '{value}': {message}")
+
+
+def test_kinds_of_names_that_count(file: Path) -> None:
+    file.write_text("tls_identity_names: [uri]\n")
+    assert Settings().tls_identity_names == ("cn", "dns", "uri")
+    assert load_settings({}, {}, file).tls_identity_names == ("uri",)
+    assert load_settings({"tls_identity_names": "email, ip"}, {}).tls_identity_names == ("email", "ip")
+    assert problems({"tls_identity_names": "cn,mail"}) == [
+        "--tls-identity-names = 'cn,mail': must be 'cn', 'dns', 'uri', 'email' or 'ip'"
+    ]
+    file.write_text("tls_identity_names: []\n")
+    assert problems(file=file) == ["line 1: tls_identity_names: must name at least one of cn, dns, uri, email, ip"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "kinds", "missing"),
+    [
+        ("email:a@b", "cn,dns,uri", "email"),
+        ("spiffe://a/b", "cn,dns", "uri"),
+        ("shim", "uri", "cn or dns"),
+        ("shim", "dns", ""),
+        ("ip:::1", "ip", ""),
+        ("*", "ip", ""),
+    ],
+)
+def test_a_name_of_a_kind_that_does_not_count_is_a_mistake(file: Path, entry: str, kinds: str, missing: str) -> None:
+    tls = dict.fromkeys(("tls_cert_file", "tls_key_file", "tls_client_ca_file"), file)
+    file.write_text("# stands for a PEM file\n")
+    given = {**tls, "rm_identities": f"{entry}=rm", "tls_identity_names": kinds}
+    if not missing:
+        assert load_settings(given, {}).rm_identities == {entry: ("rm",)}
+    else:
+        (problem,) = problems(given)
+        assert problem.startswith(
+            f"rm_identities has the name {entry!r} of the kind {missing}, which tls_identity_names"
+        )
 
 
 def test_identities_of_a_file_that_are_not_good(file: Path) -> None:

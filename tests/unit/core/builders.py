@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
+from schedulerd.config import matches
 from schedulerd.core import autoscaling, view
 from schedulerd.core.commands import (
     AllocationRelease,
@@ -183,6 +184,8 @@ class Conversation:
 
     def step(self, command: Command) -> list[Fact]:
         facts = self.scheduler.step(self.now_ns, command)
+        for error in self.scheduler.failed_checks:
+            raise error
         assert violations(self.scheduler) == []
         return facts
 
@@ -266,7 +269,7 @@ class Conversation:
 
 
 def a_scheduler(timeouts: Timeouts | None = None) -> Scheduler:
-    return Scheduler(timeouts or Timeouts(), numbered())
+    return Scheduler(timeouts or Timeouts(), numbered(), matches)
 
 
 def a_conversation(

@@ -47,9 +47,13 @@ def a_full_gang(
     timeouts: Timeouts | None = None,
     **fields: Any,
 ) -> Conversation:
-    """An application `gang` whose placeholders of 10 are all placed on n1; `fields` are those of the application."""
+    """An application `gang` whose placeholders of 10 are all placed on n1; `fields` are those of the application.
+
+    It announces as much as it holds, so that it is complete, unless told otherwise.
+    """
     talk = a_conversation(a_node("n1", {"memory": memory}), root=root, timeouts=timeouts)
-    talk.apps(a_gang(memory=10 * count, **fields))
+    fields.setdefault("placeholder_ask", Resources(memory=10 * count))
+    talk.apps(a_gang(**fields))
     talk.asks(a_placeholder("p", count=count, app="gang"))
     assert len(placed(talk.schedule())) == count
     return talk

@@ -8,6 +8,7 @@ from typing import Any
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import Fact
+from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 
@@ -15,7 +16,7 @@ from schedulerd.wire.encode import ResponseEncoder
 def responses(facts: Sequence[Fact]) -> dict[Stream, Any]:
     """The response on each stream; facts that make more than one on a stream are no single update."""
     encoder = ResponseEncoder()
-    encoder.add(facts)
+    encoder.add(facts, Instant(0, 0))
     kinds: dict[Stream, Any] = {
         Stream.ALLOCATION: si_pb2.AllocationResponse,
         Stream.APPLICATION: si_pb2.ApplicationResponse,

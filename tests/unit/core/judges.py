@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from schedulerd.config import matches
 from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictReached, VerdictWanted
 from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks, GiveVerdicts, Verdict
 from schedulerd.core.facts import Fact
@@ -32,7 +33,7 @@ class Judge(Conversation):
     """Answers at once what it is asked in a step, unless it is told to wait."""
 
     def __init__(self, opinion: Opinion | None = None, timeouts: Timeouts | None = None) -> None:
-        super().__init__(Scheduler(timeouts or Timeouts(), numbered()))
+        super().__init__(Scheduler(timeouts or Timeouts(), numbered(), matches))
         self.opinion = opinion or Refuses()
         self.is_silent = False
         self.asked: list[Wanted] = []

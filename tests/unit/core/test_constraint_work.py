@@ -10,15 +10,18 @@ from schedulerd.core.commands import (
     AllocationRelease,
     Command,
     NewAsk,
+    NodeAction,
     PlacementConstraint,
     RunCycle,
     UpdateAllocations,
+    UpdateNodes,
 )
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.specs import NodeOrder
+from schedulerd.core.model import constraints
+from schedulerd.core.specs import SECOND_NS, NodeOrder
 from tests.unit.core import builders
 from tests.unit.core.builders import RM, Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
-from tests.unit.core.constraints import DB, HOST, IS_DB, IS_WEB, WEB, has, none_of, on, together
+from tests.unit.core.constraints import DB, HOST, IS_DB, IS_WEB, WEB, has, none_of, on, one_of, together
 from tests.unit.core.test_work import calls_during
 
 pytestmark = pytest.mark.interpreted
@@ -164,3 +167,40 @@ def test_nothing_is_looked_for_while_nothing_changes_for_those_who_wait() -> Non
     assert calls_of(talk, RunCycle(PLACEMENTS), 0) < 50
     talk.release(allocation_key="other")
     assert not talk.scheduler.wants_cycle(), "room that was not lacking wakes nobody"
+
+
+def test_pools_of_many_selectors_have_few_members_together_and_go_with_their_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each selector is one that walks do not serve; the asks are placed all the same, and nothing is left of pools."""
+    monkeypatch.setattr(constraints, "WALKED_PART", 10_000)
+    monkeypatch.setattr(constraints, "RULES_MIN", 10)
+    monkeypatch.setattr(constraints, "POOL_MEMBERS_MAX", 1_000)
+    known = (talk := a_cluster(LARGE)).model().constraints
+    asks = [an_ask(f"k{at}", 1, constraint=on(none_of("zone", "gpu", f"none-{at}"))) for at in range(100)]
+    talk.step(UpdateAllocations(RM, asks=asks))
+    placed = 0
+    while talk.scheduler.wants_cycle():
+        placed += len(of(Allocated, talk.cycle(1)))
+        assert known.pool_members <= 1_000 + LARGE + constraints.POOL_COST
+        assert sum(map(len, known.pools_of.values())) == sum(len(pool.members) for pool in known.pools.values())
+    assert placed == len(asks)
+    assert len(known.rules) <= 10
+
+
+@pytest.mark.parametrize("shapes", [0, 300])
+def test_a_node_that_changes_costs_the_same_however_many_shapes_wait(shapes: int) -> None:
+    def work(nodes: int, changed: int) -> int:
+        talk = a_cluster(nodes)
+        sizes = [an_ask(f"large-{at}", 2_000 + at) for at in range(shapes)]
+        wishes = [an_ask(f"choosy-{at}", 10, constraint=on(one_of("zone", f"none-{at}"))) for at in range(shapes)]
+        talk.step(UpdateAllocations(RM, asks=[*sizes, *wishes]))
+        talk.schedule()
+        talk.sleep(SECOND_NS * 60)
+        talk.schedule()
+        ready = [a_node(f"n{at:04}", action=NodeAction.DRAIN_NODE) for at in range(changed)]
+        return calls_during(lambda: talk.scheduler.step(talk.now_ns, UpdateNodes(RM, ready)))
+
+    each = (work(LARGE, 150) - work(LARGE, 50)) / 100
+    assert each < 100
+    assert abs((work(LARGER, 150) - work(LARGER, 50)) / 100 - each) < 10

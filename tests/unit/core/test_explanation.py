@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.config import matches
 from schedulerd.core.commands import NewAsk, NodeAction
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
@@ -75,7 +76,7 @@ def test_an_ask_of_a_paused_resource_manager_says_so() -> None:
 def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     talk.apps(an_app("gang", gang_style="Hard"))
-    talk.asks(a_placeholder("p", app="gang"), an_ask("large", 500, app="gang"))
+    talk.asks(a_placeholder("p", app="gang"), a_placeholder("q", 500, app="gang"), an_ask("large", 500, app="gang"))
     talk.schedule()
     talk.sleep(Timeouts().placeholder_ns)
     assert waiting(talk, "gang") == {"large": "application is Failing: its asks are not placed in this state"}
@@ -90,7 +91,7 @@ def a_full_cluster(*, enabled: bool = True, used: int = 0, **a: Any) -> Conversa
     """Queue a with `used` and queue b with the rest of a node of 100; a is guaranteed 60, unless told otherwise."""
     a.setdefault("guaranteed", {"memory": 60})
     root = a_root(a_queue_spec("a", **a), a_queue_spec("b"))
-    talk = Conversation(Scheduler(Timeouts(), numbered()))
+    talk = Conversation(Scheduler(Timeouts(), numbered(), matches))
     talk.register(PartitionSpec("default", root, preemption_enabled=enabled))
     talk.connect()
     talk.nodes(a_node("n1", {"memory": 100}))

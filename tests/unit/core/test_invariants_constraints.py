@@ -7,14 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from schedulerd.core.invariants import violations
+from schedulerd.core.model import constraints
 from schedulerd.core.model.constraints import Constraints
 from tests.unit.core.builders import Conversation, a_conversation, a_node, an_ask
 from tests.unit.core.constraints import IS_WEB, WEB, on, one_of, together
 
 
 @pytest.fixture
-def talk() -> Conversation:
-    """Two zones with a node each, one ask for each kind of constraint, and a wish that cannot be fulfilled."""
+def talk(monkeypatch: pytest.MonkeyPatch) -> Conversation:
+    """Two zones with a node each, one ask for each kind of constraint, and a wish that cannot be fulfilled.
+
+    Whatever is searched for is searched for in a pool.
+    """
+    monkeypatch.setattr(constraints, "FEW_NODES", 0)
+    monkeypatch.setattr(constraints, "WALKED_PART", 1_000)
     talk = a_conversation(*(a_node(f"n{zone}", {"memory": 100}, attributes={"zone": zone}) for zone in ("a", "b")))
     wish = together("zone", one_of("app", "db"), least=1, required=False)
     talk.asks(an_ask("w", tags=WEB, constraint=together("zone", IS_WEB, most=1)))

@@ -16,6 +16,7 @@ from schedulerd.core.checks import (
     RESOURCE_NAME_LENGTH_MAX,
     RESOURCE_NAMES_MAX,
     TAGS_LENGTH_MAX,
+    TAGS_MAX,
 )
 from schedulerd.core.commands import (
     AllocationAffinity,
@@ -67,12 +68,17 @@ def chained(count: int) -> tuple[Expression, ...]:
     return tuple(Expression(f"key-{number}", Operator.EXIST) for number in range(count))
 
 
+def entries(count: int) -> dict[str, str]:
+    return {str(number): "" for number in range(count)}
+
+
 ASKS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     "allocationKey": (lambda n: {"key": "k" * n}, ID_LENGTH_MAX),
     "taskGroupName": (lambda n: {"task_group": "g" * n}, ID_LENGTH_MAX),
     "maxAllocations": (lambda n: {"count": n}, MAX_ALLOCATIONS_MAX),
     "resourceAsk": (lambda n: {"resources": resources(n)}, RESOURCE_NAMES_MAX),
     "resourceAsk names": (lambda n: {"resources": Resources({"r" * n: 1})}, RESOURCE_NAME_LENGTH_MAX),
+    "tags have": (lambda n: {"tags": entries(n)}, TAGS_MAX),
     "tags": (lambda n: {"tags": {"k": "v" * (n - 1)}}, TAGS_LENGTH_MAX),
     "placementConstraint.nodeAffinityConstraint.targetExpressions": (
         lambda n: {"constraint": PlacementConstraint(chained(n))},
@@ -97,20 +103,23 @@ APPLICATIONS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     "ugi.groups has": (lambda n: {"groups": ("g",) * n}, GROUPS_MAX),
     "ugi.groups[1]": (lambda n: {"groups": ("g", "g" * n)}, ID_LENGTH_MAX),
     "tags": (lambda n: {"tags": {"k": "v" * (n - 1)}}, TAGS_LENGTH_MAX),
+    "tags have": (lambda n: {"tags": entries(n)}, TAGS_MAX),
     "gangSchedulingStyle": (lambda n: {"gang_style": "s" * n}, ID_LENGTH_MAX),
     "placeholderAsk": (lambda n: {"placeholder_ask": resources(n)}, RESOURCE_NAMES_MAX),
 }
 NODES: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
     "nodeID": (lambda n: {"node_id": "n" * n}, ID_LENGTH_MAX),
     "attributes": (lambda n: {"attributes": {"k": "v" * (n - 1)}}, TAGS_LENGTH_MAX),
+    "attributes have": (lambda n: {"attributes": entries(n)}, TAGS_MAX),
     "schedulableResource": (lambda n: {"capacity": dict(resources(n))}, RESOURCE_NAMES_MAX),
     "occupiedResource": (lambda n: {"occupied": dict(resources(n))}, RESOURCE_NAMES_MAX),
 }
 EXISTING: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
-    "existingAllocations[0].UUID": (lambda n: {"uuid": "u" * n}, ID_LENGTH_MAX),
-    "existingAllocations[0].allocationKey": (lambda n: {"key": "k" * n}, ID_LENGTH_MAX),
-    "existingAllocations[0].taskGroupName": (lambda n: {"task_group": "g" * n}, ID_LENGTH_MAX),
-    "existingAllocations[0].allocationTags": (lambda n: {"tags": {"k": "v" * (n - 1)}}, TAGS_LENGTH_MAX),
+    "UUID": (lambda n: {"uuid": "u" * n}, ID_LENGTH_MAX),
+    "allocationKey": (lambda n: {"key": "k" * n}, ID_LENGTH_MAX),
+    "taskGroupName": (lambda n: {"task_group": "g" * n}, ID_LENGTH_MAX),
+    "allocationTags": (lambda n: {"tags": {"k": "v" * (n - 1)}}, TAGS_LENGTH_MAX),
+    "allocationTags have": (lambda n: {"tags": entries(n)}, TAGS_MAX),
 }
 
 

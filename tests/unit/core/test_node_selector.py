@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import Expression, Operator
+from schedulerd.core.constraint_checks import EXPRESSIONS_MAX, constraint
 from schedulerd.core.expressions import canonical
-from schedulerd.core.node_selector import SelectorMistake, parse, selector
+from schedulerd.core.node_selector import (
+    _REQUIREMENT,
+    NODE_SELECTOR_TAG,
+    SELECTOR_LENGTH_MAX,
+    SelectorMistake,
+    parse,
+    selector,
+)
+from tests.unit.core.builders import an_ask
 from tests.unit.core.constraints import has, lacks, none_of, one_of
 
 GOOD = {
@@ -75,3 +86,21 @@ expressions = st.builds(
 def test_what_is_said_again_means_the_same(demanded: list[Expression]) -> None:
     said = canonical(demanded)
     assert parse(selector(said)) == said
+
+
+def test_no_part_of_the_pattern_is_tried_twice() -> None:
+    """Repetitions are possessive: a text of spaces or letters takes time in proportion to its length."""
+    pattern = re.sub(r"\[[^]]*\]", "", _REQUIREMENT.pattern)
+    assert set(re.findall(r"[*+]+", pattern)) == {"*+", "++"}
+
+
+def test_a_selector_has_so_many_characters_and_expressions_at_most() -> None:
+    longest = "a=" + " " * (SELECTOR_LENGTH_MAX - 3) + "b"
+    assert parse(longest) == parse("a=b")
+    with pytest.raises(SelectorMistake, match="at most 16384 are allowed"):
+        parse(longest + " ")
+    most = ",".join(f"k{number}" for number in range(EXPRESSIONS_MAX))
+    assert constraint(an_ask(tags={NODE_SELECTOR_TAG: most})) is None
+    mistake = constraint(an_ask(tags={NODE_SELECTOR_TAG: f"{most},more"}))
+    assert mistake is not None
+    assert mistake.reason == f"tags[{NODE_SELECTOR_TAG}] has 101 expressions; at most 100 are allowed"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.config import load_queue_file
+from schedulerd.config import load_queue_file, matches
 from schedulerd.config.settings import Settings
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.handlers import preemption
@@ -64,7 +64,7 @@ def vcores(row: Row) -> Resources:
 def talk() -> Conversation:
     """The cluster of the example, full: nodes come one by one, so that everything runs where the page has it."""
     (yaml,) = re.findall(r"```yaml\n(.*?)```", example(), re.DOTALL)
-    talk = Conversation(Scheduler(Settings().timeouts(), numbered()))
+    talk = Conversation(Scheduler(Settings().timeouts(), numbered(), matches))
     talk.register(*load_queue_file(yaml).partitions)
     talk.connect()
     talk.apps(*(an_app(owner({"queue": queue}), queue) for queue in dict.fromkeys(row["queue"] for row in RUNNING)))

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.config import matches
 from schedulerd.core import cycle
 from schedulerd.core.commands import (
     ConnectResourceManager,
@@ -128,7 +129,7 @@ def start(children: tuple[int, ...], order: ApplicationOrder, mix: Mix, asks_eac
     """All applications have their asks pending, and there is room for all of them."""
     root = tree(children, order, mix)
     uuids = count()
-    scheduler = Scheduler(Timeouts(), lambda: f"uuid-{next(uuids)}")
+    scheduler = Scheduler(Timeouts(), lambda: f"uuid-{next(uuids)}", matches)
     applications = [
         NewApplication(f"app-{number}-{at}", path, user=f"user-{(3 * at + number) % mix.users}")
         for number in range(APPLICATIONS_PER_LEAF)

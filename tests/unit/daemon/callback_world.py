@@ -21,6 +21,7 @@ from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 from tests.unit.daemon.fake_call import FakeContext, turns, until_over
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
@@ -79,7 +80,7 @@ class World:
             NoStopwatch(),
             inbox_max=100,
             placements_max=10,
-            clock_ns=lambda: SECOND_NS,
+            clocks=lambda: at(SECOND_NS),
         )
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> Cancellable:
@@ -110,7 +111,7 @@ class World:
         return context, served
 
     def say(self, *facts: Fact) -> None:
-        self.callbacks.deliver(facts, 0)
+        self.callbacks.deliver(facts, at(0))
 
     def want(self, *call_ids: int, rm_id: str = "rm") -> None:
         self.say(*(VerdictWanted(rm_id, "default", "app", f"ask-{one}", "node", one, True) for one in call_ids))

@@ -9,8 +9,10 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.event_feed import EventFeed, Follower
 from schedulerd.daemon.owner import Owner, _Entry
+from schedulerd.instant import Instant
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from tests.instants import at
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
 REGISTRATION_EVENTS = 3
@@ -25,7 +27,7 @@ class EventWorld:
     def __init__(self, *, tracked: bool = True, events_max: int = 1_000) -> None:
         self.scheduler = RecordingScheduler()
         self.owner = Owner(
-            self.scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1, clock_ns=lambda: SECOND_NS
+            self.scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1, clocks=lambda: at(SECOND_NS)
         )
         self.recorder = CountingRecorder(EventRing(events_max, "this-run"))
         self.feed = EventFeed(self.recorder, self.owner, tracked=tracked)
@@ -50,9 +52,9 @@ class CountingRecorder(EventRecorder):
         super().__init__(ring)
         self.calls = 0
 
-    def observe(self, facts: list[Fact], now_ns: int) -> None:  # type: ignore[override]  # all there is
+    def observe(self, facts: list[Fact], now: Instant) -> None:  # type: ignore[override]  # all there is
         self.calls += 1
-        super().observe(facts, now_ns)
+        super().observe(facts, now)
 
 
 def taken(follower: Follower, count: int = 1_000) -> list[tuple[int, str]]:

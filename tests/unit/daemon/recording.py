@@ -7,6 +7,7 @@ import itertools
 import math
 from typing import Any
 
+from schedulerd.config import QueueFile, load_queue_file, matches
 from schedulerd.core.commands import Command, RegisterResourceManager
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
@@ -25,7 +26,7 @@ class RecordingScheduler(Scheduler):
 
     def __init__(self, timeouts: Timeouts | None = None) -> None:
         numbers = itertools.count(1)
-        super().__init__(timeouts or Timeouts(), lambda: f"uuid-{next(numbers)}")
+        super().__init__(timeouts or Timeouts(), lambda: f"uuid-{next(numbers)}", matches)
         self.stepped: list[tuple[int, Command]] = []
 
     def step(self, now_ns: int, command: Command) -> list[Fact]:
@@ -36,6 +37,11 @@ class RecordingScheduler(Scheduler):
     def commands(self) -> list[str]:
         """The kinds of command it was told, in order."""
         return [type(command).__name__ for _, command in self.stepped]
+
+
+async def load_here(text: str, source: str) -> QueueFile:
+    """Reads a text on the loop, which waits."""
+    return load_queue_file(text, source)
 
 
 class NoStopwatch:

@@ -17,6 +17,7 @@ from schedulerd.daemon.streams import Dialogue, StreamSession
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 from tests.unit.daemon.fake_call import FakeContext, until_over
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
@@ -59,7 +60,7 @@ class World:
             NoStopwatch(),
             inbox_max=100,
             placements_max=10,
-            clock_ns=lambda: SECOND_NS,
+            clocks=lambda: at(SECOND_NS),
         )
 
     def open(

@@ -13,7 +13,7 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import PolicyGroupUnknown, QueueFileText
+from schedulerd.config import PolicyGroupUnknown, QueueFile, QueueFileText
 from schedulerd.core.commands import (
     NewApplication,
     RegisterResourceManager,
@@ -24,9 +24,10 @@ from schedulerd.core.commands import (
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import LISTED_MAX, AdminService
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.queue_files import Load, QueueFiles
 from schedulerd.daemon.service import DETAILS_BYTES_MAX, UnaryContext
-from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
+from schedulerd.daemon.workers import Busy
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, load_here
 
 FILE = """
 partitions:
@@ -67,16 +68,21 @@ class World:
         self.scheduler = RecordingScheduler()
         self.owner = Owner(self.scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
         self.refused: list[tuple[str, str, list[str]]] = []
+        self.validator: Load = load_here
         self.before_reading: Callable[[], None] = lambda: None
         managers = self.scheduler.cluster.resource_managers
         self.managers: dict[str, ResourceManager] = managers
-        self.files = QueueFiles(self._read)
+        self.files = QueueFiles(self._read, load_here)
         self.service = AdminService(
             self.owner,
             self.files,
             managers,
             lambda rm_id, source, reasons: self.refused.append((rm_id, source, reasons)),
+            self._validate,
         )
+
+    async def _validate(self, text: str, source: str) -> QueueFile:
+        return await self.validator(text, source)
 
     def _read(self, group: str) -> QueueFileText:
         self.before_reading()
@@ -269,8 +275,27 @@ def test_so_many_effects_are_in_an_answer_and_the_others_are_left_out(more: int)
 def test_an_answer_is_bounded() -> None:
     async def play(world: World) -> None:
         answer = await world.validate(f"partitions: [{', '.join(['x'] * (LISTED_MAX + 5))}]", rm_id="")
-        assert answer.reason.startswith(f"config: {LISTED_MAX + 5} problems\n")
+        assert answer.reason.startswith(f"config: {LISTED_MAX} problems, the most that are looked for\n")
         assert len(answer.reason) < DETAILS_BYTES_MAX + 100
         assert len(answer.problems) == LISTED_MAX
+
+    World().play(play)
+
+
+def test_more_texts_than_may_wait_are_turned_away() -> None:
+    async def turn_away(text: str, source: str) -> QueueFile:
+        raise Busy("5 validations are under way or waiting already; try again later")
+
+    async def play(world: World) -> None:
+        world.validator = turn_away
+        with pytest.raises(Aborted) as aborted:
+            await world.validate(FILE)
+        assert aborted.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert aborted.value.details == "5 validations are under way or waiting already; try again later"
+        world.files._load_text = turn_away
+        with pytest.raises(Aborted) as aborted:
+            await world.update(FILE)
+        assert aborted.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert world.refused == []
 
     World().play(play)

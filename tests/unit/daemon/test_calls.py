@@ -193,6 +193,18 @@ def test_dumps_are_asked_for_one_at_a_time_and_answered_by_call_id(world: World)
     asyncio.run(play())
 
 
+def test_what_an_rm_says_in_place_of_a_dump_is_cut(world: World) -> None:
+    async def play() -> None:
+        asked = asyncio.create_task(world.calls.state_dump())
+        await turns(2)
+        world.calls.dumped(world.next().stateDump.callID, "", "x" * 5_000_000)
+        with pytest.raises(NoStateDump) as given:
+            await asked
+        assert str(given.value) == f"the resource manager says: {'x' * 200}... (5000000 characters)"
+
+    asyncio.run(play())
+
+
 def test_a_dump_that_nobody_waits_for_any_longer_is_not_asked_for_and_leaves_nothing(world: World) -> None:
     async def play() -> None:
         task = asyncio.create_task(world.calls.state_dump())

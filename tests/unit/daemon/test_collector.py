@@ -12,7 +12,10 @@ from structlog.testing import capture_logs
 
 from schedulerd.daemon import collector
 from schedulerd.daemon.collector import (
+    BUSY_GROWTH,
     BUSY_SECONDS_MIN,
+    GROWN_BLOCKS_MIN,
+    IDLE_GROWTH,
     IDLE_SECONDS_MIN,
     LOOK_SECONDS,
     YOUNG_MAX,
@@ -74,7 +77,22 @@ def test_telling_twice_is_telling_once() -> None:
 def test_everything_is_walked_when_nobody_waits_and_once_an_hour_at_the_latest(
     is_idle: bool, seconds: float, is_due: bool
 ) -> None:
-    assert Collector(lambda: is_idle).is_due(seconds) is is_due
+    assert Collector(lambda: is_idle, lambda: 1_000).is_due(seconds) is is_due
+
+
+@pytest.mark.parametrize("before", [100_000, 40_000_000])
+@pytest.mark.parametrize(("is_idle", "factor"), [(True, IDLE_GROWTH), (False, BUSY_GROWTH)])
+def test_everything_is_walked_as_soon_as_memory_has_grown_by_much(before: int, is_idle: bool, factor: float) -> None:
+    """By a part of what there was, and by so much at least; sooner if nobody waits."""
+    blocks = before
+    collector = Collector(lambda: is_idle, lambda: blocks)
+    enough = before + max(GROWN_BLOCKS_MIN, int(before * factor))
+    blocks = enough - 1
+    assert not collector.is_due(0.0)
+    blocks = enough
+    assert collector.is_due(0.0)
+    collector.walk()
+    assert not collector.is_due(0.0), "what was there after the walk is what it grows from"
 
 
 @pytest.mark.parametrize(

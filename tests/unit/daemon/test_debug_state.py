@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import pytest
 
 from schedulerd.core.invariants import extent
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.debug_state import StateQuery, debug_state
+from schedulerd.instant import Instant
 from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask
 
 
@@ -71,3 +76,30 @@ def test_a_gang_is_shown_with_its_task_groups_and_no_more_of_them_than_asked_for
         ("workers", 1, 1, 0, 1),
     ]
     assert look_at(StateQuery(limit=1)).left_out["task groups"] == 1
+
+
+def test_times_are_shown_as_wall_time_by_the_clocks_as_they_stand_at_the_look() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}))
+    talk.apps(an_app("incomplete"))
+    talk.asks(an_ask("k", memory=1_000), a_placeholder("p", task_group="workers"))
+    talk.asks(a_placeholder("p", app="incomplete"), a_placeholder("q", 1_000, app="incomplete"))
+    talk.schedule()
+    now = Instant(talk.now_ns + 5, 1_700_000_000 * SECOND_NS)
+    (manager,) = debug_state(talk.scheduler, 100, clocks=lambda: now)(StateQuery()).resource_managers
+    (inside,) = debug_state(talk.scheduler, 100, clocks=lambda: Instant(0, 0))(StateQuery()).resource_managers
+    shown, known = times_of(asdict(manager)), times_of(asdict(inside))
+    assert [one - (now.wall_ns - now.monotonic_ns) for _, one in shown] == [one for _, one in known]
+    assert {name for name, _ in shown} >= {
+        *("configured_at_ns", "state_log", "submitted_at_ns", "asked_at_ns"),
+        *("gang_deadline_ns", "gang_first_asked_ns", "gang_full_ns"),
+    }
+
+
+def times_of(value: Any, name: str = "") -> list[tuple[str, int]]:
+    """All times in plain values, with the name of the field."""
+    if isinstance(value, dict):
+        return [found for key, one in value.items() for found in times_of(one, key)]
+    if isinstance(value, list | tuple):
+        return [found for one in value for found in times_of(one, name)]
+    is_time = name == "state_log" or (name.endswith("_ns") and name != "preemption_delay_ns")
+    return [(name, value)] if is_time and isinstance(value, int) else []

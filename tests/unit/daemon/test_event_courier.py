@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 import pytest
+from structlog.testing import capture_logs
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.commands import NewApplication, UpdateApplications
 from schedulerd.daemon import event_courier
 from schedulerd.daemon.event_courier import EventCourier
 from schedulerd.daemon.event_feed import EventFeed
+from schedulerd.observe import event_messages
+from schedulerd.observe.event_record import Event
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from schedulerd.wire.callback import InterfaceVersion
 from schedulerd.wire.dialect import Stream
 from tests.unit.daemon import callback_world
 from tests.unit.daemon.callback_world import CallbackCall, World
@@ -133,3 +137,31 @@ def test_many_events_are_delivered_in_pieces_and_in_order(monkeypatch: pytest.Mo
         assert [len(message.events) for message in messages] == [0, *[3] * 13, 1]
 
     run(story)
+
+
+@pytest.mark.parametrize("broken", ["message_of_2023", "message_of_2022", "message_of_2021"])
+def test_an_event_that_cannot_be_encoded_is_left_out_and_the_courier_goes_on(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_version = next(one for one in InterfaceVersion if one.startswith(broken[-4:]))
+    version = callback_pb2.InterfaceVersion.Value(f"INTERFACE_VERSION_{of_version.replace('-', '_')}")
+    real = getattr(event_messages, broken)
+
+    def encode(event: Event) -> object:
+        if event.record.object_id == "app-2":
+            raise OverflowError("Value out of range")
+        return real(event)
+
+    monkeypatch.setitem(event_courier._MESSAGES, of_version, encode)
+
+    async def story(delivery: Delivery) -> None:
+        context, _ = await delivery.connected(version=version)
+        await delivery.submit("app-1", "app-2", "app-3")
+        field = {"2021": "eventsOf2021", "2022": "eventsOf2022", "2023": "events"}[broken[-4:]]
+        assert names(context, field) == ["app-1", "root.a", "root.a", "app-3", "root.a"]
+        assert delivery.feed.counts.failed == 1
+
+    with capture_logs() as lines:
+        run(story)
+    [line] = [line for line in lines if line["event"] == "event left out: it cannot be shown"]
+    assert (line["log_level"], str(line["exc_info"])) == ("error", "Value out of range")

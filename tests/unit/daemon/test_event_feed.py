@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.observe.event_record import EventCounts
+from tests.instants import at
 from tests.unit.daemon.event_world import APPLICATION_EVENTS, REGISTRATION_EVENTS, EventWorld, taken
 
 
@@ -98,5 +99,5 @@ def test_a_turn_without_events_wakes_nobody() -> None:
     world.register()
     woken: list[None] = []
     with world.feed.follow(lambda: woken.append(None)):
-        world.feed.observe([], 1)
+        world.feed.observe([], at(1))
     assert woken == []

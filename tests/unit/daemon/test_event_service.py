@@ -15,6 +15,8 @@ from schedulerd.daemon import event_service
 from schedulerd.daemon.event_service import LISTED_MAX, STREAMS_MAX, EventService, StreamContext
 from schedulerd.daemon.service import UnaryContext
 from schedulerd.observe import event_ring
+from schedulerd.observe.event_messages import admin_event
+from schedulerd.observe.event_record import Event
 from tests.unit.daemon.event_world import REGISTRATION_EVENTS, EventWorld
 from tests.unit.daemon.fake_call import turns
 
@@ -357,6 +359,24 @@ def test_streams_are_bounded_and_those_that_ended_do_not_count(monkeypatch: pyte
     play(story)
 
 
+def test_one_rm_cannot_hold_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_service, "STREAMS_MAX", 8)
+
+    async def story() -> None:
+        world = a_world()
+        service = EventService(world.feed)
+        async with streaming(world, service, rmID="rm"), streaming(world, service, rmID="rm"):
+            async with streaming(world, service, rmID="rm") as (_, served):
+                with pytest.raises(Aborted, match="2 streams of events are open by this client already") as refused:
+                    await served
+                assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            for other in ("another", ""):
+                async with streaming(world, service, rmID=other) as (call, _):
+                    assert len(call.written) == 1
+
+    play(story)
+
+
 def test_a_closing_daemon_ends_the_streams_when_all_was_sent() -> None:
     async def story() -> None:
         world = a_world()
@@ -369,3 +389,33 @@ def test_a_closing_daemon_ends_the_streams_when_all_was_sent() -> None:
             assert call.ids == [3, 4]
 
     play(story)
+
+
+def test_an_event_that_cannot_be_encoded_is_left_out_of_lists_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(event: Event) -> admin_pb2.Event:
+        if event.record.object_id == "app-0":
+            raise OverflowError("Value out of range")
+        return admin_event(event)
+
+    monkeypatch.setattr(event_service, "admin_event", encode)
+    world = a_world()
+    world.happen(2)
+    expected = ["rm", "root", "root.a", "root.a", "app-1", "root.a"]
+    answer = listed(world)
+    assert ([one.record.objectID for one in answer.events], answer.nextID) == (expected, 7)
+    answer = listed(world, start=3, count=1)
+    assert ([one.id for one in answer.events], answer.nextID) == ([4], 5)
+
+    async def story() -> None:
+        async with streaming(world, count=7) as (call, served):
+            world.happen()
+            await turns()
+            assert [one.record.objectID for message in call.written for one in message.events] == [
+                *expected,
+                "app-2",
+                "root.a",
+            ]
+            assert not served.done()
+
+    play(story)
+    assert world.feed.counts.failed >= 3

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+from structlog.testing import capture_logs
 
 from schedulerd.config import Settings, queue_file_paths
 from schedulerd.daemon.file_watch import FileWatch, Settling, contents
+from schedulerd.daemon.workers import TooSlow, Workers
 from tests.config_map import ConfigMap
+
+ResultT = TypeVar("ResultT")
 
 
 def looks(settling: Settling, *digests: str) -> list[bool]:
@@ -98,5 +105,48 @@ def test_it_looks_again_and_again(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await watching
         assert told == ["1", "2"]
+
+    asyncio.run(play())
+
+
+class Impatient(Workers):
+    """Tells when it has given up."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.has_given_up = asyncio.Event()
+
+    async def run(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
+        try:
+            return await super().run(function, *arguments)
+        except TooSlow:
+            self.has_given_up.set()
+            raise
+
+
+def test_a_look_that_hangs_is_given_up_and_the_next_is_made_later(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text("before")
+    go_on = threading.Event()
+    looks = itertools.count()
+
+    def paths() -> list[Path]:
+        if next(looks) == 1:
+            assert go_on.wait(10)
+        return [path]
+
+    async def play() -> None:
+        changed = asyncio.Event()
+        watch = FileWatch(paths, 0.001)
+        watch._workers = workers = Impatient("looks at files", threads=1, waiting_max=0, seconds_max=0.01)
+        with capture_logs() as lines:
+            watching = asyncio.create_task(watch.run(changed.set))
+            await workers.has_given_up.wait()
+        path.write_text("after")
+        go_on.set()
+        async with asyncio.timeout(10):
+            await changed.wait()
+        watching.cancel()
+        assert [line["event"] for line in lines] == ["work given up"]
 
     asyncio.run(play())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import grp
 import os
 import pwd
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -13,7 +15,7 @@ from structlog.testing import capture_logs
 
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon import groups
-from schedulerd.daemon.groups import GroupResolver, operating_system_groups
+from schedulerd.daemon.groups import GroupResolver, Groups, operating_system_groups
 
 GROUPS = {"ann": ("staff", "dev"), "bob": ("staff",)}
 
@@ -123,3 +125,24 @@ def test_the_first_user_of_this_system_has_its_primary_group_first() -> None:
     """The real database of this machine, which every POSIX system has."""
     root = pwd.getpwuid(0)
     assert operating_system_groups(root.pw_name)[0] == grp.getgrgid(root.pw_gid).gr_name
+
+
+def test_a_user_who_is_remembered_is_answered_although_the_directory_hangs() -> None:
+    go_on = threading.Event()
+
+    def look_up(user: str) -> tuple[str, ...]:
+        return ("staff",) if user == "ann" or go_on.wait(10) else ()
+
+    async def play() -> None:
+        asked = Groups(GroupResolver(lambda: 0, look_up), waiting_max=0, seconds_max=0.01)
+        assert await asked.groups("ann") == ("staff",)
+        with capture_logs() as lines:
+            unknown = [await asked.groups(f"user-{number}") for number in range(5)]
+        assert unknown == [()] * 5
+        told = [line["error"] for line in lines if line["event"] == "groups of a user cannot be looked up"]
+        assert told[:4] == ["took longer than 0.01 s"] * 4
+        assert "are under way or waiting already" in told[4]
+        assert await asked.groups("ann") == ("staff",)
+        go_on.set()
+
+    asyncio.run(play())

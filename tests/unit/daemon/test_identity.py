@@ -12,19 +12,34 @@ from google.protobuf.message import Message
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config import NameKind
 from schedulerd.daemon.identity import CHECKED_METHODS, EVERYBODY, Identities, IdentityInterceptor
 from schedulerd.daemon.refusals import Refusals
+from tests.unit.daemon.certificates import COMMON_NAME, DNS, EMAIL, IP, URI, attribute, certificate, named
 
-BOUND = {"shim": ("rm-a", "rm-b*"), "spiffe://cluster/ns/dev": ("dev",), "ops": ("*",), "": ("nobody",)}
+BOUND = {
+    "shim": ("rm-a", "rm-b*"),
+    "spiffe://cluster/ns/dev": ("dev",),
+    "ops": ("*",),
+    "cn:only-cn": ("of-cn",),
+    "dns:only-dns": ("of-dns",),
+    "uri:urn:shim": ("of-uri",),
+    "email:shim@example": ("of-email",),
+    "ip:10.0.0.1": ("of-ip",),
+}
 
 
 class Client:
     """A call of a client with this certificate."""
 
-    def __init__(self, common_name: bytes = b"", *other_names: bytes) -> None:
-        self._context = {"transport_security_type": [b"ssl"], "x509_subject_alternative_name": list(other_names)}
-        if common_name:
-            self._context["x509_common_name"] = [common_name]
+    def __init__(self, common_name: str = "", *other_names: tuple[int, str], pem: bytes = b"") -> None:
+        # What gRPC makes of names is there too, to be passed over.
+        self._context = {
+            "transport_security_type": [b"ssl"],
+            "x509_common_name": [b"ops"],
+            "x509_subject_alternative_name": [b"ops"],
+            "x509_pem_cert": [pem or named(common_name, *other_names)],
+        }
         self.status: tuple[grpc.StatusCode, str] | None = None
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
@@ -41,15 +56,20 @@ class Client:
 @pytest.mark.parametrize(
     ("client", "may", "may_not"),
     [
-        (Client(b"shim"), ["rm-a", "rm-b", "rm-bee"], ["rm-a2", "RM-A", "dev", "unlisted", ""]),
-        (Client(b"pod-7", b"localhost", b"spiffe://cluster/ns/dev"), ["dev"], ["rm-a", "spiffe://cluster/ns/dev", ""]),
-        (Client(b"shim", b"spiffe://cluster/ns/dev"), ["rm-a", "dev"], ["unlisted", ""]),
-        (Client(b"ops"), ["rm-a", "dev", "unlisted", ""], []),
-        (Client(b"stranger"), [], ["rm-a", "unlisted", ""]),
+        (Client("shim"), ["rm-a", "rm-b", "rm-bee"], ["rm-a2", "RM-A", "dev", "unlisted", ""]),
+        (
+            Client("pod-7", (DNS, "localhost"), (URI, "spiffe://cluster/ns/dev")),
+            ["dev"],
+            ["rm-a", "spiffe://cluster/ns/dev", ""],
+        ),
+        (Client("shim", (URI, "spiffe://cluster/ns/dev")), ["rm-a", "dev"], ["unlisted", ""]),
+        (Client("ops"), ["rm-a", "dev", "unlisted", ""], []),
+        (Client("pod", (DNS, "shim")), ["rm-a"], ["unlisted"]),
+        (Client("only-cn", (DNS, "only-dns"), (URI, "urn:shim")), ["of-cn", "of-dns", "of-uri"], ["rm-a"]),
+        (Client("stranger"), [], ["rm-a", "unlisted", ""]),
         (Client(), [], ["rm-a", "nobody", ""]),
-        (Client(b"sh\xff"), [], ["rm-a"]),
     ],
-    ids=["by common name", "by alternative name", "by both", "an operator", "unknown", "no name", "not text"],
+    ids=["by common name", "by URI", "by both", "an operator", "by DNS name", "by kind", "unknown", "no name"],
 )
 def test_a_client_may_use_what_one_of_its_names_is_bound_to(client: Client, may: list[str], may_not: list[str]) -> None:
     identities = Identities(BOUND)
@@ -59,9 +79,60 @@ def test_a_client_may_use_what_one_of_its_names_is_bound_to(client: Client, may:
     assert identities.visible([*may, *may_not], client) == may
 
 
+@pytest.mark.parametrize(
+    "client",
+    [
+        Client("x", (EMAIL, "shim"), (EMAIL, "ops")),
+        Client("x", (URI, "shim"), (URI, "ops")),
+        Client("x", (DNS, "spiffe://cluster/ns/dev")),
+        Client("spiffe://cluster/ns/dev"),
+        Client("only-dns", (DNS, "only-cn"), (DNS, "urn:shim"), (DNS, "10.0.0.1"), (DNS, "shim@example")),
+        Client("cn:only-cn", (DNS, "dns:only-dns"), (URI, "uri:urn:shim")),
+        Client("ops\0.example", (DNS, "ops\0.example"), (DNS, "shim\0")),
+        Client("OPS", (DNS, "Ops"), (DNS, "SHIM")),
+        Client("*", (DNS, "*"), (DNS, "sh*"), (DNS, "*.example")),
+        Client(" ops", (DNS, "ops "), (DNS, "ops.")),
+        Client("x", (EMAIL, "shim@example")),
+        Client(pem=certificate([], [(IP, b"\x0a\x00\x00\x01")])),
+        Client(pem=certificate([attribute(COMMON_NAME, b"ops"), attribute(COMMON_NAME, b"x")])),
+        Client(pem=certificate([attribute(COMMON_NAME, b"sh\xff")])),
+        Client(pem=b"no certificate"),
+    ],
+    ids=[
+        *("an e-mail as another's name", "a URI as one", "a DNS name as a URI", "a common name as a URI"),
+        *(
+            "other kinds",
+            "a name that is written like an entry",
+            "a zero byte",
+            "case",
+            "wildcards",
+            "spaces and a dot",
+        ),
+        *("a kind that does not count", "another", "two common names", "not text", "nothing"),
+    ],
+)
+def test_a_name_of_one_kind_is_not_taken_for_another(client: Client) -> None:
+    identities = Identities(BOUND)
+    for rm_id in ("", "rm-a", "dev", "of-cn", "of-dns", "of-uri", "of-email", "of-ip", "nobody"):
+        assert identities.refusal(rm_id, client) is not None, rm_id
+
+
+def test_the_kinds_that_count_can_be_chosen() -> None:
+    client = Client(pem=certificate([attribute(COMMON_NAME, b"ops")], [(EMAIL, b"shim@example"), (IP, b"\x0a\0\0\1")]))
+    identities = Identities(BOUND, (NameKind.EMAIL, NameKind.IP))
+    assert identities.visible(["of-email", "of-ip", "rm-a"], client) == ["of-email", "of-ip"]
+    assert Identities(BOUND, (NameKind.CN,)).visible(["of-email", "rm-a"], client) == ["of-email", "rm-a"]
+
+
+def test_an_ip_address_is_the_address_however_it_is_written() -> None:
+    client = Client(pem=certificate([], [(IP, bytes(15) + b"\x01")]))
+    identities = Identities({"ip:0:0:0:0:0:0:0:1": ("rm",)}, (NameKind.IP,))
+    assert identities.refusal("rm", client) is None
+
+
 def test_the_name_for_every_client_opens_what_it_lists_and_nothing_else() -> None:
     identities = Identities({"*": ("dev-*",), "shim": ("rm-a",)})
-    for client in (Client(b"stranger"), Client(), Client(b"*")):
+    for client in (Client("stranger"), Client(), Client("*")):
         assert identities.refusal("dev-1", client) is None
         assert identities.refusal("rm-a", client) is not None
         assert identities.refusal("", client) is not None
@@ -69,10 +140,11 @@ def test_the_name_for_every_client_opens_what_it_lists_and_nothing_else() -> Non
 
 def test_a_refusal_names_the_rm_and_the_client_and_nobody_else() -> None:
     refuse = Identities(BOUND).refusal
-    assert refuse("dev", Client(b"shim", b"10.0.0.1")) == "rmID: the client 'shim', '10.0.0.1' may not use 'dev'"
-    assert refuse("dev", Client()) == "rmID: a client without a name in its certificate may not use 'dev'"
-    assert refuse("", Client(b"shim")) == (
-        "rmID: is empty, and the client 'shim' may not see or change what belongs to every resource manager"
+    known = Client("shim", (DNS, "pod-7"), (EMAIL, "not@counted"))
+    assert refuse("dev", known) == "rmID: the client 'cn:shim', 'dns:pod-7' may not use 'dev'"
+    assert refuse("dev", Client()) == ("rmID: a client without a name that counts in its certificate may not use 'dev'")
+    assert refuse("", Client("shim")) == (
+        "rmID: is empty, and the client 'cn:shim' may not see or change what belongs to every resource manager"
     )
 
 
@@ -111,7 +183,7 @@ def test_a_call_that_is_refused_never_gets_to_its_method(request_: Message, refu
         invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
 
     async def play() -> None:
-        client = Client(b"shim")
+        client = Client("shim")
         handler: grpc.RpcMethodHandler[Message, Message] = grpc.unary_unary_rpc_method_handler(serve)
 
         async def found(_details: object) -> object:

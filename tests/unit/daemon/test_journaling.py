@@ -10,11 +10,12 @@ from structlog.testing import capture_logs
 
 from schedulerd.config import Settings
 from schedulerd.core.commands import RunCycle
-from schedulerd.daemon.journaling import begin_journal, end_journal
+from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
 from schedulerd.journal import Journal
 from schedulerd.journal.files import END_ROOM_BYTES
 from schedulerd.journal.writer import BLOCK_BYTES, CLOSE_SECONDS
 from schedulerd.observe.metrics import Metrics
+from tests.instants import at
 from tests.unit.observe.scrape import text
 
 SEED = 77
@@ -58,7 +59,7 @@ def test_it_ends_with_the_daemon_and_says_how(failed: bool, reason: str, tmp_pat
     with capture_logs() as lines:
         recorder = begin_journal(Settings(journal=tmp_path), SEED, metrics)
         assert recorder is not None
-        recorder.command(1, RunCycle(7))
+        recorder.command(at(1), RunCycle(7))
         recorder.facts([])
         assert journal_samples(metrics)["schedulerd_journal_recording"] == 1
         asyncio.run(end_journal(recorder, failed))
@@ -99,7 +100,7 @@ def test_the_sizes_that_were_set_divide_it_and_end_it_with_a_line_in_the_log(tmp
         recorder = begin_journal(settings, SEED, metrics)
         assert recorder is not None
         for number in range(60_000):
-            recorder.command(10**18 + number, command)
+            recorder.command(at(10**18 + number), command)
             recorder.facts([])
         asyncio.run(end_journal(recorder, failed=False))
     line = lines[-1]
@@ -124,3 +125,15 @@ def test_an_end_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypatc
     assert recorder.close("again")
     assert waited == [CLOSE_SECONDS]
     assert "journal was not written to its end" in [line["event"] for line in lines]
+
+
+def test_its_state_is_one_sentence(tmp_path: Path) -> None:
+    settings, metrics = Settings(journal=tmp_path), Metrics()
+    assert journal_state(Settings(), None) == ""
+    recorder = begin_journal(settings, SEED, metrics)
+    assert recorder is not None
+    assert journal_state(settings, recorder) == "recording"
+    asyncio.run(end_journal(recorder, failed=False))
+    assert journal_state(settings, recorder) == "not recording: schedulerd was stopped"
+    with capture_logs():
+        assert journal_state(settings, None) == "not recording: it could not be begun; the log says why"

@@ -16,6 +16,7 @@ from schedulerd.daemon.link import Ending, Link
 from schedulerd.daemon.links import RM_ID_LENGTH_MAX, Links, Refused, rm_id_problem
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 from tests.unit.daemon.recording import FakeStream, named
 
 INIT = ResourceManagerChanged("rm", ResourceManagerState.INIT, "registered")
@@ -38,7 +39,7 @@ class World:
         self.links = Links(ResponseEncoder(), self.posted.append, outbox_bytes_max=BOUND)
 
     def say(self, *facts: Fact) -> None:
-        self.links.deliver(facts, 0)
+        self.links.deliver(facts, at(0))
 
     def attach(self, kind: Stream = Stream.ALLOCATION, rm_id: str = "rm") -> tuple[FakeStream, Link]:
         stream = FakeStream()

@@ -54,10 +54,10 @@ def test_console_is_one_line_too_and_has_no_colours_where_nobody_sees_them(strea
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_the_standard_librarys_loggers_write_the_same(stream: io.StringIO, log_format: logs.LogFormat) -> None:
     logs.configure("info", log_format, stream)
-    logging.getLogger("uvicorn.error").warning("%d connections", 3, extra={"client": "a"})
+    logging.getLogger("grpc.aio").warning("%d connections", 3, extra={"client": "a"})
     (text,) = stream.getvalue().splitlines()
     assert "3 connections" in text
-    assert "uvicorn.error" in text
+    assert "grpc.aio" in text
     assert "warning" in text
     assert "client" in text
 

@@ -12,7 +12,8 @@ import pytest
 from schedulerd.core.views import LimitView
 from schedulerd.daemon.debug_state import StateQuery
 from schedulerd.daemon.json_pieces import as_json
-from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, Looks, TooManyLooks
+from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, Looks
+from schedulerd.daemon.shares import CLIENTS_MIN, NoneLeft
 from schedulerd.daemon.slices import GAP_SECONDS, SLICE_SECONDS
 from tests.unit import virtual_loop
 
@@ -97,12 +98,24 @@ def test_so_many_may_be_asked_for_at_a_time() -> None:
     async def story(world: World) -> None:
         asked = [world.ask(str(number)) for number in range(LOOKS_MAX)]
         await asyncio.sleep(0)
-        with pytest.raises(TooManyLooks, match=f"^{LOOKS_MAX} looks at the state are asked for already; try again"):
+        with pytest.raises(NoneLeft, match=f"^{LOOKS_MAX} looks at the state are asked for already, by all clients$"):
             await world.take()
         await asked[0]
         asked.append(world.ask("next"))
         await asyncio.gather(*asked)
         assert [rm for rm, _ in world.begun] == [*map(str, range(LOOKS_MAX)), "next"]
+
+    play(story)
+
+
+def test_one_client_cannot_have_all_of_them() -> None:
+    async def story(world: World) -> None:
+        share = -(-LOOKS_MAX // CLIENTS_MIN)
+        asked = [asyncio.create_task(world.looks.take(StateQuery(), "greedy")) for _ in range(share)]
+        await asyncio.sleep(0)
+        with pytest.raises(NoneLeft, match=f"^{share} looks at the state are asked for by this client already"):
+            await world.looks.take(StateQuery(), "greedy")
+        await asyncio.gather(*asked, world.looks.take(StateQuery(), "another"))
 
     play(story)
 

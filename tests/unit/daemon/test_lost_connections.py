@@ -17,6 +17,7 @@ from schedulerd.daemon.links import Links
 from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import FakeStream, named
 from tests.unit.daemon.stream_world import NodeCall, World, run
@@ -38,7 +39,7 @@ class Line:
         self.say(ResourceManagerState.INIT, "registered")
 
     def say(self, state: ResourceManagerState, cause: str) -> None:
-        self.links.deliver([ResourceManagerChanged("rm", state, cause)], 0)
+        self.links.deliver([ResourceManagerChanged("rm", state, cause)], at(0))
 
     def attach(self, kind: Stream, peer: str = SAME) -> tuple[FakeStream, Link]:
         stream = FakeStream(peer)
@@ -65,7 +66,7 @@ def test_who_comes_over_another_connection_is_stopped_once_and_told_why(line: Li
     line.lose(kind, THIRD)
     assert line.posted.count(STOP) == 1
     assert line.posted[-1] == STOP, "and nothing is placed for it any more"
-    line.links.deliver([NodeAccepted("rm", "default", "node-1")], 0)
+    line.links.deliver([NodeAccepted("rm", "default", "node-1")], at(0))
     assert line.links.depth == 0
     line.say(ResourceManagerState.STOPPED, STOP.cause.value)
     assert stream.ending is not None

@@ -18,16 +18,28 @@ from schedulerd.core.commands import (
     NewAsk,
     NodeAction,
     NodeUpdate,
+    RingAlarms,
     UpdateAllocations,
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, Fact, ResourceManagerChanged
+from schedulerd.core.facts import Allocated, CheckFailed, Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.daemon import owner as module
-from schedulerd.daemon.owner import TURN_SECONDS, Owner, Recorder, Sink, StepFailed
+from schedulerd.daemon.owner import (
+    DISMANTLE_SECONDS,
+    DISMANTLED_EACH,
+    TRACEBACKS_PER_SECOND_MAX,
+    TURN_SECONDS,
+    Owner,
+    Recorder,
+    Sink,
+    StepFailed,
+)
+from schedulerd.instant import Instant
+from tests.instants import at
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
 
@@ -57,15 +69,22 @@ class World:
         self.scheduler = scheduler or RecordingScheduler()
         self.turns: list[list[Fact]] = []
         self.times: Callable[[], int] = lambda: SECOND_NS
+        """The monotonic clock."""
+        self.set_ahead_ns = 0
+        """How far the wall clock is set ahead of `tests.instants`."""
         self.owner = Owner(
             self.scheduler,
-            [lambda facts, now_ns: self.turns.append(list(facts)), *sinks],
+            [lambda facts, now: self.turns.append(list(facts)), *sinks],
             NoStopwatch(),
             inbox_max=inbox_max,
             placements_max=2,
             recorder=recorder,
-            clock_ns=lambda: self.times(),
+            clocks=self._clocks,
         )
+
+    def _clocks(self) -> Instant:
+        now = at(self.times())
+        return now._replace(wall_ns=now.wall_ns + self.set_ahead_ns)
 
     async def take(self, *commands: Command) -> None:
         """Submits and waits until all of it was told to the sinks."""
@@ -108,12 +127,43 @@ def test_a_turn_ends_with_one_cycle_until_nothing_can_be_placed() -> None:
     all_placed = asyncio.Event()
     placed_so_far: list[Fact] = []
 
-    def count(facts: Sequence[Fact], now_ns: int) -> None:
+    def count(facts: Sequence[Fact], now: Instant) -> None:
         placed_so_far.extend(fact for fact in facts if isinstance(fact, Allocated))
         if len(placed_so_far) == 5:
             all_placed.set()
 
     run(World(sinks=[count]), play)
+
+
+def test_dropped_state_is_freed_between_turns_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each turn for so long, whatever comes meanwhile; and on when nothing comes."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    freed: list[tuple[int, int]] = []
+    all_freed = asyncio.Event()
+
+    class Dismantled(RecordingScheduler):
+        """Has five slices of dropped state from its third command on."""
+
+        left = 5
+
+        def dismantle(self, count: int) -> bool:
+            if len(self.stepped) < 3:
+                return False
+            clock.now += DISMANTLE_SECONDS / 2
+            self.left -= 1
+            freed.append((len(self.stepped), count))
+            if not self.left:
+                all_freed.set()
+            return self.left > 0
+
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        await all_freed.wait()
+        assert freed == [(len(SETUP), DISMANTLED_EACH)] * 5
+        await world.take(asks(0, 1))
+
+    run(World(scheduler=Dismantled()), play)
 
 
 @pytest.mark.parametrize(("seconds", "in_a_turn"), [(TURN_SECONDS * 0.999, 2), (TURN_SECONDS * 1.001, 1)])
@@ -167,15 +217,47 @@ def test_what_the_daemon_itself_says_never_waits() -> None:
     run(World(inbox_max=1), play)
 
 
-def test_time_never_runs_backwards() -> None:
-    times = iter([5, 3, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+HOUR_NS, DAY_NS = 3_600 * SECOND_NS, 86_400 * SECOND_NS
+
+
+@pytest.mark.parametrize("set_ahead_ns", [-HOUR_NS, DAY_NS])
+def test_a_wall_clock_that_is_set_rings_no_alarm_and_holds_back_none(set_ahead_ns: int) -> None:
+    """One registers at 1 s and has 10 s to connect; the wall clock is set at 2 s."""
 
     async def play(world: World) -> None:
-        world.times = lambda: next(times) * SECOND_NS
-        await world.take(*SETUP)
-        assert [now_ns // SECOND_NS for now_ns, _ in world.scheduler.stepped] == [5, 5, 9, 9]
+        world.times = lambda: SECOND_NS
+        await world.take(registration())
+        world.times, world.set_ahead_ns = lambda: 2 * SECOND_NS, set_ahead_ns
+        world.owner.post(RingAlarms())
+        await world.take(registration("other"))
+        assert not stopped
+        world.times = lambda: 11 * SECOND_NS
+        world.owner.post(RingAlarms())
+        await world.take(registration("other"))
+        assert stopped == [Instant(11 * SECOND_NS, at(11 * SECOND_NS).wall_ns + set_ahead_ns)]
 
-    run(World(), play)
+    stopped: list[Instant] = []
+
+    def notice(facts: Sequence[Fact], now: Instant) -> None:
+        changed = (fact for fact in facts if isinstance(fact, ResourceManagerChanged) and fact.rm_id == "rm")
+        stopped.extend(now for fact in changed if fact.state is ResourceManagerState.STOPPED)
+
+    run(World(scheduler=RecordingScheduler(Timeouts(reconnect_ns=10 * SECOND_NS)), sinks=[notice]), play)
+
+
+def test_the_scheduler_is_stepped_with_the_monotonic_time_and_the_recorder_gets_both() -> None:
+    async def play(world: World) -> None:
+        await world.take(registration())
+        world.times, world.set_ahead_ns = lambda: 2 * SECOND_NS, -HOUR_NS
+        await world.take(ConnectResourceManager("rm"))
+        assert [now_ns for now_ns, _ in world.scheduler.stepped] == [SECOND_NS, 2 * SECOND_NS]
+        assert [now for now, _ in tape.begun] == [
+            at(SECOND_NS),
+            Instant(2 * SECOND_NS, at(2 * SECOND_NS).wall_ns - HOUR_NS),
+        ]
+
+    tape = Tape()
+    run(World(recorder=tape), play)
 
 
 def test_the_alarm_rings_when_a_deadline_has_come() -> None:
@@ -190,10 +272,10 @@ def test_the_alarm_rings_when_a_deadline_has_come() -> None:
 
     stopped = asyncio.Event()
 
-    def notice(facts: Sequence[Fact], now_ns: int) -> None:
+    def notice(facts: Sequence[Fact], now: Instant) -> None:
         for fact in facts:
             if isinstance(fact, ResourceManagerChanged) and fact.state is ResourceManagerState.STOPPED:
-                assert now_ns == 100 * SECOND_NS
+                assert now == at(100 * SECOND_NS)
                 stopped.set()
 
     run(World(scheduler=RecordingScheduler(Timeouts(reconnect_ns=10 * SECOND_NS)), sinks=[notice]), play)
@@ -238,12 +320,12 @@ class Tape:
     """Records what it is told of each step: time and command before it, the facts after it."""
 
     def __init__(self) -> None:
-        self.begun: list[tuple[int, Command]] = []
+        self.begun: list[tuple[Instant, Command]] = []
         self.said: list[Sequence[Fact]] = []
 
-    def command(self, now_ns: int, command: Command) -> None:
+    def command(self, now: Instant, command: Command) -> None:
         assert len(self.begun) == len(self.said), "the step before has not ended"
-        self.begun.append((now_ns, command))
+        self.begun.append((now, command))
 
     def facts(self, facts: Sequence[Fact]) -> None:
         self.said.append(list(facts))
@@ -251,17 +333,16 @@ class Tape:
 
 def test_a_recorder_is_told_every_step_with_its_time_and_what_it_said() -> None:
     async def play(world: World) -> None:
-        world.times = map(int, itertools.count(SECOND_NS, -1000)).__next__  # a clock that is set back
+        world.times = itertools.count(SECOND_NS, 1000).__next__
         await world.take(*SETUP, asks(0, 5))
         await world.take(asks(5, 1))
 
     tape = Tape()
     world = World(recorder=tape)
     run(world, play)
-    assert tape.begun == world.scheduler.stepped
+    assert [(now.monotonic_ns, command) for now, command in tape.begun] == world.scheduler.stepped
     assert {"RunCycle", "UpdateAllocations"} <= {type(command).__name__ for _, command in tape.begun}
     assert [fact for facts in tape.said for fact in facts] == [fact for turn in world.turns for fact in turn]
-    assert [now_ns for now_ns, _ in tape.begun] == sorted(now_ns for now_ns, _ in tape.begun)
 
 
 def test_a_recorder_has_the_command_at_which_the_scheduler_raised() -> None:
@@ -274,12 +355,12 @@ def test_a_recorder_has_the_command_at_which_the_scheduler_raised() -> None:
     world = World(recorder=tape)
     with capture_logs(), pytest.raises(StepFailed):
         run(world, play)
-    assert tape.begun == world.scheduler.stepped
+    assert [(now.monotonic_ns, command) for now, command in tape.begun] == world.scheduler.stepped
     assert len(tape.said) == len(tape.begun) - 1
 
 
 def test_an_error_of_a_sink_is_no_less_serious() -> None:
-    def broken_sink(facts: Sequence[Fact], now_ns: int) -> None:
+    def broken_sink(facts: Sequence[Fact], now: Instant) -> None:
         raise ValueError("cannot count")
 
     async def play(world: World) -> None:
@@ -333,3 +414,26 @@ def test_a_queue_file_is_not_among_the_last_commands() -> None:
         run(World(), play)
     assert "RegisterResourceManager" in repr(lines)
     assert "hunter2" not in repr(lines)
+
+
+def test_the_tracebacks_of_failed_checks_are_logged_a_few_in_a_second_and_life_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raises(*_: object) -> None:
+        raise LookupError("a bug")
+
+    async def play(world: World) -> None:
+        await world.take(*SETUP)
+        with monkeypatch.context() as patch, capture_logs() as lines:
+            patch.setattr("schedulerd.core.checks.identifier", raises)
+            await world.take(asks(0, 2), asks(2, TRACEBACKS_PER_SECOND_MAX))
+            world.times = lambda: 2 * SECOND_NS
+            await world.take(asks(9, 1))
+        assert [str(line["exc_info"]) for line in lines] == ["a bug"] * (TRACEBACKS_PER_SECOND_MAX + 1)
+        assert {line["log_level"] for line in lines} == {"error"}
+        said = [fact for turn in world.turns for fact in turn]
+        assert len([fact for fact in said if isinstance(fact, CheckFailed)]) == TRACEBACKS_PER_SECOND_MAX + 3
+        await world.take(asks(20, 1))
+        assert any(isinstance(fact, Allocated) for turn in world.turns for fact in turn)
+
+    run(World(), play)

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.config import PolicyGroupUnknown, Problem, QueueFileText
+from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileText
 from schedulerd.core.commands import RegisterResourceManager, StopCause, StopResourceManager, UpdateConfiguration
 from schedulerd.core.configuration_facts import ConfigurationUpdated
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import REASONS_MAX, LoadedQueueFile, QueueFiles, log_warnings
 from schedulerd.daemon.reloads import OWN_FILE, Reloads
+from schedulerd.daemon.workers import Busy, Workers
 from schedulerd.observe.tally import ReloadResult
-from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, load_here
 
 NOW_NS = 7
 
@@ -39,7 +40,7 @@ class World:
         self._counted_again = asyncio.Event()
         self.scheduler = RecordingScheduler()
         self.owner = Owner(self.scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
-        self.queue_files = QueueFiles(self._read)
+        self.queue_files = QueueFiles(self._read, load_here)
         self.reloads: Reloads
         self._held: dict[str, tuple[asyncio.Event, threading.Event]] = {}
 
@@ -248,3 +249,34 @@ def test_requests_before_a_reload_begins_are_one() -> None:
         assert world.reloads.started == 2
 
     World().play(play)
+
+
+def test_a_file_that_is_not_read_in_time_cannot_be_read() -> None:
+    async def play(world: World) -> None:
+        await world.register("rm")
+        world.files["queues"] = a_file("b")
+        _, go_on = world.hold("queues")
+        world.queue_files._files = Workers("queue files", threads=1, waiting_max=10, seconds_max=0.01)
+        await world.reloads.reload()
+        go_on.set()
+        assert world.counted["rm", ReloadResult.REFUSED] == 1
+        assert world.queues("rm") == {"root", "root.a"}
+        assert await world.queue_files._files.close(10)
+
+    lines = World().play(play)
+    (line,) = [line for line in lines if line["event"] == "queue file not reloaded: nothing changed"]
+    assert line["reasons"] == ["the queue file of policyGroup 'queues' cannot be read: took longer than 0.01 s"]
+
+
+def test_a_reload_that_is_turned_away_is_told() -> None:
+    async def turn_away(text: str, source: str) -> QueueFile:
+        raise Busy("too many")
+
+    async def play(world: World) -> None:
+        await world.register("rm")
+        world.queue_files._load_text = turn_away
+        await world.reloads.reload()
+        assert world.counted["rm", ReloadResult.REFUSED] == 1
+
+    lines = World().play(play)
+    assert [line["reasons"] for line in lines if line["log_level"] == "error"] == [["too many"]]

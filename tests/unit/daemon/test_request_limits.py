@@ -89,6 +89,16 @@ def test_so_many_resource_managers_are_taken_and_those_that_are_may_register_aga
     assert refused.value.ending.details.startswith("2 resource managers are registered already, and no more are taken")
 
 
+def test_one_client_registers_a_quarter_of_them() -> None:
+    check = RequestLimits(1, 8).check_registration
+    check(registration(), ["a", "b"], ["a"])
+    check(registration(), ["a", "b", "rm"], ["a", "rm"])
+    with pytest.raises(Refused) as refused:
+        check(registration(), ["a", "b"], ["a", "b"])
+    assert refused.value.ending.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.value.ending.details.startswith("this client has registered 2 resource managers already, a quarter")
+
+
 def test_verdicts_are_items_too() -> None:
     answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict()] * 3)
     raw = answer.SerializeToString()

@@ -8,11 +8,13 @@ import threading
 from typing import cast
 from urllib.parse import quote
 
+import grpc
 import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileText
-from schedulerd.daemon.groups import GroupResolver
+from schedulerd.core.handlers import resource_managers
+from schedulerd.daemon.groups import GroupResolver, Groups
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
@@ -20,8 +22,8 @@ from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.service import DETAILS_BYTES_MAX, SchedulerService, UnaryContext, bounded
 from schedulerd.wire.encode import ResponseEncoder
-from tests.unit.daemon.fake_call import FakeContext
-from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler
+from tests.unit.daemon.fake_call import Aborted, FakeContext
+from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, load_here
 
 BEFORE, AFTER = (
     f"partitions: [{{queues: [{{name: root, queues: [{{name: {leaf}}}]}}]}}]" for leaf in ("before", "after")
@@ -52,11 +54,18 @@ def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> No
         managers = scheduler.cluster.resource_managers
         links = Links(ResponseEncoder(), lambda command: owner.post(command), outbox_bytes_max=1_000_000)
         owner = Owner(scheduler, [links.deliver], NoStopwatch(), inbox_max=10, placements_max=1)
-        queue_files = QueueFiles(file.read)
+        queue_files = QueueFiles(file.read, load_here)
         own = (await queue_files.of_group("")).configuration
         reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
         service = SchedulerService(
-            owner, links, queue_files, reloads, managers, GroupResolver(lambda: 0), {}, RequestLimits(1, 1)
+            owner,
+            links,
+            queue_files,
+            reloads,
+            managers,
+            Groups(GroupResolver(lambda: 0), waiting_max=0),
+            {},
+            RequestLimits(1, 1),
         )
         running = asyncio.create_task(owner.run())
 
@@ -70,6 +79,49 @@ def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> No
         assert reloads.is_requested
         await reloads.reload()
         assert not managers["rm"].partitions["default"].root.children["after"].draining
+        running.cancel()
+
+    asyncio.run(play())
+
+
+def test_a_registration_that_the_scheduler_cannot_check_is_answered_with_internal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raises(*_: object) -> None:
+        raise LookupError("a bug")
+
+    async def play() -> None:
+        scheduler = RecordingScheduler()
+        managers = scheduler.cluster.resource_managers
+        links = Links(ResponseEncoder(), lambda command: owner.post(command), outbox_bytes_max=1_000_000)
+        owner = Owner(scheduler, [links.deliver], NoStopwatch(), inbox_max=10, placements_max=1)
+        queue_files = QueueFiles(lambda _: QueueFileText(BEFORE, "queues.yaml"), load_here)
+        own = (await queue_files.of_group("")).configuration
+        reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
+        service = SchedulerService(
+            owner,
+            links,
+            queue_files,
+            reloads,
+            managers,
+            Groups(GroupResolver(lambda: 0), waiting_max=0),
+            {},
+            RequestLimits(1, 2),
+        )
+        running = asyncio.create_task(owner.run())
+        request = si_pb2.RegisterResourceManagerRequest(rmID="rm")
+        context = FakeContext()
+        await context.send_initial_metadata(())
+        with monkeypatch.context() as patch:
+            patch.setattr(resource_managers, "ResourceManager", raises)
+            with pytest.raises(Aborted):
+                await service.register(request, cast(UnaryContext, context))
+        code, details = context.status
+        assert code is grpc.StatusCode.INTERNAL
+        assert details.startswith("LookupError while this RegisterResourceManager was checked")
+        assert not managers
+        await service.register(request, cast(UnaryContext, FakeContext()))
+        assert list(managers) == ["rm"]
         running.cancel()
 
     asyncio.run(play())

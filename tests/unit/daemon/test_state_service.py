@@ -16,13 +16,13 @@ from schedulerd.core.commands import RegisterResourceManager
 from schedulerd.daemon import looks, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
-from schedulerd.daemon.debug_state import debug_state
+from schedulerd.daemon.debug_state import StateQuery, debug_state
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
-from schedulerd.daemon.state_service import StateService
+from schedulerd.daemon.state_service import ANSWER_BYTES_MAX, DUMPS_BYTES_MAX, STATE_BYTES_MAX, StateService
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_partition_spec, an_app, an_ask
-from tests.unit.daemon.recording import NoStopwatch
+from tests.unit.daemon.recording import NoStopwatch, load_here
 from tests.unit.daemon.test_admin_service import CONTEXT, Aborted
 
 
@@ -40,9 +40,9 @@ class World:
         scheduler = self.talk.scheduler
         owner = Owner(scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
         managers = scheduler.cluster.resource_managers
-        admin = AdminService(owner, QueueFiles(_no_file), managers, lambda *_: None)
-        looks = Looks(debug_state(scheduler, recount_items_max=1_000))
-        self.service = StateService(managers, admin.check_registered, looks, self._dump_of)
+        admin = AdminService(owner, QueueFiles(_no_file, load_here), managers, lambda *_: None, load_here)
+        self.looks = Looks(debug_state(scheduler, recount_items_max=1_000))
+        self.service = StateService(managers, admin.check_registered, self.looks, self._dump_of)
 
     async def _dump_of(self, rm_id: str, timeout_seconds: float) -> str:
         self.asked.append((rm_id, timeout_seconds))
@@ -106,7 +106,9 @@ def test_more_dumps_than_may_be_asked_for_are_refused_and_no_rm_hears_of_them(mo
         with pytest.raises(Aborted) as aborted:
             await world.dump()
         assert aborted.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert aborted.value.details == "0 looks at the state are asked for already; try again when they are taken"
+        assert aborted.value.details == (
+            "0 looks at the state are asked for already, by all clients; try again when they are taken"
+        )
         assert world.asked == []
 
     play(World(), story)
@@ -123,6 +125,50 @@ def test_dumps_that_do_not_fit_into_a_message_are_left_out(monkeypatch: pytest.M
         assert second.problem == "its dump has 30 bytes, and there was room for 20; name its rmID to see it alone"
         (alone,) = (await world.dump(RM)).resourceManagers
         assert (alone.state, alone.problem) == (long, "")
+
+    play(World(), story)
+
+
+def test_our_own_dump_is_taken_again_with_less_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World) -> None:
+        nodes = [a_node(f"n{number}", {"memory": 1}) for number in range(80)]
+        world.talk.nodes(*nodes)
+        whole = (await world.dump(RM)).state
+        monkeypatch.setattr(state_service, "STATE_BYTES_MAX", len(whole) - 1)
+        cut = json.loads((await world.dump(RM)).state)
+        (partition,) = cut["resource_managers"][0]["partitions"]
+        assert (len(partition["nodes"]), cut["left_out"]["nodes"]) == (50, 30)
+        for rm_id, advice in (("", "name an rmID"), (RM, "look at parts of it at /debug/state")):
+            monkeypatch.setattr(state_service, "STATE_BYTES_MAX", 200)
+            problem = json.loads((await world.dump(rm_id)).state)["problem"]
+            assert problem.startswith("even 5 of each kind of thing have ")
+            assert problem.endswith(f" bytes; at most 200 are sent: {advice}")
+
+    play(World(), story)
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_an_answer_is_never_more_than_a_client_takes_whatever_rms_say(letter: str) -> None:
+    """A client takes 4 MiB by default: our dump is at its bound here, and so are those of RMs with long names."""
+    answer_bytes_max = 4 * 1024 * 1024
+
+    async def story(world: World) -> None:
+        names = [f"{number:0256}" for number in range(50)]
+        for name in names:
+            world.talk.scheduler.step(1, RegisterResourceManager(name, (a_partition_spec(),)))
+
+        async def filled(_query: StateQuery, _client: str | None = None) -> str:
+            return json.dumps("x" * (STATE_BYTES_MAX - 2))
+
+        world.looks.take = filled  # type: ignore[method-assign, assignment]
+        size = len(letter.encode())
+        world.dumps = {name: json.dumps(letter * 100_000, ensure_ascii=False) for name in names[::2]}
+        world.dumps[names[0]] = json.dumps(letter * (DUMPS_BYTES_MAX // 2 // size), ensure_ascii=False)
+        answer = await world.dump()
+        assert len(answer.state) == STATE_BYTES_MAX
+        assert answer.resourceManagers[0].state == world.dumps[names[0]]
+        assert any("there was room for" in one.problem for one in answer.resourceManagers)
+        assert ANSWER_BYTES_MAX - 300_000 < answer.ByteSize() < answer_bytes_max
 
     play(World(), story)
 

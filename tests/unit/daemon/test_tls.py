@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,29 +14,55 @@ from structlog.testing import capture_logs
 from schedulerd.daemon import tls
 from schedulerd.daemon.failures import StartupFailed
 from schedulerd.daemon.tls import ServerTls
+from schedulerd.daemon.workers import Workers
 
 FILES = Path(__file__).parents[2] / "contract" / "tls"
 
 
 @pytest.mark.parametrize("gone", ["server.pem", "server.key", "ca.pem"])
-def test_a_file_that_goes_after_it_was_checked_changes_nothing_and_is_named(
+def test_a_file_that_goes_while_all_are_read_changes_nothing_and_is_named(
     gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("server.pem", "server.key", "ca.pem"):
         shutil.copy(FILES / name, tmp_path)
     server = ServerTls(tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
-    check = tls._check_certificates
+    read = tls._bytes
 
-    def check_and_remove(setting: str, file: Path) -> None:
-        check(setting, file)
-        if setting == "tls_client_ca_file":  # the last one that is checked
-            (tmp_path / gone).unlink()
+    def read_and_remove(setting: str, file: Path) -> bytes:
+        content = read(setting, file)
+        if setting == "tls_cert_file":  # the server's two files are read, and checked next
+            (tmp_path / gone).unlink(missing_ok=True)
+        return content
 
-    monkeypatch.setattr(tls, "_check_certificates", check_and_remove)
+    monkeypatch.setattr(tls, "_bytes", read_and_remove)
     with capture_logs() as lines:
-        server.reload()
+        asyncio.run(server.reload())
     (line,) = lines
     assert line["log_level"] == "error"
     assert f"{tmp_path / gone} cannot be read: No such file or directory" in line["reason"]
     with pytest.raises(StartupFailed, match="cannot be read"):
         ServerTls(tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
+
+
+@pytest.mark.parametrize("replaced", ["server.pem", "server.key", "ca.pem"])
+def test_a_file_that_is_replaced_by_a_fifo_changes_nothing_and_is_named(replaced: str, tmp_path: Path) -> None:
+    for name in ("server.pem", "server.key", "ca.pem"):
+        shutil.copy(FILES / name, tmp_path)
+    server = ServerTls(tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
+    (tmp_path / replaced).unlink()
+    os.mkfifo(tmp_path / replaced)
+    with capture_logs() as lines:
+        asyncio.run(server.reload())
+    (line,) = lines
+    assert f"{tmp_path / replaced} cannot be read: it is a FIFO; it must be a regular file" in line["reason"]
+
+
+def test_files_that_are_not_read_in_time_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ServerTls(FILES / "server.pem", FILES / "server.key", FILES / "ca.pem")
+    go_on = threading.Event()
+    monkeypatch.setattr(tls, "_bytes", lambda *_: go_on.wait(10))
+    server._workers = Workers("TLS files", threads=1, waiting_max=0, seconds_max=0.01)
+    with capture_logs() as lines:
+        asyncio.run(server.reload())
+    go_on.set()
+    assert lines[-1]["reason"] == "took longer than 0.01 s"

@@ -49,10 +49,9 @@ CONSTANT = re.compile(r"^([A-Z]\w*_(?:MAX|SECONDS|SECONDS_MAX|SECONDS_MIN|S))\b[
 NO_LIMITS = {
     "schedulerd.admin_client.TIMEOUT_SECONDS": "of the command line",
     "schedulerd.client.channel.MESSAGE_BYTES_MAX": "that of the daemon",
-    "schedulerd.config.models.UINT64_MAX": "of a type",
-    "schedulerd.config.quantities.INT64_MAX": "of a type",
     "schedulerd.core.model.trial.REASONS_MAX": "of a text",
     "schedulerd.core.node_selector.TEXTS_MAX": "what is read once is not read again",
+    "schedulerd.core.reading.UINT64_MAX": "of a type",
     "schedulerd.daemon.collector.BUSY_SECONDS_MIN": "of Python's collector",
     "schedulerd.daemon.collector.IDLE_SECONDS_MIN": "of Python's collector",
     "schedulerd.journal.decode.RESOURCES_MAX": "what is read once is not read again",

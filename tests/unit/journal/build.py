@@ -25,6 +25,7 @@ from schedulerd.core.specs import SECOND_NS, Timeouts
 from schedulerd.journal import Entry, Header, Journal
 from schedulerd.journal.encode import entry_text
 from schedulerd.journal.files import open_new
+from tests.instants import at
 from tests.unit.daemon.recording import registration
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ GENEROUS_BYTES = 1024 * 1024
 
 def a_header() -> Header:
     return Header(
-        timeouts=Timeouts(completing_ns=SECOND_NS), placements_max=7, uuid_seed=2**127 + 1, instance="abc", started_ns=0
+        timeouts=Timeouts(completing_ns=SECOND_NS),
+        placements_max=7,
+        uuid_seed=2**127 + 1,
+        instance="abc",
+        started=at(0),
     )
 
 
@@ -50,11 +55,11 @@ def a_story(batches: int = 3) -> list[Entry]:
     for batch in range(batches):
         asks = [NewAsk("app-1", f"pod-{batch}-{number}", Resources(vcore=1)) for number in range(2)]
         commands += [UpdateAllocations("rm", asks), RunCycle(7)]
-    return [Entry(number * SECOND_NS, command) for number, command in enumerate(commands, start=1)]
+    return [Entry(at(number * SECOND_NS), command) for number, command in enumerate(commands, start=1)]
 
 
 def texts(entries: list[Entry]) -> list[str]:
-    return [entry_text(entry.now_ns, entry.command) for entry in entries]
+    return [entry_text(entry.now, entry.command) for entry in entries]
 
 
 def entries(journal: Journal) -> list[Entry]:

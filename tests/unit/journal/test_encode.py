@@ -15,10 +15,14 @@ from schedulerd.core.resources import Resources
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.schema import command_kinds, schema
+from tests.instants import at
+
+NOW = at(7)
+START = f"[7,{NOW.wall_ns},"
 
 
 def again(text: str) -> Any:
-    _, name, values = json.loads(text)
+    _, _, name, values = json.loads(text)
     return CommandReader(schema()).command(name, values)
 
 
@@ -31,10 +35,10 @@ def queue(*amounts: tuple[str, int]) -> QueueChanged:
 
 
 def test_a_column_that_is_the_same_in_every_row_is_written_once() -> None:
-    text = entry_text(7, asks(Resources(vcore=1), Resources(vcore=1)))
-    assert text.startswith('[7,"UpdateAllocations",["rm",[2,["app-1"],["pod-0","pod-1"],[{"vcore":1}],[""],[1],')
-    assert entry_text(7, RunCycle(3)) == '[7,"RunCycle",[3]]'
-    assert entry_text(7, RingAlarms()) == '[7,"RingAlarms",[]]'
+    text = entry_text(NOW, asks(Resources(vcore=1), Resources(vcore=1)))
+    assert text.startswith(START + '"UpdateAllocations",["rm",[2,["app-1"],["pod-0","pod-1"],[{"vcore":1}],[""],[1],')
+    assert entry_text(NOW, RunCycle(3)) == START + '"RunCycle",[3]]'
+    assert entry_text(NOW, RingAlarms()) == START + '"RingAlarms",[]]'
 
 
 @pytest.mark.parametrize(
@@ -47,12 +51,12 @@ def test_a_column_that_is_the_same_in_every_row_is_written_once() -> None:
 )
 def test_resources_that_are_equal_and_not_the_same_stay_what_they_are(one: Resources, other: Resources) -> None:
     assert one == other
-    read = again(entry_text(7, asks(one, other, one)))
+    read = again(entry_text(NOW, asks(one, other, one)))
     assert [list(ask.resources.items()) for ask in read.asks] == [list(each.items()) for each in (one, other, one)]
 
 
 def test_equal_resources_are_read_as_one_object() -> None:
-    first, second, third = again(entry_text(7, asks(Resources(vcore=1), Resources(vcore=2), Resources(vcore=1)))).asks
+    first, second, third = again(entry_text(NOW, asks(Resources(vcore=1), Resources(vcore=2), Resources(vcore=1)))).asks
     assert first.resources is third.resources
     assert first.resources != second.resources
     assert type(first.resources) is Resources

@@ -144,7 +144,7 @@ def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
 
 def test_every_start_has_a_directory_that_nobody_else_may_read(tmp_path: Path) -> None:
     directory = new_directory(tmp_path, a_header())
-    assert directory.name == "19700101T000000Z-abc"
+    assert directory.name == "20200913T122640Z-abc"
     written(directory).end(END)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())]
     assert modes == [0o700, 0o600]

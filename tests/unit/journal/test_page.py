@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schedulerd.config import matches
 from schedulerd.journal.recorder import JournalRecorder
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
 
@@ -21,10 +22,10 @@ def test_the_example_plays_a_journal(
     recorder = JournalRecorder.begin(
         parent, a_header(), lambda ending: None, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
     )
-    scheduler = a_header().scheduler()
+    scheduler = a_header().scheduler(matches)
     for entry in a_story():
-        recorder.command(entry.now_ns, entry.command)
-        recorder.facts(scheduler.step(entry.now_ns, entry.command))
+        recorder.command(entry.now, entry.command)
+        recorder.facts(scheduler.step(entry.now.monotonic_ns, entry.command))
     assert recorder.close("it was enough")
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)

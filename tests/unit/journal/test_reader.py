@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from schedulerd import __version__
+from schedulerd.config import matches
 from schedulerd.core.commands import RunCycle
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
 from schedulerd.journal.blocks import MAGIC, block
@@ -41,22 +43,22 @@ def made(directory: Path, *blocks: object, **header: Any) -> Path:
 
 
 def test_a_journal_that_was_written_is_played_again_by_what_its_header_says(tmp_path: Path) -> None:
-    scheduler, said = a_header().scheduler(), FactsDigest()
+    scheduler, said = a_header().scheduler(matches), FactsDigest()
     writer = JournalWriter(
         JournalFiles(tmp_path, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES), lambda _: None
     )
     for entry, text in zip(STORY, texts(STORY), strict=True):
-        facts = scheduler.step(entry.now_ns, entry.command)
+        facts = scheduler.step(entry.now.monotonic_ns, entry.command)
         said.update(facts)
         writer.put(text, facts_text(facts))
     writer.stop("enough", is_orderly=True)
     assert writer.join()
 
     journal = Journal.open(tmp_path)
-    again, digest = journal.header.scheduler(), FactsDigest()
+    again, digest = journal.header.scheduler(matches), FactsDigest()
     for record in journal:
         if isinstance(record, Entry):
-            digest.update(again.step(record.now_ns, record.command))
+            digest.update(again.step(record.now.monotonic_ns, record.command))
         else:
             assert record == Digest(len(STORY), digest.hexdigest())
     assert digest.hexdigest() == said.hexdigest()
@@ -181,9 +183,20 @@ def test_a_file_that_goes_while_the_journal_is_read_is_said(tmp_path: Path) -> N
 
 
 def test_another_format_is_refused_before_anything_else_is_looked_at(tmp_path: Path) -> None:
-    made(tmp_path, format=2, timeouts="something new")
-    with pytest.raises(JournalUnreadable, match=r"000001\.journal: it has format 2, and this version .* format 1"):
+    made(tmp_path, format=9, timeouts="something new", version="7.0.0")
+    with pytest.raises(JournalUnreadable, match=r"000001\.journal: its format is 9, written by schedulerd 7\.0\.0; .*"):
         Journal.open(tmp_path)
+
+
+def test_the_format_before_is_refused_with_what_is_read_and_what_wrote_it(tmp_path: Path) -> None:
+    made(tmp_path, [1, "RunCycle", [7]], format=1, version="0.1.0" + "x" * 1_000)
+    with pytest.raises(JournalUnreadable) as refused:
+        Journal.open(tmp_path)
+    _, _, sentence = str(refused.value).partition("000001.journal: ")
+    assert sentence == (
+        f"its format is 1, written by schedulerd 0.1.0{'x' * 35}; this is schedulerd {__version__}, "
+        "which reads format 2 only: read the journal with the version that wrote it"
+    )
 
 
 def test_a_header_with_more_than_is_known_is_not_guessed_at(tmp_path: Path) -> None:
@@ -195,11 +208,11 @@ def test_a_header_with_more_than_is_known_is_not_guessed_at(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        ([1, "Dance", []], "there is no command 'Dance'"),
-        ([1, "RunCycle", []], "argument"),
-        ([1, "ConnectResourceManager", ["rm", "more"]], "argument"),
-        ([1, "DisconnectResourceManager", ["rm", "boredom"]], "boredom"),
-        ([1, "UpdateAllocations", ["rm", [2, ["app-1"]], [0], [0]]], "argument"),
+        ([1, 2, "Dance", []], "there is no command 'Dance'"),
+        ([1, 2, "RunCycle", []], "argument"),
+        ([1, 2, "ConnectResourceManager", ["rm", "more"]], "argument"),
+        ([1, 2, "DisconnectResourceManager", ["rm", "boredom"]], "boredom"),
+        ([1, 2, "UpdateAllocations", ["rm", [2, ["app-1"]], [0], [0]]], "argument"),
         ([1], "unpack"),
         (7, "unpack"),
     ],
@@ -207,7 +220,7 @@ def test_a_header_with_more_than_is_known_is_not_guessed_at(tmp_path: Path) -> N
 def test_a_command_that_is_not_understood_is_said_with_file_and_offset(
     values: object, what: str, tmp_path: Path
 ) -> None:
-    journal = Journal.open(made(tmp_path, [1, "RunCycle", [7]], values))
+    journal = Journal.open(made(tmp_path, [1, 2, "RunCycle", [7]], values))
     with pytest.raises(JournalUnreadable, match=rf"000001\.journal, block at offset \d+: .*{what}"):
         list(journal)
 
@@ -229,13 +242,13 @@ def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: P
     asks = [name for name in names["NewAsk"] if name in ("allocation_key", "application_id", "resources")]
     names = {**names, "NewAsk": asks[::-1]}
     table = [2, [{"vcore": 1}], ["pod-0-0", "pod-0-1"], ["app-1"]]
-    journal = Journal.open(made(tmp_path, [1, "UpdateAllocations", ["rm", table, [0], [0]]], names=names))
+    journal = Journal.open(made(tmp_path, [1, 2, "UpdateAllocations", ["rm", table, [0], [0]]], names=names))
     assert [record.command for record in entries(journal)] == [STORY[4].command]
 
 
 def test_a_field_that_only_a_newer_version_has_is_refused(tmp_path: Path) -> None:
     names = {**a_header().to_values()["names"], "RunCycle": ["placements_max", "dice"]}
-    journal = Journal.open(made(tmp_path, [1, "RunCycle", [7, 6]], names=names))
+    journal = Journal.open(made(tmp_path, [1, 2, "RunCycle", [7, 6]], names=names))
     with pytest.raises(JournalUnreadable, match="RunCycle has no field dice"):
         list(journal)
 
@@ -248,3 +261,17 @@ def test_a_step_without_facts_is_part_of_the_digest() -> None:
     assert one.hexdigest() == other.hexdigest()
     assert facts_text([]) == "\n"
     assert RunCycle(7) == STORY[-1].command
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 60_000, b"9" * 5_000, b"no json", b"\xff", b'"\\ud800"', b"null", b"7", b"[7]"]
+)
+@pytest.mark.parametrize("is_header", [False, True])
+def test_a_line_that_no_journal_has_is_an_error_and_not_a_crash(
+    tmp_path: Path, content: bytes, is_header: bool
+) -> None:
+    header = json.dumps(a_header().to_values()).encode("ascii")
+    contents = [content] if is_header else [header, content]
+    tmp_path.joinpath("000001.journal").write_bytes(MAGIC + b"".join(map(block, contents)))
+    with pytest.raises(JournalUnreadable):
+        list(Journal.open(tmp_path))

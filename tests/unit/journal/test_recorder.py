@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedulerd.config import matches
 from schedulerd.core.commands import RunCycle
 from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.journal import Digest, FactsDigest, Journal
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal.writer import Ending
+from tests.instants import at
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
 
 STORY = a_story()
@@ -24,13 +26,13 @@ class World:
         self.recorder = JournalRecorder.begin(
             parent, a_header(), self.endings.append, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
         )
-        self.scheduler = a_header().scheduler()
+        self.scheduler = a_header().scheduler(matches)
         self.digest = FactsDigest()
 
     def play(self) -> None:
         for entry in STORY:
-            self.recorder.command(entry.now_ns, entry.command)
-            facts = self.scheduler.step(entry.now_ns, entry.command)
+            self.recorder.command(entry.now, entry.command)
+            facts = self.scheduler.step(entry.now.monotonic_ns, entry.command)
             self.recorder.facts(facts)
             self.digest.update(facts)
 
@@ -50,7 +52,7 @@ def test_every_step_is_recorded_with_what_it_said(tmp_path: Path) -> None:
 def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(tmp_path: Path) -> None:
     world = World(tmp_path)
     fact = CycleRan(1, 2, False)
-    world.recorder.command(1, RunCycle(7))
+    world.recorder.command(at(1), RunCycle(7))
     world.recorder.facts([fact])
     world.digest.update([fact])
     fact.placements = 2
@@ -61,11 +63,11 @@ def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(t
 def test_the_command_at_which_the_scheduler_raised_is_the_last(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.play()
-    world.recorder.command(100 * 10**9, RunCycle(9))
+    world.recorder.command(at(100 * 10**9), RunCycle(9))
     assert world.recorder.close("it raised")
     records = list(Journal.open(tmp_path))
     assert records[:-1] == STORY
-    assert records[-1] == type(STORY[0])(100 * 10**9, RunCycle(9))
+    assert records[-1] == type(STORY[0])(at(100 * 10**9), RunCycle(9))
 
 
 def test_a_command_that_cannot_be_written_down_ends_the_journal_and_nothing_else(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_a_command_that_cannot_be_written_down_ends_the_journal_and_nothing_else
     world.play()
     digest_before = Digest(len(STORY), world.digest.hexdigest())
     placements: Any = object()
-    world.recorder.command(1, RunCycle(placements))
+    world.recorder.command(at(1), RunCycle(placements))
     assert not world.recorder.is_recording
     world.recorder.facts([])
     world.play()
@@ -94,7 +96,7 @@ def test_a_fact_that_cannot_be_written_down_ends_it_too(tmp_path: Path) -> None:
     world = World(tmp_path)
     rumours: list[Any] = [Rumour(1j)]
     facts: list[Fact] = rumours
-    world.recorder.command(1, RunCycle(7))
+    world.recorder.command(at(1), RunCycle(7))
     world.recorder.facts(facts)
     assert world.recorder.close("enough")
     assert list(Journal.open(tmp_path)) == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from schedulerd.config import matches
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 from schedulerd.journal import writer as module
 from schedulerd.journal.digest import DIGEST_COMMANDS
@@ -19,6 +22,8 @@ from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, en
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+LIMIT_SECONDS = 20.0
 
 STORY = a_story(DIGEST_COMMANDS)
 
@@ -51,11 +56,11 @@ def size(directory: Path) -> int:
 
 def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> None:
     world = World(tmp_path)
-    scheduler, expected = a_header().scheduler(), FactsDigest()
+    scheduler, expected = a_header().scheduler(matches), FactsDigest()
     digests = []
     for number, entry in enumerate(STORY, start=1):
-        facts = scheduler.step(entry.now_ns, entry.command)
-        world.writer.put(entry_text(entry.now_ns, entry.command), facts_text(facts))
+        facts = scheduler.step(entry.now.monotonic_ns, entry.command)
+        world.writer.put(entry_text(entry.now, entry.command), facts_text(facts))
         expected.update(facts)
         if number % DIGEST_COMMANDS == 0 or number == len(STORY):
             digests.append(Digest(number, expected.hexdigest()))
@@ -234,3 +239,46 @@ def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
     journal = Journal.open(tmp_path)
     assert entries(journal) == STORY[:taken]
     assert journal.end == endings[0].reason
+
+
+def moved(directory: Path) -> None:
+    directory.rename(directory.with_name("elsewhere"))
+
+
+def replaced(directory: Path) -> None:
+    file = directory / "000001.journal"
+    file.rename(file.with_suffix(".old"))
+    file.touch()
+
+
+@pytest.mark.parametrize("harm", [shutil.rmtree, moved, replaced])
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_file_that_is_removed_moved_or_replaced_ends_the_journal(
+    tmp_path: Path, harm: Callable[[Path], None], idle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the next block, or when it has had nothing to write for a while."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001 if idle else 1_000.0)
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    ended = threading.Event()
+    world = World(directory)
+
+    def on_end(ending: Ending) -> None:
+        world.endings.append(ending)
+        ended.set()
+
+    world.writer._on_end = on_end
+    world.put(STORY[:2])
+    while world.writer.waiting_bytes:
+        pass
+    harm(directory)
+    if not idle:
+        world.put(STORY[2:4])
+    assert ended.wait(LIMIT_SECONDS)
+    (ending,) = world.endings
+    assert not ending.is_orderly
+    assert "was removed, moved or replaced" in ending.reason
+    assert str(directory / "000001.journal") in ending.reason
+    assert world.writer.join()
+    assert not world.writer.is_open
+    assert world.writer.ending == ending

@@ -12,6 +12,7 @@ from schedulerd.observe.event_messages import message_of_2023
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from tests.instants import at
 from tests.unit.core.builders import Conversation
 
 Said: TypeAlias = tuple[str, str, str, str, str]
@@ -34,7 +35,7 @@ class Listener:
         class Overheard(Conversation):
             def step(self, command: Command) -> list[Fact]:
                 facts = super().step(command)
-                recorder.observe(facts, self.now_ns)
+                recorder.observe(facts, at(self.now_ns))
                 return facts
 
         return Overheard
@@ -58,7 +59,7 @@ class Listener:
 def recorded(*facts: Fact, now_ns: int = 7) -> list[si_pb2.EventRecord]:
     """The records of these facts and no others."""
     listener = Listener()
-    listener.recorder.observe(facts, now_ns)
+    listener.recorder.observe(facts, at(now_ns))
     return listener.messages()
 
 

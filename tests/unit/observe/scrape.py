@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core.facts import Fact
 from schedulerd.observe.metrics import Metrics
+from tests.instants import at
 
 Samples: TypeAlias = dict[tuple[str, ...], float]
 
@@ -17,7 +18,7 @@ Samples: TypeAlias = dict[tuple[str, ...], float]
 def after(*happened: Fact, now_ns: int = 0) -> Metrics:
     """Metrics that know of these facts and of nothing else."""
     metrics = Metrics()
-    metrics.observe(happened, now_ns)
+    metrics.observe(happened, at(now_ns))
     return metrics
 
 

@@ -11,12 +11,14 @@ from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, Verd
 from schedulerd.core.facts import Fact, RejectCode
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.core.resources import Resources
 from schedulerd.observe.event_changes import CHANGES
 from schedulerd.observe.event_explanations import EXPLANATIONS
 from schedulerd.observe.event_limits import EACH_NS
 from schedulerd.observe.event_record import TEXT_LENGTH_MAX
 from schedulerd.observe.event_recorder import WITHOUT_EVENT
+from tests.instants import at
 from tests.unit.core.builders import a_conversation, a_node, an_ask
 from tests.unit.core.gangs import a_full_gang, real
 from tests.unit.observe.event_talk import Listener, Said, recorded, said
@@ -38,6 +40,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (facts.ReleaseIgnored(RM, P, "app", "k", "", "why"), ("REQUEST", "k", *NOTHING, "app"), "why"),
     (facts.ReleaseIgnored(RM, P, "app", "", "", "why"), ("APP", "app", *NOTHING, ""), "why"),
     (facts.ItemIgnored(RM, P, "x", CODE, "why"), ("UNKNOWN_EVENTRECORD_TYPE", "x", *NOTHING, ""), "why"),
+    (TagIgnored(RM, P, Q, "app", "a.tag", "why"), ("APP", "app", *NOTHING, "a.tag"), "why"),
     (
         configuration_facts.ConfigurationRejected(RM, ("one", "two")),
         ("QUEUE", "root", *NOTHING, ""),
@@ -108,7 +111,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
 @pytest.mark.parametrize(("fact", "wanted", "message"), EXAMPLES, ids=lambda one: type(one).__name__)
 def test_it_names_object_reference_and_cause(fact: Fact, wanted: Said, message: str) -> None:
     (told,) = recorded(fact)
-    assert (said(told), told.message, told.timestampNano) == (wanted, message, 7)
+    assert (said(told), told.message, told.timestampNano) == (wanted, message, at(7).wall_ns)
 
 
 @pytest.mark.parametrize("outcome", [VerdictOutcome.AGREED, VerdictOutcome.VOID])
@@ -132,16 +135,16 @@ def test_the_same_object_says_the_same_thing_once_in_a_while() -> None:
         facts.AskRejected("rm-2", P, "app", "k", CODE, "why"),
         facts.ReleaseIgnored(RM, P, "app", "k", "", "why"),
     ]
-    listener.recorder.observe([rejected, rejected, *others, rejected], 0)
+    listener.recorder.observe([rejected, rejected, *others, rejected], at(0))
     assert (listener.ring.next_id, listener.recorder.suppressed) == (5, 2)
-    listener.recorder.observe([rejected], EACH_NS)
+    listener.recorder.observe([rejected], at(EACH_NS))
     assert (listener.ring.next_id, listener.recorder.suppressed) == (6, 2)
 
 
 def test_what_changes_is_never_suppressed() -> None:
     listener = Listener()
     changed = facts.AskAdded(RM, P, Q, "app", "k", Resources(memory=1), 1, False)
-    listener.recorder.observe([changed] * 3, 0)
+    listener.recorder.observe([changed] * 3, at(0))
     assert (listener.ring.next_id, listener.recorder.suppressed) == (3, 0)
 
 
@@ -152,9 +155,9 @@ def test_what_anybody_may_send_is_cut() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}))
     talk.asks(an_ask())
     talk.schedule()
-    listener.recorder.observe(talk.asks(an_ask(long)), 0)
-    listener.recorder.observe(talk.asks(an_ask(longest, -1)), 0)
-    listener.recorder.observe(talk.release(message=long), 0)
+    listener.recorder.observe(talk.asks(an_ask(long)), at(0))
+    listener.recorder.observe(talk.asks(an_ask(longest, -1)), at(0))
+    listener.recorder.observe(talk.release(message=long), at(0))
     for message in listener.messages():
         assert len(message.objectID) <= TEXT_LENGTH_MAX
         assert len(message.message) <= TEXT_LENGTH_MAX
@@ -168,7 +171,7 @@ def test_the_ring_keeps_no_tags_alive() -> None:
     listener = Listener()
     talk = a_conversation(a_node("n1", {"memory": 100}))
     talk.asks(an_ask(tags={"note": "long" * 1_000}))
-    listener.recorder.observe(talk.schedule(), 0)
+    listener.recorder.observe(talk.schedule(), at(0))
     assert listener.ring.next_id > 3
     kept = [entry[5] for entry in listener.ring._slots if entry is not None]
     assert not any(hasattr(what, "tags") for what in kept)
@@ -178,7 +181,7 @@ def test_a_request_that_does_not_fit_in_its_placeholder_says_why_and_so_does_the
     listener = Listener()
     talk = a_full_gang(1)
     talk.asks(real("r", memory=11))
-    listener.recorder.observe(talk.schedule(), 0)
+    listener.recorder.observe(talk.schedule(), at(0))
     told = {message.objectID: message.message for message in listener.messages() if message.referenceID == "gang"}
     why = "ask r does not fit: it wants memory 11, placeholder p has 10"
     assert told["p"] == why

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
+from schedulerd.core.facts import ItemIgnored, RejectCode
+from schedulerd.instant import Instant
 from schedulerd.observe import event_ring
 from schedulerd.observe.event_record import SI, Record
+from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
+from tests.instants import EPOCH_NS, at
 
 
 def records(names: str) -> tuple[Record, ...]:
@@ -17,7 +22,7 @@ def a_ring(*entries: str, events_max: int = 10) -> EventRing:
     """An event for each character; what stands together is one entry, of the resource manager `rm1`, `rm2`, ..."""
     ring = EventRing(events_max, "instance")
     for number, names in enumerate(entries, start=1):
-        ring.add(100 * number, f"rm{number}", "default", len(names), records, names)
+        ring.add(at(100 * number), f"rm{number}", "default", len(names), records, names)
     return ring
 
 
@@ -28,7 +33,7 @@ def names(ring: EventRing, start: int = 0, count: int = 100, rm_id: str = "") ->
 def test_events_have_consecutive_ids_from_zero_whatever_entry_they_are_of() -> None:
     ring = a_ring("a", "bcd", "e")
     assert names(ring) == [(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")]
-    assert [event.at_ns for event in ring.read(0, 9).events] == [100, 200, 200, 200, 300]
+    assert [event.at_ns - EPOCH_NS for event in ring.read(0, 9).events] == [100, 200, 200, 200, 300]
     assert (ring.lowest_id, ring.next_id, ring.read(0, 9).next_id) == (0, 5, 5)
 
 
@@ -59,7 +64,7 @@ def test_the_oldest_make_room_and_who_comes_for_them_learns_how_many_they_were()
 
 def test_events_of_one_resource_manager_are_found_between_those_of_others() -> None:
     ring = a_ring("ab", "c", "d")
-    ring.add(400, "rm1", "default", 1, records, "e")
+    ring.add(at(400), "rm1", "default", 1, records, "e")
     assert names(ring, rm_id="rm1") == [(0, "a"), (1, "b"), (4, "e")]
     assert ring.read(0, 9, "rm2").next_id == 5
     assert names(ring, start=1, count=1, rm_id="rm1") == [(1, "b")]
@@ -88,8 +93,41 @@ def test_records_are_made_for_who_reads_them_only() -> None:
         return records(name)
 
     ring = EventRing(10, "instance")
-    ring.add(1, "rm1", "", 1, expand, "a")
-    ring.add(1, "rm2", "", 1, expand, "b")
+    ring.add(at(1), "rm1", "", 1, expand, "a")
+    ring.add(at(1), "rm2", "", 1, expand, "b")
     assert made == []
     ring.read(0, 9, "rm2")
     assert made == ["b"]
+
+
+def test_a_record_that_says_when_is_of_that_time_on_the_wall_clock_of_its_turn() -> None:
+    ring = EventRing(10, "instance")
+    ring.add(Instant(100, 1_000_000), "rm1", "", 1, lambda name: (records(name)[0]._replace(at_ns=98),), "a")
+    ring.add(Instant(200, 5_000), "rm1", "", 1, records, "b")
+    assert [event.at_ns for event in ring.read(0, 9).events] == [999_998, 5_000]
+
+
+def test_an_event_whose_records_cannot_be_made_is_left_out_and_counted() -> None:
+    ring = EventRing(10, "instance")
+
+    def fails(_what: object) -> tuple[Record, ...]:
+        raise ValueError("a bug")
+
+    ring.add(at(1), "rm", "", 2, fails, "bad")
+    ring.add(at(2), "rm", "", 1, lambda what: (Record(SI.APP, "good", SI.NONE, SI.DETAILS_NONE),), "good")
+    with capture_logs() as lines:
+        for reader in (1, 2):
+            found = ring.read(0, 10)
+            assert [event.record.object_id for event in found.events] == ["good"]
+            assert (found.next_id, ring.failed) == (3, 2 * reader)
+    assert [line["event_id"] for line in lines] == [0, 1], "a line for each event, not for each reader"
+
+
+def test_a_fact_of_which_no_event_can_be_made_is_left_out_and_the_next_is_recorded() -> None:
+    ring = EventRing(10, "instance")
+    bad = ItemIgnored("rm", "", None, RejectCode.EMPTY_ID, "")  # type: ignore[arg-type]
+    good = ItemIgnored("rm", "", "good", RejectCode.EMPTY_ID, "")
+    with capture_logs() as lines:
+        EventRecorder(ring).observe([bad, good], at(1))
+    assert (ring.failed, len(lines)) == (1, 1)
+    assert [event.record.object_id for event in ring.read(0, 10).events] == ["good"]

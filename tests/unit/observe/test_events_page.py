@@ -12,6 +12,7 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.observe.event_changes import _RELEASE_REASONS
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import SI, Event
+from tests.instants import at
 from tests.unit.core import builders
 from tests.unit.observe import build
 from tests.unit.observe.event_talk import Listener
@@ -50,12 +51,12 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     for story in dict.fromkeys(stories):
         story()
     for fact, _, _ in EXAMPLES:
-        listener.recorder.observe([fact], 0)
+        listener.recorder.observe([fact], at(0))
     for cause in facts.WithdrawCause:
-        listener.recorder.observe([build.withdrawn(cause, memory=1)], 0)
+        listener.recorder.observe([build.withdrawn(cause, memory=1)], at(0))
     for release in facts.ReleaseCause:
-        listener.recorder.observe([build.release_requested(TerminationType.TIMEOUT, release)], 0)
-    listener.recorder.observe([build.ask(was_parked=True, memory=1)], 0)
+        listener.recorder.observe([build.release_requested(TerminationType.TIMEOUT, release)], at(0))
+    listener.recorder.observe([build.ask(was_parked=True, memory=1)], at(0))
     return listener.events()
 
 

@@ -8,6 +8,7 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ReleaseCause, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.observe.metrics import Metrics
+from tests.instants import at
 from tests.unit.observe.build import (
     PARTITION,
     QUEUE,
@@ -46,15 +47,15 @@ def test_a_placeholder_from_ask_to_swap() -> None:
         application(None, ApplicationState.NEW), ask(count=2, placeholder=True, vcore=10), ask(count=1, vcore=10)
     )
     assert gauges_of_gangs(metrics) == (3, 2, 0, 0)
-    metrics.observe([allocated(placeholder=True, vcore=10)], 0)
+    metrics.observe([allocated(placeholder=True, vcore=10)], at(0))
     assert gauges_of_gangs(metrics) == (2, 1, 1, 0)
-    metrics.observe([withdrawn(WithdrawCause.PARKED, vcore=10)], 0)
+    metrics.observe([withdrawn(WithdrawCause.PARKED, vcore=10)], at(0))
     metrics.observe(
-        [release_requested(TerminationType.PLACEHOLDER_REPLACED, ReleaseCause.REPLACED, placeholder=True)], 0
+        [release_requested(TerminationType.PLACEHOLDER_REPLACED, ReleaseCause.REPLACED, placeholder=True)], at(0)
     )
     assert gauges_of_gangs(metrics) == (1, 1, 1, 1)
     replaced = released(TerminationType.PLACEHOLDER_REPLACED, placeholder=True, vcore=10)
-    metrics.observe([replaced, allocated("uuid-2", replaces="uuid-1", vcore=10)], 0)
+    metrics.observe([replaced, allocated("uuid-2", replaces="uuid-1", vcore=10)], at(0))
     assert gauges_of_gangs(metrics) == (1, 1, 0, 0)
     assert counted(metrics, "schedulerd_placeholders_total") == {"asked": 2, "placed": 1, "replaced": 1, "released": 1}
     assert samples(metrics, "schedulerd_asks_withdrawn_total") == {}, "a parked ask is not withdrawn"
@@ -125,5 +126,5 @@ def test_a_queue_with_nothing_but_a_parked_ask_is_not_forgotten() -> None:
         forgotten(ApplicationState.NEW),
     )
     assert set(metrics._tally.queues) == {(RM, PARTITION, QUEUE)}
-    metrics.observe([ask(was_parked=True, vcore=10), withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], 0)
+    metrics.observe([ask(was_parked=True, vcore=10), withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], at(0))
     assert metrics._tally.queues == {}

@@ -21,6 +21,7 @@ from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon import logs
 from schedulerd.observe import log_events
 from schedulerd.observe.log_events import FactLog
+from tests.instants import EPOCH_NS, at
 from tests.unit.observe.build import (
     allocated,
     application,
@@ -75,7 +76,7 @@ def test_every_kind_of_fact_has_a_line() -> None:
 
 
 def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
-    written.log.observe([application(ApplicationState.NEW, ApplicationState.ACCEPTED)], 0)
+    written.log.observe([application(ApplicationState.NEW, ApplicationState.ACCEPTED)], at(0))
     (line,) = written.lines()
     assert (line["level"], line["logger"], line["event"]) == (
         *("info", "core.scheduler.application", "application changed"),
@@ -126,29 +127,29 @@ def test_news_at_info_with_everything_the_fact_says(written: Written) -> None:
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_each_at_its_level(written: Written, fact: facts.Fact, level: str) -> None:
-    written.log.observe([fact], 0)
+    written.log.observe([fact], at(0))
     assert [line["level"] for line in written.lines()] == ([] if level == "debug" else [level])
     written.level.set("debug")
-    written.log.observe([fact], 0)
+    written.log.observe([fact], at(0))
     assert [line["level"] for line in written.lines()] == [level]
 
 
 def test_a_termination_is_written_by_name_and_resources_as_an_object(written: Written) -> None:
     written.level.set("debug")
-    written.log.observe([release_requested(TerminationType.TIMEOUT), allocated(vcore=10)], 0)
+    written.log.observe([release_requested(TerminationType.TIMEOUT), allocated(vcore=10)], at(0))
     requested, placed = written.lines()
     assert requested["termination"] == "timeout"
     assert placed["resources"] == {"vcore": 10}
 
 
 def test_a_rejection_carries_its_reason(written: Written) -> None:
-    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], 0)
+    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], at(0))
     (line,) = written.lines()
     assert (line["code"], line["reason"]) == ("empty_id", "because of a test")
 
 
 def test_a_gang_that_times_out_says_how_far_it_came(written: Written) -> None:
-    written.log.observe([gang_timed_out()], 0)
+    written.log.observe([gang_timed_out()], at(0))
     (line,) = written.lines()
     assert (line["logger"], line["event"], line["application_id"], line["state"]) == (
         *("core.scheduler.gang", "gang timed out", "app-1", "Resuming"),
@@ -157,7 +158,7 @@ def test_a_gang_that_times_out_says_how_far_it_came(written: Written) -> None:
 
 
 def test_a_preemption_names_who_it_is_for_who_ends_and_why(written: Written) -> None:
-    written.log.observe([preempted(("root.b", "uuid-7"), ("root.c", "uuid-8"))], 0)
+    written.log.observe([preempted(("root.b", "uuid-7"), ("root.c", "uuid-8"))], at(0))
     (line,) = written.lines()
     assert (line["logger"], line["event"]) == ("core.scheduler.preemption", "preemption decided")
     assert [line[name] for name in ("queue", "application_id", "allocation_key", "node_id")] == (
@@ -168,7 +169,7 @@ def test_a_preemption_names_who_it_is_for_who_ends_and_why(written: Written) -> 
 
 
 def test_a_placeholder_that_is_too_small_names_both_numbers_and_floods_nobody(written: Written) -> None:
-    written.log.observe([swap_refused()] * 1000, SECOND_NS)
+    written.log.observe([swap_refused()] * 1000, at(SECOND_NS))
     lines = written.lines()
     assert len(lines) == log_events.COMPLAINTS_MAX
     assert "wants vcore 20, placeholder key-2 has vcore 10" in lines[0]["reason"]
@@ -177,15 +178,15 @@ def test_a_placeholder_that_is_too_small_names_both_numbers_and_floods_nobody(wr
 def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Written) -> None:
     most = [ask_rejected(RejectCode.EMPTY_ID, rm_id="rm-2")] * log_events.COMPLAINTS_MAX
     flood = [ask_rejected(RejectCode.EMPTY_ID)] * 1000 + most
-    written.log.observe(flood, SECOND_NS)
+    written.log.observe(flood, at(SECOND_NS))
     by_rm = [line["rm_id"] for line in written.lines()]
     assert (by_rm.count("rm-1"), by_rm.count("rm-2")) == (log_events.COMPLAINTS_MAX, log_events.COMPLAINTS_MAX)
-    written.log.observe([ask(vcore=1)], 2 * SECOND_NS)
+    written.log.observe([ask(vcore=1)], at(2 * SECOND_NS))
     (suppressed,) = written.lines()
     assert (suppressed["event"], suppressed["of"], suppressed["rm_id"], suppressed["count"]) == (
         *("lines suppressed", "ask rejected", "rm-1", 1000 - log_events.COMPLAINTS_MAX),
     )
-    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], 2 * SECOND_NS)
+    written.log.observe([ask_rejected(RejectCode.EMPTY_ID)], at(2 * SECOND_NS))
     (line,) = written.lines()
     assert line["event"] == "ask rejected"
 
@@ -199,7 +200,7 @@ TEXT = ConfigurationText("partitions: []", "queues.yaml", "ABC")
 
 def test_what_a_reload_changes_is_written_first_and_what_harms_as_a_warning(written: Written) -> None:
     accepted = conf.ConfigurationAccepted("rm", (an_impact(True), an_impact(False)))
-    written.log.observe([accepted, conf.ConfigurationUpdated("rm", configuration=TEXT)], 0)
+    written.log.observe([accepted, conf.ConfigurationUpdated("rm", configuration=TEXT)], at(0))
     *lines, last = written.lines()
     assert [(line["event"], line["level"], line["queue"], line["message"]) for line in lines] == [
         ("impact of the new queue file", level, "root.a", "root.a is above") for level in ("warning", "info")
@@ -211,7 +212,7 @@ def test_what_a_reload_changes_is_written_first_and_what_harms_as_a_warning(writ
 
 
 def test_a_reload_that_changes_nothing_says_so(written: Written) -> None:
-    written.log.observe([conf.ConfigurationUpdated("rm", changed=False, configuration=TEXT)], 0)
+    written.log.observe([conf.ConfigurationUpdated("rm", changed=False, configuration=TEXT)], at(0))
     assert [line["event"] for line in written.lines()] == ["queue file unchanged"]
 
 
@@ -221,12 +222,12 @@ def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Writt
         conf.ConfigurationAccepted("rm", many),
         conf.ConfigurationUpdated("rm"),
     ]
-    written.log.observe(reload, 0)
+    written.log.observe(reload, at(0))
     *told, suppressed, last = written.lines()
     assert len(told) == log_events.IMPACT_LINES_MAX
     assert (suppressed["event"], suppressed["count"], last["event"]) == ("lines suppressed", 7, "queue file reloaded")
     written.level.set("warning")
-    written.log.observe(reload, 0)
+    written.log.observe(reload, at(0))
     assert [line["event"] for line in written.lines()] == [
         *["impact of the new queue file"] * 2,
         "lines suppressed",
@@ -235,7 +236,7 @@ def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Writt
 
 def test_news_are_never_suppressed(written: Written) -> None:
     written.log.observe(
-        [application(ApplicationState.NEW, ApplicationState.ACCEPTED, f"app-{n}") for n in range(100)], SECOND_NS
+        [application(ApplicationState.NEW, ApplicationState.ACCEPTED, f"app-{n}") for n in range(100)], at(SECOND_NS)
     )
     assert len(written.lines()) == 100
 
@@ -243,5 +244,10 @@ def test_news_are_never_suppressed(written: Written) -> None:
 def test_nothing_is_put_together_for_a_level_that_is_off(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     written.level.set("error")
     monkeypatch.setattr(log_events, "_readable", lambda value: pytest.fail(f"looked at {value!r}"))
-    written.log.observe([allocated(vcore=1), ask_rejected(RejectCode.EMPTY_ID)], SECOND_NS)
+    written.log.observe([allocated(vcore=1), ask_rejected(RejectCode.EMPTY_ID)], at(SECOND_NS))
     assert written.lines() == []
+
+
+def test_times_in_a_line_are_wall_times(written: Written) -> None:
+    written.log.observe([application(ApplicationState.NEW, ApplicationState.ACCEPTED)], at(5 * SECOND_NS))
+    assert written.lines()[0]["at_ns"] == EPOCH_NS

@@ -12,9 +12,11 @@ from schedulerd.core import configuration_facts, facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.observe import tally
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import ReloadResult
+from tests.instants import EPOCH_NS, at
 from tests.unit.observe.build import (
     PARTITION,
     QUEUE,
@@ -33,6 +35,8 @@ from tests.unit.observe.build import (
 from tests.unit.observe.scrape import after, samples
 
 SECOND_NS = 10**9
+
+EPOCH_S = EPOCH_NS // SECOND_NS
 
 
 def test_every_kind_of_fact_is_known() -> None:
@@ -114,6 +118,9 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         facts.ReleaseIgnored(RM, "made-up", "app-9", "", "", "no such application"),
         facts.ItemIgnored(RM, "made-up", "app-9", RejectCode.UNKNOWN_APPLICATION, "no such application"),
         facts.ItemIgnored("made-up", "", "made-up", RejectCode.INVALID_STATE, "not registered"),
+        facts.CheckFailed(RM, "NewAsk", "made-up", RejectCode.CHECK_FAILED, "ValueError"),
+        facts.CheckFailed("made-up", "NewAsk", "made-up", RejectCode.CHECK_FAILED, "ValueError"),
+        TagIgnored(RM, "default", "root.a", "app-9", "made-up", "unreadable"),
         configuration_facts.ConfigurationUpdated(RM),
         configuration_facts.ConfigurationRejected(RM, ("queue root.a has applications",)),
         configuration_facts.ConfigurationUpdated(RM),
@@ -124,6 +131,8 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
         ("duplicate_id", "node", RM): 1,
     }
     assert samples(metrics, "schedulerd_releases_ignored_total") == {(RM,): 1}
+    assert samples(metrics, "schedulerd_tags_ignored_total") == {(RM,): 1}
+    assert samples(metrics, "schedulerd_checks_failed_total") == {("NewAsk", RM): 1, ("NewAsk", ""): 1}
     assert samples(metrics, "schedulerd_reloads_total") == {("applied", RM): 2, ("refused", RM): 1}
     assert samples(metrics, "schedulerd_items_ignored_total") == {
         ("unknown_application", RM): 1,
@@ -141,19 +150,19 @@ def test_when_a_queue_file_was_last_read_and_whether_it_could_be_used() -> None:
         assert times.keys() == successes.keys()
         return sorted((rm_id, times[rm_id,], successes[rm_id,]) for (rm_id,) in times)
 
-    assert last() == [("", 1, 1), (RM, 5, 1)], "a registration reads one too"
+    assert last() == [("", 1, 1), (RM, EPOCH_S + 5, 1)], "a registration reads one too"
     metrics.reload(RM, ReloadResult.REFUSED, 6 * SECOND_NS)
     assert last() == [("", 1, 1), (RM, 6, 0)]
-    metrics.observe([configuration_facts.ConfigurationUpdated(RM, changed=False)], 7 * SECOND_NS)
-    assert last() == [("", 1, 1), (RM, 7, 1)]
-    metrics.observe([configuration_facts.ConfigurationRejected(RM, ("no",))], 8 * SECOND_NS)
-    assert last() == [("", 1, 1), (RM, 8, 0)]
+    metrics.observe([configuration_facts.ConfigurationUpdated(RM, changed=False)], at(7 * SECOND_NS))
+    assert last() == [("", 1, 1), (RM, EPOCH_S + 7, 1)]
+    metrics.observe([configuration_facts.ConfigurationRejected(RM, ("no",))], at(8 * SECOND_NS))
+    assert last() == [("", 1, 1), (RM, EPOCH_S + 8, 0)]
     assert samples(metrics, "schedulerd_reloads_total") == {
         ("applied", ""): 1,
         ("refused", RM): 2,
         ("unchanged", RM): 1,
     }
-    metrics.observe([resource_manager(ResourceManagerState.STOPPED)], 9 * SECOND_NS)
+    metrics.observe([resource_manager(ResourceManagerState.STOPPED)], at(9 * SECOND_NS))
     metrics.reload(RM, ReloadResult.REFUSED, 10 * SECOND_NS)
     assert last() == [("", 1, 1)], "whoever is gone has no queue file"
 
@@ -197,7 +206,7 @@ def test_a_capacity_that_the_scheduler_changes_later_in_place_does_no_harm() -> 
     changed = node("n1", None, NodeState.SCHEDULABLE, {"vcore": 100})
     metrics = after(changed)
     changed.capacity["vcore"] = 40
-    metrics.observe([node("n1", NodeState.SCHEDULABLE, NodeState.REMOVED)], 0)
+    metrics.observe([node("n1", NodeState.SCHEDULABLE, NodeState.REMOVED)], at(0))
     assert samples(metrics, "schedulerd_capacity_resources") == {(PARTITION, "vcore", RM): 0}
 
 
@@ -233,11 +242,11 @@ def test_a_queue_shows_zeros_while_an_application_lives_in_it_and_nothing_afterw
     )
     allocations = "schedulerd_allocated_resources"
     assert samples(metrics, allocations)[PARTITION, QUEUE, "vcore", RM] == 0
-    metrics.observe([application(ApplicationState.RUNNING, ApplicationState.COMPLETED)], 0)
+    metrics.observe([application(ApplicationState.RUNNING, ApplicationState.COMPLETED)], at(0))
     assert samples(metrics, allocations) == {}
     assert samples(metrics, "schedulerd_pending_asks") == {}
     assert samples(metrics, "schedulerd_applications")[PARTITION, QUEUE, RM, "completed"] == 1
-    metrics.observe([forgotten(ApplicationState.COMPLETED)], 0)
+    metrics.observe([forgotten(ApplicationState.COMPLETED)], at(0))
     assert samples(metrics, "schedulerd_applications") == {}
 
 
@@ -248,9 +257,9 @@ def test_what_is_released_or_withdrawn_after_its_application_is_gone_leaves_noth
         allocated(vcore=10),
         forgotten(ApplicationState.NEW),
     )
-    metrics.observe([withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], 0)
+    metrics.observe([withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], at(0))
     assert samples(metrics, "schedulerd_allocated_resources")[PARTITION, "root", "vcore", RM] == 10
-    metrics.observe([released(vcore=10)], 0)
+    metrics.observe([released(vcore=10)], at(0))
     assert metrics._tally.queues == {}
 
 
@@ -266,7 +275,7 @@ def test_a_thousand_queues_that_come_and_go_take_no_memory() -> None:
                 released(queue=queue, vcore=1),
                 forgotten(ApplicationState.NEW, f"app-{number}", queue),
             ],
-            0,
+            at(0),
         )
     assert metrics._tally.queues == {}
 
@@ -301,7 +310,7 @@ def test_only_so_many_stopped_resource_managers_are_remembered() -> None:
     for number in range(tally.STOPPED_KEPT + 10):
         rm_id = f"rm-{number:03}"
         metrics.observe(
-            [ask_rejected(RejectCode.EMPTY_ID, rm_id), resource_manager(ResourceManagerState.STOPPED, rm_id)], 0
+            [ask_rejected(RejectCode.EMPTY_ID, rm_id), resource_manager(ResourceManagerState.STOPPED, rm_id)], at(0)
         )
     assert samples(metrics, "schedulerd_resource_managers")["stopped",] == tally.STOPPED_KEPT
     assert samples(metrics, "schedulerd_resource_managers")["running",] == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedulerd.core.commands import ReportUtilization, Utilization
 from schedulerd.core.resources import Resources
 from schedulerd.observe.metrics import Metrics
+from tests.instants import at
 from tests.unit.core.builders import RM, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.observe.scrape import samples
 
@@ -33,7 +34,7 @@ def test_what_nodes_really_use_is_added_up() -> None:
     metrics.watch_partitions(talk.scheduler.cluster.partitions)
     assert samples(metrics, "schedulerd_used_resources") == {}
     reports = [Utilization("n1", Resources(memory=20)), Utilization("n2", Resources(memory=7))]
-    metrics.observe(talk.step(ReportUtilization(RM, reports)), 0)
+    metrics.observe(talk.step(ReportUtilization(RM, reports)), at(0))
     assert samples(metrics, "schedulerd_used_resources") == {("default", "memory", RM): 27}
     assert samples(metrics, "schedulerd_allocations_used_resources") == {}
     assert samples(metrics, "schedulerd_node_recommendations_total") == {("default", RM): 2}

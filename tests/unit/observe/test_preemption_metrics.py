@@ -9,6 +9,7 @@ from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceMana
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import STOPPED_KEPT
+from tests.instants import at
 from tests.unit.observe import build
 from tests.unit.observe.build import PARTITION, RM
 from tests.unit.observe.scrape import after, samples
@@ -77,8 +78,8 @@ def test_a_queue_above_its_max_is_counted_with_what_came_of_it() -> None:
 def test_reservations_are_counted_by_kind_from_first_to_last() -> None:
     metrics = after(NODE, build.reserved(), build.reserved(firm=False), build.reserved(firm=False))
     assert nonzero(metrics, "reservations") == {("firm",): 1, ("soft",): 2}
-    metrics.observe([build.reservation_ended(ReservationEnd.EXPIRED, firm=False)], 0)
-    metrics.observe([build.reservation_ended(ReservationEnd.PLACED)], 0)
+    metrics.observe([build.reservation_ended(ReservationEnd.EXPIRED, firm=False)], at(0))
+    metrics.observe([build.reservation_ended(ReservationEnd.PLACED)], at(0))
     assert nonzero(metrics, "reservations") == {("soft",): 1}
     assert nonzero(metrics, "reservations_made_total") == {("firm",): 1, ("soft",): 2}
     assert nonzero(metrics, "reservations_ended_total") == {("firm", "placed"): 1, ("soft", "expired"): 1}
@@ -108,19 +109,19 @@ def test_the_counts_of_a_queue_go_with_it_and_those_of_the_root_stay() -> None:
         build.forgotten(ApplicationState.NEW, queue="root.a.b"),
     )
     assert by_queue(metrics, "preemption_victims") == {"root.a.x": 1, "root.a": 2, "root.c": 1, "root": 3}
-    metrics.observe([build.forgotten(ApplicationState.NEW, queue="root.a.x")], 0)
+    metrics.observe([build.forgotten(ApplicationState.NEW, queue="root.a.x")], at(0))
     assert by_queue(metrics, "preemption_victims") == {"root.c": 1, "root": 3}
-    metrics.observe([build.forgotten(ApplicationState.NEW, queue="root.c")], 0)
+    metrics.observe([build.forgotten(ApplicationState.NEW, queue="root.c")], at(0))
     assert by_queue(metrics, "preemption_victims") == {"root": 3}
 
 
 def test_a_new_start_of_the_resource_manager_leaves_totals_and_no_reservations() -> None:
     metrics = after(NODE, build.reserved(), build.victim("root.c"), build.preempted(("root.c", "uuid-1")))
-    metrics.observe([build.resource_manager(ResourceManagerState.INIT)], 0)
+    metrics.observe([build.resource_manager(ResourceManagerState.INIT)], at(0))
     assert samples(metrics, "schedulerd_reservations") == {}
     assert by_queue(metrics, "preemption_victims") == {"root": 1}
     assert nonzero(metrics, "reservations_made_total") == {("firm",): 1}
-    metrics.observe([NODE], 0)
+    metrics.observe([NODE], at(0))
     assert samples(metrics, "schedulerd_reservations") == {(kind, PARTITION, RM): 0 for kind in ("firm", "soft")}
     assert nonzero(metrics, "preemption_attempts_total") == {("decided",): 1}
 
@@ -129,6 +130,6 @@ def test_nothing_is_left_of_one_that_stopped_long_ago() -> None:
     metrics = after(NODE, build.reserved(), build.victim(), build.preempted(("root.c", "uuid-1")))
     for number in range(STOPPED_KEPT + 1):
         rm_id = RM if number == 0 else f"other-{number}"
-        metrics.observe([build.resource_manager(ResourceManagerState.STOPPED, rm_id)], 0)
+        metrics.observe([build.resource_manager(ResourceManagerState.STOPPED, rm_id)], at(0))
     names = ("preemption_attempts", "preemptions", "preemption_victims", "quota_preemptions", "reservations_made")
     assert {name: samples(metrics, f"schedulerd_{name}_total") for name in names} == {name: {} for name in names}

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
+from schedulerd.config import matches
 from schedulerd.core import commands as c
 from schedulerd.core import view, views
 from schedulerd.core.facts import ResourceManagerChanged
@@ -21,6 +22,7 @@ from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties
 from schedulerd.observe import families
 from schedulerd.observe.families import Kind
 from schedulerd.observe.metrics import Metrics
+from tests.instants import at
 from tests.unit.observe.scrape import Samples, all_samples
 
 RMS = ("rm-1", "rm-2")
@@ -63,6 +65,7 @@ class World:
         self.scheduler = Scheduler(
             Timeouts(completing_ns=5 * SECOND_NS, retention_ns=60 * SECOND_NS, reconnect_ns=30 * SECOND_NS),
             lambda: f"uuid-{next(uuids)}",
+            matches,
         )
         self.now_ns = 10**18
         self.applications = count()
@@ -83,7 +86,7 @@ class World:
     def carry_out(self, command: c.Command) -> None:
         held = self.held() if isinstance(command, DROPPING) else {}
         facts = self.scheduler.step(self.now_ns, command)
-        self.metrics.observe(facts, self.now_ns)
+        self.metrics.observe(facts, at(self.now_ns))
         for fact in facts:
             self.reached[type(fact).__name__] += 1
             if isinstance(fact, ResourceManagerChanged):
@@ -283,7 +286,9 @@ def recount(world: World) -> Gauges:
     for rm in view.resource_managers(world.scheduler):
         gauges["schedulerd_resource_managers"][(rm.state,)] += 1
         # Nothing is reloaded here, so what was read last is what the RM registered with.
-        gauges["schedulerd_config_last_reload_timestamp_seconds"][(rm.rm_id,)] = rm.configured_at_ns // SECOND_NS
+        gauges["schedulerd_config_last_reload_timestamp_seconds"][(rm.rm_id,)] = (
+            at(rm.configured_at_ns).wall_ns // SECOND_NS
+        )
         gauges["schedulerd_config_last_reload_successful"][(rm.rm_id,)] = 1
     for partition in world.partitions():
         name, rm_id = partition.name, partition.rm_id
@@ -320,6 +325,7 @@ READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
+    families.SERIES_LEFT_OUT,
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
 GAUGES = {family.name for family in families.FAMILIES if family.kind is Kind.GAUGE and family not in READ_AT_SCRAPE}

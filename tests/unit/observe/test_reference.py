@@ -18,9 +18,11 @@ from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.core.resources import Resources
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
+from tests.instants import at
 from tests.unit.core.builders import a_conversation, a_node, an_ask
 from tests.unit.observe import build
 from tests.unit.observe.scrape import text
@@ -72,9 +74,11 @@ def busy() -> Metrics:
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
             configuration_facts.ConfigurationUpdated(build.RM),
             facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),
+            facts.CheckFailed(build.RM, "NewAsk", "k", RejectCode.CHECK_FAILED, "ValueError"),
+            TagIgnored(build.RM, "", "", "", "", ""),
             facts.CycleRan(1, 1, True),
         ],
-        0,
+        at(0),
     )
     metrics.watch_partitions(lambda: [a_used_partition()])
     metrics.step_seconds("RunCycle", 0.1)

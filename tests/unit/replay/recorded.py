@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import load_queue_file
+from schedulerd.config import load_queue_file, matches
 from schedulerd.core.commands import (
     Command,
     ConnectResourceManager,
@@ -31,8 +31,10 @@ from schedulerd.simulate.workload import Workload
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import at
 
-START_NS = 1_700_000_000 * SECOND_NS
+START_NS = 100_000_000 * SECOND_NS
+"""Monotonic; the wall clock says 2023-11-14T22:13:20Z then."""
 RM = "recorded"
 PLACEMENTS_MAX = 200
 
@@ -58,7 +60,7 @@ History = list[tuple[int, Command]]
 
 def new_scheduler(prefix: str = "uuid") -> Scheduler:
     numbers = count(1)
-    return Scheduler(Timeouts(), lambda: f"{prefix}-{next(numbers)}")
+    return Scheduler(Timeouts(), lambda: f"{prefix}-{next(numbers)}", matches)
 
 
 def registration(text: str = QUEUES, rm_id: str = RM) -> RegisterResourceManager:
@@ -70,7 +72,7 @@ def registration(text: str = QUEUES, rm_id: str = RM) -> RegisterResourceManager
 
 def a_header(uuid_seed: int = 5) -> Header:
     return Header(
-        timeouts=Timeouts(), placements_max=PLACEMENTS_MAX, uuid_seed=uuid_seed, instance="abc", started_ns=START_NS
+        timeouts=Timeouts(), placements_max=PLACEMENTS_MAX, uuid_seed=uuid_seed, instance="abc", started=at(START_NS)
     )
 
 
@@ -80,9 +82,9 @@ def write_journal(
     """What a daemon with this scheduler, that of `a_header`, would have written; another header is not true of it."""
     header = header or a_header()
     recorder = JournalRecorder.begin(parent, header, lambda ending: None, file_max_bytes=2**30, max_bytes=2**30)
-    scheduler = scheduler or a_header().scheduler()
+    scheduler = scheduler or a_header().scheduler(matches)
     for now_ns, command in history:
-        recorder.command(now_ns, command)
+        recorder.command(at(now_ns), command)
         recorder.facts(scheduler.step(now_ns, command))
     assert recorder.close("schedulerd was stopped")
     return recorder.directory
@@ -118,7 +120,7 @@ def played(history: History, scheduler: Scheduler) -> Iterator[Step]:
 @cache
 def a_history() -> History:
     """A small cluster that fills and drains, some 1,600 pods; with the UUIDs of `a_header`."""
-    return Recording(Workload(20, 3.0, 5), a_header().scheduler()).history
+    return Recording(Workload(20, 3.0, 5), a_header().scheduler(matches)).history
 
 
 class Recording:
@@ -164,7 +166,7 @@ class Recording:
 
     def _step(self, command: Command) -> None:
         self.history.append((self._now_ns, command))
-        self._encode.add(self._scheduler.step(self._now_ns, command))
+        self._encode.add(self._scheduler.step(self._now_ns, command), at(self._now_ns))
         for response in self._encode.drain():
             match response.stream:
                 case Stream.ALLOCATION:

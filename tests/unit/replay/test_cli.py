@@ -14,10 +14,14 @@ import pytest
 
 from schedulerd import __version__
 from schedulerd.cli import main
+from schedulerd.config import matches
 from schedulerd.core.commands import Command, UpdateAllocations
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import SECOND_NS
 from schedulerd.journal.blocks import MAGIC, block
+from schedulerd.journal.recorder import JournalRecorder
+from tests.instants import at
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, submit
 from tests.unit.replay.recorded import QUEUES, START_NS, a_header, a_history, registration, timed, write_journal
 
@@ -258,7 +262,7 @@ def test_an_empty_one_and_one_of_another_format(run: Run, tmp_path: Path) -> Non
     assert str(empty) in run(tmp_path, code=2).stderr
     old = a_header().to_values() | {"format": 0}
     empty.write_bytes(MAGIC + block(json.dumps(old).encode()))
-    assert "it has format 0, and this version of schedulerd reads format" in run(tmp_path, code=2).stderr
+    assert "its format is 0, written by schedulerd" in run(tmp_path, code=2).stderr
 
 
 def test_a_journal_in_which_nothing_happened(run: Run, tmp_path: Path, new_file: Path) -> None:
@@ -323,3 +327,41 @@ def test_a_command_that_makes_the_scheduler_fail_is_shown_after_the_story(
     assert "in fail" in result.stderr
     assert "ZeroDivisionError: a bug" in result.stderr
     assert "command 7 at 2023-11-14T22:13:25.000000Z makes the scheduler fail: UpdateAllocations(" in result.stderr
+
+
+# a wall clock that was set --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def set_back(tmp_path: Path) -> Path:
+    """`SMALL`, but the wall clock was set back by an hour before the cycle at 5 s."""
+    header = a_header()
+    recorder = JournalRecorder.begin(tmp_path, header, lambda ending: None, file_max_bytes=2**30, max_bytes=2**30)
+    scheduler = header.scheduler(matches)
+    for now_ns, command in SMALL:
+        now = at(now_ns)
+        is_set = now_ns >= START_NS + 5 * SECOND_NS
+        recorder.command(now._replace(wall_ns=now.wall_ns - is_set * 3_600 * SECOND_NS), command)
+        recorder.facts(scheduler.step(now_ns, command))
+    assert recorder.close("schedulerd was stopped")
+    return recorder.directory
+
+
+def test_a_story_counts_by_the_monotonic_clock_and_shows_the_wall_time_of_each_step(run: Run, set_back: Path) -> None:
+    story = json.loads(run(set_back, "--explain", "k2", "--json").stdout)
+    assert [(row["event"], row["at"][11:19]) for row in story["rows"]] == [
+        ("ask added", "22:13:22"),
+        ("waits", "22:13:22"),
+        ("allocated", "21:13:25"),
+        ("released", "21:13:29"),
+    ]
+    printed = run(set_back, "--explain", "k2").stdout
+    assert re.search(r"5\.000 │ allocated .*", printed)
+    assert "waited 3.00 s" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(("until", "commands"), [("4", 6), ("2023-11-14T21:13:26Z", 0), ("2023-11-14T22:13:23Z", 9)])
+def test_until_ends_before_the_first_command_after_it_on_its_clock(
+    run: Run, set_back: Path, until: str, commands: int
+) -> None:
+    assert json.loads(run(set_back, "--until", until, "--check", "--json").stdout)["commands"] == commands

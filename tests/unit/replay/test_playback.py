@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from schedulerd.core.commands import RegisterResourceManager, UpdateApplications
+from schedulerd.config import matches
+from schedulerd.core.commands import RunCycle, UpdateApplications
 from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, Journal
 from schedulerd.replay.playback import NotReproduced, Playback
+from tests.instants import at
 from tests.unit.replay.recorded import START_NS, a_header, a_history, write_journal
 
 Records = list[Entry | Digest]
@@ -20,8 +23,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
     return list(Journal.open(write_journal(tmp_path_factory.mktemp("journal"), a_history())))
 
 
-def a_playback(records: Records, until_ns: int | None = None) -> Playback:
-    return Playback(records, a_header().scheduler(), until_ns)
+def a_playback(records: Records, is_over: Callable[[Instant], bool] | None = None) -> Playback:
+    return Playback(records, a_header().scheduler(matches), is_over)
 
 
 def test_a_journal_is_played_to_its_end_and_every_digest_compared(records: Records) -> None:
@@ -32,7 +35,7 @@ def test_a_journal_is_played_to_its_end_and_every_digest_compared(records: Recor
     assert playback.commands == playback.proven == len(a_history())
     assert playback.facts == sum(len(step.facts) for step in steps) > 5_000
     assert playback.digests == sum(isinstance(record, Digest) for record in records) > 10
-    assert playback.last_ns == a_history()[-1][0]
+    assert playback.now.monotonic_ns == a_history()[-1][0]
 
 
 def test_a_digest_that_differs_says_between_which_commands(records: Records) -> None:
@@ -54,12 +57,12 @@ def test_a_command_that_is_missing_shows_at_the_next_digest(records: Records) ->
 
 def test_other_uuids_are_another_history(records: Records) -> None:
     with pytest.raises(NotReproduced, match="commands 1 to 100"):
-        list(Playback(records, a_header(uuid_seed=6).scheduler()))
+        list(Playback(records, a_header(uuid_seed=6).scheduler(matches)))
 
 
 def test_it_ends_before_the_first_command_after_a_moment(records: Records) -> None:
     until_ns = START_NS + 1_000 * MILLISECOND_NS
-    played = [step.now_ns for step in a_playback(records, until_ns)]
+    played = [step.now_ns for step in a_playback(records, lambda now: now.monotonic_ns > until_ns)]
     assert played == [now_ns for now_ns, _ in a_history() if now_ns <= until_ns]
     assert played[-1] == until_ns
 
@@ -74,14 +77,14 @@ def test_commands_behind_the_last_digest_are_not_proven(records: Records) -> Non
 def test_a_command_that_makes_the_scheduler_fail_is_kept_with_the_error(records: Records) -> None:
     def broken() -> Iterator[Entry | Digest]:
         yield from islice(records, 50)
-        yield Entry(START_NS, RegisterResourceManager("other", partitions=None))  # type: ignore[arg-type]
+        yield Entry(at(START_NS), RunCycle(placements_max=None))  # type: ignore[arg-type]
         raise AssertionError("nothing is read beyond it")
 
-    playback = Playback(broken(), a_header().scheduler())
+    playback = Playback(broken(), a_header().scheduler(matches))
     assert len(list(playback)) == playback.commands == 50
     assert isinstance(playback.failure, TypeError)
     assert playback.failed_at is not None
-    assert isinstance(playback.failed_at.command, RegisterResourceManager)
+    assert isinstance(playback.failed_at.command, RunCycle)
 
 
 def test_what_cannot_be_read_on_is_not_swallowed(tmp_path: Path) -> None:
@@ -92,4 +95,4 @@ def test_what_cannot_be_read_on_is_not_swallowed(tmp_path: Path) -> None:
     file.write_bytes(content)
     opened = Journal.open(journal)
     with pytest.raises(ValueError, match=str(file)):
-        list(Playback(opened, opened.header.scheduler()))
+        list(Playback(opened, opened.header.scheduler(matches)))

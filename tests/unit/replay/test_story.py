@@ -21,6 +21,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.replay.story import WAITS, Story
+from tests.instants import at
 from tests.unit.replay.recorded import RM, START_NS, new_scheduler, played, registration
 
 CORE = Resources(vcore=1_000)
@@ -60,15 +61,15 @@ COMMANDS: list[Command] = [
 def a_story(subject: str, *more: Command) -> Story:
     scheduler = new_scheduler()
     story = Story(subject, scheduler)
-    history = [(START_NS + at * SECOND_NS, command) for at, command in enumerate([*COMMANDS, *more])]
+    history = [(START_NS + number * SECOND_NS, command) for number, command in enumerate([*COMMANDS, *more])]
     for step in played(history, scheduler):
-        story.observe(step)
-    story.finish(history[-1][0])
+        story.observe(step, at(step.now_ns))
+    story.finish(at(history[-1][0]))
     return story
 
 
 def told(story: Story) -> list[tuple[int, str]]:
-    return [((row.at_ns - START_NS) // SECOND_NS, row.event) for row in story.rows]
+    return [((row.now.monotonic_ns - START_NS) // SECOND_NS, row.event) for row in story.rows]
 
 
 def test_an_application_is_told_with_all_it_asked_for_and_what_kept_it_waiting() -> None:
@@ -132,6 +133,10 @@ def test_a_queue_has_its_rules_and_who_was_in_it() -> None:
     assert story.kinds == ["queue"]
     assert story.rows[0].event == "queue changed"
     assert {"application changed", "ask added", "allocated", "released"} <= {row.event for row in story.rows}
+
+
+def test_a_queue_is_found_however_it_is_written() -> None:
+    assert told(a_story("ROOT.ML.Notebooks")) == told(a_story("root.ml.notebooks")) != []
 
 
 def test_a_refusal_has_its_reason() -> None:

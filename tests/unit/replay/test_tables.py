@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from schedulerd.config import matches
 from schedulerd.core.commands import Command, TerminationType
 from schedulerd.core.facts import Fact, ReleaseCause
 from schedulerd.core.resources import Resources
@@ -18,6 +19,7 @@ from schedulerd.replay.names import QueueName
 from schedulerd.replay.outcome import Outcome, QueueOutcome, Share, Waits
 from schedulerd.replay.story import Story
 from schedulerd.replay.tables import comparison_lines, comparison_tables, details, story_table
+from tests.instants import at
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, queue_file, submit
 from tests.unit.replay.recorded import RM, START_NS, a_header, a_history, played, registration, timed
 
@@ -59,12 +61,12 @@ def test_every_fact_with_an_id_says_whose_it_is() -> None:
 
 @pytest.mark.parametrize("subject", ["root.batch", "node-00003", "spark-00050", "spark-00050-0003"])
 def test_any_story_can_be_printed_in_a_narrow_window(subject: str) -> None:
-    scheduler = a_header().scheduler()
+    scheduler = a_header().scheduler(matches)
     story = Story(subject, scheduler)
     for step in played(a_history(), scheduler):
-        story.observe(step)
-    story.finish(a_history()[-1][0])
-    text = printed(story_table(story, START_NS), width=60)
+        story.observe(step, at(step.now_ns))
+    story.finish(at(a_history()[-1][0]))
+    text = printed(story_table(story, at(START_NS)), width=60)
     assert text.startswith(f"{subject}: ")
     times = [float(found) for found in re.findall(r"^│ +(\d+\.\d+) │", text, re.M)]
     assert times == sorted(times)
@@ -73,7 +75,7 @@ def test_any_story_can_be_printed_in_a_narrow_window(subject: str) -> None:
 
 def a_small_story(*subjects: tuple[str, str], rm_ids: tuple[str, ...] = (RM,)) -> str:
     """The table of the first subject, where each is (application id, ask) of every resource manager."""
-    scheduler = a_header().scheduler()
+    scheduler = a_header().scheduler(matches)
     story = Story(subjects[0][0], scheduler)
     moves: list[tuple[float, Command]] = []
     for rm_id in rm_ids:
@@ -82,9 +84,9 @@ def a_small_story(*subjects: tuple[str, str], rm_ids: tuple[str, ...] = (RM,)) -
         said += [ask(key, application_id=application_id) for application_id, key in subjects]
         moves += [(0.0, replace(command, rm_id=rm_id)) for command in said]
     for step in played(timed(*moves, (1, CYCLE)), scheduler):
-        story.observe(step)
-    story.finish(START_NS + SECOND_NS)
-    return printed(story_table(story, START_NS))
+        story.observe(step, at(step.now_ns))
+    story.finish(at(START_NS + SECOND_NS))
+    return printed(story_table(story, at(START_NS)))
 
 
 def test_two_of_the_same_name_are_told_apart_and_one_is_not_told_whose_it_is() -> None:
@@ -117,7 +119,7 @@ def an_outcome(placed: int, **rejected: str) -> Outcome:
 
 def test_queues_with_nothing_in_them_are_left_out() -> None:
     worlds = {RECORDED: an_outcome(1_000), SAME: an_outcome(1_001), NEW: an_outcome(1_002)}
-    waits, use = map(printed, comparison_tables(Comparison(worlds, START_NS, START_NS)))
+    waits, use = map(printed, comparison_tables(Comparison(worlds, at(START_NS), START_NS)))
     assert "root.idle" not in waits + use
     assert re.search(r"root.a │ recorded +│ +1,000 │ +3 │ +1 ms │ +1.00 s │ +2.00 s", waits)
     assert re.search(r"new file +│ +50% │ +100% │ +│ +│ +2 │ +90.00 s", use)
@@ -125,7 +127,7 @@ def test_queues_with_nothing_in_them_are_left_out() -> None:
 
 def test_lines_say_who_is_rejected_in_one_world_only() -> None:
     worlds = {RECORDED: an_outcome(1, both="x", old="a"), SAME: an_outcome(1), NEW: an_outcome(1, both="x", new="b")}
-    assert list(comparison_lines(Comparison(worlds, START_NS, START_NS))) == [
+    assert list(comparison_lines(Comparison(worlds, at(START_NS), START_NS))) == [
         "The last pod was placed or ended after: recorded 1.000 s, same file 1.000 s, new file 1.000 s",
         "Rejected under the new file only: application new: b",
         "Rejected in the record only: application old: a",
@@ -135,13 +137,13 @@ def test_lines_say_who_is_rejected_in_one_world_only() -> None:
 def test_many_rejections_are_a_line_for_each_reason_and_not_too_many() -> None:
     many = {f"app-{number}": "no such queue" for number in range(1_200)}
     worlds = {RECORDED: an_outcome(1), SAME: an_outcome(1), NEW: an_outcome(1, **many, last="another reason")}
-    assert list(comparison_lines(Comparison(worlds, START_NS, START_NS)))[1:] == [
+    assert list(comparison_lines(Comparison(worlds, at(START_NS), START_NS)))[1:] == [
         "Rejected under the new file only: application app-0 and 1,199 more: no such queue",
         "Rejected under the new file only: application last: another reason",
     ]
     various = {f"app-{number}": f"reason {number}" for number in range(25)}
     worlds = {RECORDED: an_outcome(1), SAME: an_outcome(1), NEW: an_outcome(1, **various)}
-    lines = list(comparison_lines(Comparison(worlds, START_NS, START_NS)))[1:]
+    lines = list(comparison_lines(Comparison(worlds, at(START_NS), START_NS)))[1:]
     assert lines[19:] == [
         "Rejected under the new file only: application app-19: reason 19",
         "Rejected under the new file only: others for 5 more reasons; --json has all",
@@ -152,7 +154,7 @@ def test_queues_are_told_apart_where_there_are_several_partitions() -> None:
     other = Outcome(
         {QueueName("rm", "gpu", "root.a"): an_outcome(1).queues[QueueName("rm", "default", "root.a")]}, {}, 4, 0
     )
-    comparison = Comparison({RECORDED: an_outcome(1), SAME: other, NEW: other}, START_NS, START_NS)
+    comparison = Comparison({RECORDED: an_outcome(1), SAME: other, NEW: other}, at(START_NS), START_NS)
     text = printed(next(iter(comparison_tables(comparison))))
     assert "[rm]default root.a" in text
     assert "[rm]gpu root.a" in text

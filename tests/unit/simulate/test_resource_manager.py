@@ -229,6 +229,14 @@ def test_rejections_end_asks_applications_and_nodes() -> None:
     assert list(rm.nodes) == ["node-00001"]
 
 
+def test_a_node_that_was_accepted_stays_when_something_else_about_it_is_rejected() -> None:
+    rm = an_rm(an_application(Wave(Start.AT_ONCE, SMALL, (1.0,))))
+    rm.take_nodes(si_pb2.NodeResponse(accepted=[si_pb2.AcceptedNode(nodeID="node-00000")]))
+    rm.take_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node-00000", reason="does not drain")]))
+    assert list(rm.nodes) == ["node-00000", "node-00001"]
+    assert (rm.nodes_unanswered, rm.books.nodes_rejected) == (1, 0)
+
+
 @pytest.mark.parametrize("termination", [si_pb2.TIMEOUT, si_pb2.PREEMPTED_BY_SCHEDULER, si_pb2.PLACEHOLDER_REPLACED])
 def test_what_the_scheduler_ends_is_confirmed_with_the_same_type(
     termination: si_pb2.TerminationType.ValueType,
@@ -244,6 +252,17 @@ def test_what_the_scheduler_ends_is_confirmed_with_the_same_type(
     assert rm.is_done()
     assert rm.books.discrepancies(pending=rm.pending, held=rm.held) == []
     assert released_uuids(rm.advance(9.0)) == []
+
+
+def test_nothing_comes_of_an_ask_after_its_release_was_confirmed() -> None:
+    rm = a_running_rm(5.0)
+    rm.stop(1.0)
+    kind = si_pb2.STOPPED_BY_RM
+    confirmed = si_pb2.AllocationAskRelease(applicationID="app", allocationKey="app-0001", terminationType=kind)
+    rm.take_allocations(si_pb2.AllocationResponse(releasedAsks=[confirmed]), 1.5)
+    assert (rm.books.asks_withdrawn, rm.books.surprises) == (1, 0)
+    place(rm, "app-0001", 2.0)
+    assert rm.books.surprises == 1
 
 
 def test_an_ask_that_the_scheduler_takes_back_counts_as_released() -> None:

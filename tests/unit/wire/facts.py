@@ -20,7 +20,7 @@ st.register_type_strategy(Resources, st.dictionaries(TEXT, INT64, max_size=3).ma
 
 def any_fact(*types: type) -> st.SearchStrategy[Any]:
     """Facts of the given types with any content an SI message can hold, from two resource managers."""
-    numbers = {"at_ns": INT64, "asked_at_ns": INT64, "priority": st.integers(-(2**31), 2**31 - 1)}
+    numbers = {"at_ns": st.integers(0, 2**62), "asked_at_ns": INT64, "priority": st.integers(-(2**31), 2**31 - 1)}
     texts = st.sampled_from(["", "a", "ä", "app-1"])
     return st.one_of(
         *(
@@ -48,6 +48,7 @@ TOLD = (
     facts.ApplicationRejected,
     facts.AskRejected,
     facts.AskWithdrawn,
+    facts.EarlyAskReleased,
     facts.NodeAccepted,
     facts.NodeRejected,
     facts.Released,

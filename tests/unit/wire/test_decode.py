@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import commands
+from schedulerd.core.checks import RESOURCE_NAMES_MAX
 from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.wire import pieces as cutting
 from schedulerd.wire import shared_resources
 from schedulerd.wire.decode import RequestDecoder
+from schedulerd.wire.reading import PIECE_BYTES_MAX
 from tests.unit.wire.messages import messages
 
 RM = "rm-1"
@@ -194,6 +196,47 @@ def test_pieces_are_bounded_and_keep_the_order(counts: list[int]) -> None:
     assert sequence == [
         (name, str(number)) for name, count in zip(names, counts, strict=True) for number in range(count)
     ]
+
+
+def test_pieces_of_a_large_request_take_no_more_items_from_so_many_bytes_on() -> None:
+    request = ask_request(*({"vcore": 1} for _ in range(cutting.ITEMS_MAX * 2)))
+    for ask in request.asks[:10]:
+        ask.tags["long"] = "x" * (PIECE_BYTES_MAX // 2)
+    request.releases.allocationsToRelease.add(UUID="last")
+    pieces = list(RequestDecoder().allocations(request, request.ByteSize()))
+    assert [len(piece.asks) for piece in pieces] == [2, 2, 2, 2, 2, cutting.ITEMS_MAX, cutting.ITEMS_MAX - 10]
+    assert [ask.allocation_key for piece in pieces for ask in piece.asks] == [str(one) for one in range(400)]
+    assert [len(piece.releases) for piece in pieces] == [0, 0, 0, 0, 0, 0, 1]
+    empty = si_pb2.AllocationRequest(rmID=RM)
+    assert list(RequestDecoder().allocations(empty, PIECE_BYTES_MAX + 1)) == []
+
+
+def test_few_bytes_of_applications_come_in_one_step() -> None:
+    """In each dialect; their names may take long to match."""
+    request = si_pb2.ApplicationRequest(rmID=RM)
+    for number in range(10):
+        request.new.add(applicationID=f"app-{number}", ugi={"user": "u" * (cutting.APPLICATIONS_BYTES_MAX // 2)})
+    pieces = list(RequestDecoder().applications(request, request.ByteSize()))
+    assert [[new.application_id for new in piece.new] for piece in pieces] == [
+        [f"app-{first}", f"app-{first + 1}"] for first in range(0, 10, 2)
+    ]
+
+
+def test_nodes_weigh_their_attributes_and_the_tags_of_their_allocations() -> None:
+    request = si_pb2.NodeRequest(rmID=RM)
+    values = {str(number): "" for number in range(cutting.VALUES_PER_ITEM * cutting.ITEMS_MAX // 2)}
+    for number in range(4):
+        node = request.nodes.add(nodeID=str(number), attributes=values)
+        if number == 3:
+            node.existingAllocations.add(allocationTags=values)
+    pieces = [[node.node_id for node in piece.nodes] for piece in RequestDecoder().nodes(request)]
+    assert pieces == [["0"], ["1"], ["2"], ["3"]]
+
+
+def test_of_more_kinds_of_resource_than_there_may_be_one_too_many_is_read() -> None:
+    size = {str(number): number for number in range(RESOURCE_NAMES_MAX + 10)}
+    (ask,) = next(RequestDecoder().allocations(ask_request(size))).asks
+    assert len(ask.resources) == RESOURCE_NAMES_MAX + 1
 
 
 def test_nodes_weigh_what_they_bring_along() -> None:

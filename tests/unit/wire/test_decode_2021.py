@@ -15,7 +15,7 @@ from schedulerd.core import commands
 from schedulerd.core.commands import Command, NodeAction, Operator, TerminationType
 from schedulerd.core.resources import Resources
 from schedulerd.wire import decode_2021, pieces
-from schedulerd.wire.decode_2021 import UpdateDecoder
+from schedulerd.wire.decode_2021 import CONSTRAINT_BYTES_MAX, UpdateDecoder
 from schedulerd.wire.shared_resources import SharedResources
 from tests.unit.wire.messages import messages
 
@@ -29,6 +29,14 @@ TERMINATIONS = ["STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLD
 
 def decoded(request: si_pb2.UpdateRequest) -> list[Command]:
     return list(UpdateDecoder(SharedResources(), CLASSES).commands(request))
+
+
+@pytest.mark.parametrize("style", ["Hard", "Soft"])
+def test_gangs_have_the_style_that_the_setting_gives(style: str) -> None:
+    request = si_pb2.UpdateRequest(rmID=RM)
+    request.newApplications.add(applicationID="app")
+    (command,) = UpdateDecoder(SharedResources(), CLASSES, gang_style=style).commands(request)
+    assert [one.gang_style for one in all_of("new", [command])] == [style]
 
 
 def all_of(field: str, told: list[Command]) -> list[Any]:
@@ -183,6 +191,7 @@ def test_all_the_rest_arrives_as_it_is(request: si_pb2.UpdateRequest) -> None:
             tags=dict(new.tags),
             execution_timeout_ms=new.executionTimeoutMilliSeconds,
             placeholder_ask=amounts(new.placeholderAsk),
+            gang_style="Hard",
         )
         for new in request.newApplications
     ]
@@ -316,3 +325,18 @@ def test_equal_constraints_are_one_object_and_few_are_remembered(monkeypatch: py
     assert [ask.constraint.node[0].values for ask in asks] == [(str(number),) for number in (*range(10), 9)]
     assert asks[-1].constraint is asks[-2].constraint
     assert len(decoder._constraints) <= 4
+
+
+@pytest.mark.parametrize(("more_bytes", "remembered"), [(0, 1), (1, 0)])
+def test_a_long_constraint_is_read_anew_each_time(more_bytes: int, remembered: int) -> None:
+    request = si_pb2.UpdateRequest(rmID=RM)
+    ask = request.asks.add()
+    expression = ask.placementConstraint.simpleConstraint.nodeAffinityConstraint.targetExpressions.add(targetKey="rack")
+    expression.targetValues.append("x" * 900)
+    rest = CONSTRAINT_BYTES_MAX - ask.placementConstraint.ByteSize() + more_bytes
+    expression.targetValues[0] += "x" * rest
+    assert ask.placementConstraint.ByteSize() == CONSTRAINT_BYTES_MAX + more_bytes
+    decoder = UpdateDecoder(SharedResources(), {})
+    (read,) = all_of("asks", list(decoder.commands(request)))
+    assert read.constraint.node[0].values == ("x" * (900 + rest),)
+    assert len(decoder._constraints) == remembered

@@ -19,6 +19,7 @@ from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.draft import Response
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import EPOCH_NS, at
 from tests.unit.wire.facts import any_fact, any_facts
 
 MESSAGES: dict[Stream, Any] = {
@@ -32,7 +33,7 @@ ANY_FACTS = any_facts(*get_args(facts.Fact))
 
 def drained(said: Sequence[facts.Fact]) -> list[Response]:
     encoder = ResponseEncoder()
-    encoder.add(said)
+    encoder.add(said, at(0))
     return encoder.drain()
 
 
@@ -89,7 +90,7 @@ def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None
                     message=fact.message,
                 )
                 for fact in mine
-                if isinstance(fact, facts.AskWithdrawn) and fact.termination is not None
+                if isinstance(fact, facts.AskWithdrawn | facts.EarlyAskReleased) and fact.termination is not None
             ],
             rejected=[
                 si_pb2.RejectedAllocationAsk(
@@ -114,7 +115,7 @@ def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None
                 si_pb2.UpdatedApplication(
                     applicationID=fact.application_id,
                     state=fact.state.value,
-                    stateTransitionTimestamp=fact.at_ns,
+                    stateTransitionTimestamp=EPOCH_NS + fact.at_ns,
                     message=fact.cause,
                 )
                 for fact in mine
@@ -244,7 +245,7 @@ def test_ids_and_reasons_of_any_length_come_back_in_a_response_of_bounded_size(c
 
 def test_a_batch_starts_empty() -> None:
     encoder = ResponseEncoder()
-    encoder.add([released(1)])
+    encoder.add([released(1)], at(0))
     assert len(encoder.drain()) == 1
     assert encoder.drain() == []
 
@@ -252,9 +253,9 @@ def test_a_batch_starts_empty() -> None:
 def test_what_was_said_to_an_rm_can_be_forgotten() -> None:
     encoder = ResponseEncoder()
     other = dataclasses.replace(released(1), rm_id="rm-2")
-    encoder.add([*(released(number) for number in range(draft.ITEMS_MAX + 1)), other])
+    encoder.add([*(released(number) for number in range(draft.ITEMS_MAX + 1)), other], at(0))
     encoder.forget("rm-1")
-    encoder.add([released(7)])
+    encoder.add([released(7)], at(0))
     responses = encoder.drain()
     assert [item.UUID for item in told(responses, "rm-1", Stream.ALLOCATION).released] == ["7"]
     assert len(told(responses, "rm-2", Stream.ALLOCATION).released) == 1

@@ -20,6 +20,7 @@ from schedulerd.wire.dialect import Dialect, Stream
 from schedulerd.wire.draft import Response
 from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 from schedulerd.wire.encode import ResponseEncoder
+from tests.instants import EPOCH_NS, at
 from tests.unit.wire.facts import TOLD, any_facts
 
 RM = "rm-1"
@@ -36,7 +37,7 @@ def encoder() -> ResponseEncoder:
 
 def drained(said: Sequence[facts.Fact]) -> list[Response]:
     filled = encoder()
-    filled.add(said)
+    filled.add(said, at(0))
     return filled.drain()
 
 
@@ -91,7 +92,7 @@ def test_each_fact_about_allocations_is_told_as_the_interface_says(said: list[An
             message=fact.message,
         )
         for fact in mine
-        if isinstance(fact, facts.AskWithdrawn) and fact.termination is not None
+        if isinstance(fact, facts.AskWithdrawn | facts.EarlyAskReleased) and fact.termination is not None
     ]
     assert list(update.rejectedAllocations) == [
         si_pb2.RejectedAllocationAsk(
@@ -121,7 +122,7 @@ def test_all_other_facts_are_told_as_the_interface_says(said: list[Any]) -> None
         si_pb2.UpdatedApplication(
             applicationID=fact.application_id,
             state=fact.state.value,
-            stateTransitionTimestamp=fact.at_ns,
+            stateTransitionTimestamp=EPOCH_NS + fact.at_ns,
             message=fact.cause,
         )
         for fact in mine
@@ -166,9 +167,9 @@ def test_a_response_has_a_bounded_number_of_items_over_all_its_lists() -> None:
 
 def test_who_is_forgotten_may_speak_the_other_dialect() -> None:
     made = encoder()
-    made.add([accepted(1)])
+    made.add([accepted(1)], at(0))
     made.forget(RM)
-    made.add([accepted(2)])
+    made.add([accepted(2)], at(0))
     (response,) = made.drain()
     assert response.stream is Stream.NODE
 

@@ -468,7 +468,9 @@ class GetStateDumpResponse(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     RESOURCEMANAGERS_FIELD_NUMBER: _builtins.int
     state: _builtins.str
-    """The scheduler's own state: JSON as at /debug/state of its HTTP port."""
+    """The scheduler's own state: JSON as at /debug/state of its HTTP port. What would have more than 2,000,000 bytes has 50
+    things of each kind in place of 500, then 5; if that is too much, it is an object with the key `problem` alone.
+    """
     @_builtins.property
     def resourceManagers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceManagerDump]:
         """What RMs say of themselves, of those that serve state dumps on their callback stream, in the order of their ids."""

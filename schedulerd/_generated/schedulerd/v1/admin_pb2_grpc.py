@@ -106,7 +106,8 @@ class AdminServicer:
     def ValidateConfiguration(self, request, context):
         """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
 
-        NOT_FOUND when an rmID is given that is not registered.
+        NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when five texts are validated or wait
+        already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -55,7 +55,8 @@ class AdminStub:
     ValidateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]
     """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
 
-    NOT_FOUND when an rmID is given that is not registered.
+    NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when five texts are validated or wait
+    already.
     """
     ListEvents: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListEventsRequest, _admin_pb2.ListEventsResponse]
     """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
@@ -111,7 +112,8 @@ class AdminAsyncStub(AdminStub):
     ValidateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]  # type: ignore[assignment]
     """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
 
-    NOT_FOUND when an rmID is given that is not registered.
+    NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when five texts are validated or wait
+    already.
     """
     ListEvents: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListEventsRequest, _admin_pb2.ListEventsResponse]  # type: ignore[assignment]
     """What happened to objects of the scheduler, from a number on: at most `count` events, oldest first.
@@ -182,7 +184,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.ValidateConfigurationResponse, _abc.Awaitable[_admin_pb2.ValidateConfigurationResponse]]:
         """Says what is wrong with a queue file, and what it would do to what is running, without changing anything.
 
-        NOT_FOUND when an rmID is given that is not registered.
+        NOT_FOUND when an rmID is given that is not registered, RESOURCE_EXHAUSTED when five texts are validated or wait
+        already.
         """
 
     @_abc_1.abstractmethod

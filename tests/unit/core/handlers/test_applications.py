@@ -205,7 +205,7 @@ def test_removal_takes_the_asks_back_and_confirms_every_allocation(talk: Convers
     facts = talk.remove("app")
     withdrawn = only(AskWithdrawn, facts)
     assert (withdrawn.allocation_key, withdrawn.cause) == ("waits", WithdrawCause.APPLICATION_REMOVED)
-    assert withdrawn.termination is None, "the RM is told of its allocations only"
+    assert withdrawn.termination is TerminationType.STOPPED_BY_RM
     released = of(Released, facts)
     assert [(one.allocation_key, one.confirm) for one in released] == [("k", True)] * 2
     assert {one.termination for one in released} == {TerminationType.STOPPED_BY_RM}

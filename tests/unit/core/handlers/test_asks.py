@@ -14,6 +14,7 @@ from schedulerd.core.facts import (
     AskRejected,
     AskWithdrawn,
     RejectCode,
+    Released,
     ReleaseIgnored,
     WithdrawCause,
 )
@@ -106,7 +107,7 @@ def test_higher_priority_goes_first_then_age(talk: Conversation) -> None:
         (
             {"resources": Resources({f"r{number}": 1 for number in range(checks.RESOURCE_NAMES_MAX + 1)})},
             RejectCode.INVALID_RESOURCES,
-            "resourceAsk has 65 resources; at most 64 are allowed",
+            "resourceAsk has more than 64 resources; at most 64 are allowed",
         ),
     ],
 )
@@ -203,15 +204,57 @@ def test_one_key_in_two_applications_is_two_asks(talk: Conversation) -> None:
     assert [app for app, _, _ in placed(talk.schedule())] == ["app", "other"]
 
 
+def test_an_ask_for_a_failing_application_is_rejected_at_once_with_its_state() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("short", execution_timeout_ms=1))
+    talk.asks(an_ask("k", app="short"))
+    talk.schedule()
+    talk.sleep(1_000_000)
+    assert talk.app("short").state == S.FAILING
+    facts = talk.asks(an_ask("more", app="short"), an_ask("k", 20, app="short"))
+    for rejected in of(AskRejected, facts):
+        assert rejected.code is RejectCode.INVALID_STATE
+        assert rejected.reason.startswith("applicationID 'short' is an application in state Failing")
+    assert [type(fact) for fact in facts] == [AskRejected, AskRejected]
+
+
+def test_a_real_ask_with_the_key_of_a_living_placeholder_is_rejected(talk: Conversation) -> None:
+    talk.asks(a_placeholder("p", count=2, memory=60))
+    talk.schedule()
+    before = talk.view()
+    facts = talk.asks(an_ask("p", task_group="group"))
+    rejected = only(AskRejected, facts)
+    assert (rejected.code, facts) == (RejectCode.DUPLICATE_ID, [rejected])
+    assert rejected.reason.startswith("allocationKey 'p' is that of a placeholder that is still there")
+    assert talk.view() == before
+    assert of(AskAdded, talk.asks(a_placeholder("p", count=3, memory=60))), "the placeholder ask itself may change"
+    talk.release(allocation_key="p")
+    assert of(AskAdded, talk.asks(an_ask("p", count=4, task_group="group")))
+
+
 # Releases
 
 
-def test_a_released_ask_is_placed_no_more_and_nothing_is_confirmed(talk: Conversation) -> None:
+@pytest.mark.parametrize("kind", [TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE])
+def test_a_released_ask_is_placed_no_more_and_confirmed_with_the_type_of_its_release(
+    talk: Conversation, kind: TerminationType
+) -> None:
     talk.asks(an_ask("k1"), an_ask("k2", count=2))
-    withdrawn = only(AskWithdrawn, talk.release_asks(allocation_key="k2"))
+    withdrawn = only(AskWithdrawn, talk.release_asks(allocation_key="k2", termination=kind))
     assert (withdrawn.count, withdrawn.cause) == (2, WithdrawCause.RELEASED_BY_RM)
-    assert withdrawn.termination is None
+    assert withdrawn.termination is kind
     assert keys(talk) == ["k1"]
+
+
+def test_the_asks_of_a_removed_application_are_confirmed_before_its_allocations(talk: Conversation) -> None:
+    talk.asks(an_ask("placed"), an_ask("part", 40, count=3), an_ask("waits", 500))
+    talk.schedule()
+    facts = talk.remove("app")
+    stopped = TerminationType.STOPPED_BY_RM
+    withdrawn = [(one.allocation_key, one.cause, one.termination) for one in of(AskWithdrawn, facts)]
+    assert withdrawn == [(key, WithdrawCause.APPLICATION_REMOVED, stopped) for key in ("part", "waits")]
+    last = max(at for at, fact in enumerate(facts) if isinstance(fact, AskWithdrawn))
+    assert all(at > last for at, fact in enumerate(facts) if isinstance(fact, Released))
 
 
 def test_without_a_key_all_asks_of_the_application_go(talk: Conversation) -> None:

@@ -11,6 +11,7 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
@@ -165,7 +166,7 @@ def test_leftovers_that_the_rm_stops_itself_change_no_time() -> None:
 @pytest.mark.parametrize("before", [True, False], ids=["before the clean-up", "after it"])
 def test_the_gang_timer_of_a_completing_application_takes_its_placeholders_and_nothing_else(before: bool) -> None:
     timeouts = Timeouts(placeholder_ns=MINUTE_NS, completing_ns=(2 * MINUTE_NS if before else SECOND_NS))
-    talk = a_full_gang(2, timeouts=timeouts)
+    talk = a_full_gang(2, timeouts=timeouts, placeholder_ask=Resources(memory=30))
     confirm(talk, a_swap(talk))
     talk.release(application_id="gang", allocation_key="r")
     facts = talk.sleep(MINUTE_NS)

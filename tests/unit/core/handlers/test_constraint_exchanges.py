@@ -115,7 +115,8 @@ def test_room_is_kept_only_where_an_ask_may_run() -> None:
     talk = a_conversation(
         a_node("n1", {"memory": 100}, attributes={"zone": "a"}), a_node("n2", {"memory": 100}, attributes={"zone": "b"})
     )
-    talk.asks(an_ask("fill", 50, count=2))
+    talk.apps(an_app("other"))
+    talk.asks(an_ask("fill", 50, count=2, app="other"))
     talk.schedule()
     talk.asks(an_ask("large", 90, constraint=on(one_of("zone", "b"))))
     assert only(Reserved, wait(talk, 20 * SECOND_NS)).node_id == "n2"
@@ -123,7 +124,8 @@ def test_room_is_kept_only_where_an_ask_may_run() -> None:
 
 def test_room_that_is_kept_where_the_ask_may_not_run_any_longer_is_for_all_again() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}, attributes={"zone": "a"}))
-    talk.asks(an_ask("fill", 50, count=1))
+    talk.apps(an_app("other"))
+    talk.asks(an_ask("fill", 50, app="other"))
     talk.schedule()
     talk.asks(an_ask("large", 90, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     assert only(Reserved, wait(talk, 20 * SECOND_NS)).node_id == "n1"
@@ -136,11 +138,12 @@ def test_room_that_is_kept_where_the_ask_may_not_run_any_longer_is_for_all_again
 
 def test_room_is_kept_once_the_ask_may_run_somewhere() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}, attributes={"zone": "a"}))
-    talk.asks(an_ask("fill", 50))
+    talk.apps(an_app("other"))
+    talk.asks(an_ask("fill", 50, app="other"))
     talk.schedule()
     talk.asks(an_ask("large", 90, constraint=together("zone", IS_WEB, least=1)))
     assert of(Reserved, wait(talk, 40 * SECOND_NS)) == []
-    talk.asks(an_ask("w", tags=WEB))
+    talk.asks(an_ask("w", tags=WEB, app="other"))
     assert only(Reserved, wait(talk, 20 * SECOND_NS)).node_id == "n1"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.facts import Fact
 from schedulerd.core.model import constraints
@@ -256,7 +258,10 @@ def test_a_wish_is_looked_at_again_when_there_is_room_where_it_would_be_fulfille
 # what is remembered ---------------------------------------------------------------------------------------------------
 
 
-def test_constraints_that_nobody_asks_with_are_forgotten_when_there_are_many() -> None:
+def test_constraints_that_nobody_asks_with_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraints, "RULES_MIN", 16)
+    monkeypatch.setattr(constraints, "FEW_NODES", 0)
+    monkeypatch.setattr(constraints, "WALKED_PART", 10_000)
     talk = a_cluster("a")
     known = talk.model().constraints
     talk.asks(an_ask("stays", constraint=together("zone", IS_WEB, least=1)))

@@ -9,6 +9,7 @@ from schedulerd.core.facts import (
     Allocated,
     AskAdded,
     AskRejected,
+    EarlyAskReleased,
     NodeAccepted,
     NodeRejected,
     RejectCode,
@@ -53,6 +54,49 @@ def test_asks_are_rejected_when_their_time_is_over() -> None:
     assert (rejected.code, rejected.allocation_key) == (RejectCode.UNKNOWN_APPLICATION, "k")
     assert rejected.reason.startswith("applicationID 'never' is not a known application; it must be added before")
     assert of(AskAdded, talk.apps(an_app("never"))) == []
+
+
+def test_an_ask_for_an_application_that_ended_waits_for_a_new_one_with_the_id() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    complete(talk)
+    assert talk.asks(an_ask("again")) == []
+    assert [fact.allocation_key for fact in of(AskAdded, talk.apps(an_app()))] == ["again"]
+
+
+def complete(talk: Conversation) -> None:
+    """The application `app` runs once and is Completed."""
+    talk.asks(an_ask("first"))
+    talk.schedule()
+    talk.release()
+    talk.sleep(Timeouts().completing_ns)
+    assert [one.state for one in talk.view().terminated] == ["Completed"]
+
+
+def test_an_ask_for_an_application_that_ended_is_rejected_with_its_last_state_when_no_new_one_comes() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    complete(talk)
+    talk.asks(an_ask("again"))
+    rejected = only(AskRejected, talk.sleep(WAIT_NS))
+    assert rejected.code is RejectCode.UNKNOWN_APPLICATION
+    assert rejected.reason.startswith("applicationID 'app' was last an application in state Completed")
+    talk.nodes(a_node("n2", ROOM, an_existing("e1")))
+    assert "in state Completed" in only(NodeRejected, talk.sleep(WAIT_NS)).reason
+    talk.sleep(Timeouts().retention_ns)
+    talk.asks(an_ask("again"))
+    assert "'app' is not a known application" in only(AskRejected, talk.sleep(WAIT_NS)).reason
+
+
+def test_the_last_state_of_an_id_is_that_of_the_application_that_had_it_last() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    complete(talk)
+    talk.sleep(2 * WAIT_NS)
+    talk.apps(an_app(queue="root.nowhere"))
+    talk.asks(an_ask())
+    assert "in state Rejected" in only(AskRejected, talk.sleep(WAIT_NS)).reason
+    talk.sleep(Timeouts().retention_ns - 3 * WAIT_NS)
+    assert [one.state for one in talk.view().terminated] == ["Rejected"]
+    talk.asks(an_ask())
+    assert "in state Rejected" in only(AskRejected, talk.sleep(WAIT_NS)).reason, "the older one was forgotten alone"
 
 
 def test_nothing_waits_where_waiting_is_switched_off() -> None:
@@ -105,7 +149,17 @@ def test_asks_may_be_taken_back_while_they_wait(item: AskRelease, left: list[str
     talk.asks(an_ask("k1", app="late"), an_ask("k2", app="late"))
     facts = talk.step(UpdateAllocations(RM, ask_releases=[item]))
     assert len(of(ReleaseIgnored, facts)) == (len(left) == 2)
+    confirmed = [(one.application_id, one.allocation_key, one.termination) for one in of(EarlyAskReleased, facts)]
+    taken_back = [key for key in ("k1", "k2") if key not in left]
+    assert confirmed == [("late", key, TerminationType.STOPPED_BY_RM) for key in taken_back]
     assert [fact.allocation_key for fact in of(AskAdded, talk.apps(an_app("late")))] == left
+
+
+def test_an_ask_that_came_several_times_is_confirmed_once_with_the_type_of_its_release() -> None:
+    talk = a_conversation()
+    talk.asks(an_ask("k1", app="late"), an_ask("k1", app="late", count=2))
+    unknown = TerminationType.UNKNOWN_TERMINATION_TYPE
+    assert only(EarlyAskReleased, talk.release_asks(application_id="late", termination=unknown)).termination is unknown
 
 
 def test_a_node_waits_for_every_application_it_has_allocations_of() -> None:

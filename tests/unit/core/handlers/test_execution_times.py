@@ -140,10 +140,11 @@ def test_an_application_fails_when_its_time_is_over_and_everything_of_it_ends_wi
 
 def test_the_state_says_when_the_time_is_over() -> None:
     talk = a_talk()
-    talk.asks(an_ask("k", app="job"), a_placeholder("p", app="job"))
+    talk.asks(an_ask("k", app="job"), a_placeholder("p", app="job"), a_placeholder("large", 10_000, app="job"))
     assert (talk.app("job").execution_deadline_ns, talk.app("job").gang_deadline_ns) == (None, None)
     talk.schedule()
     assert talk.app("job").gang_deadline_ns == talk.now_ns + TIMES.placeholder_ns
+    talk.release_asks(application_id="job", allocation_key="large")
     talk.schedule()
     assert talk.app("job").execution_deadline_ns == talk.now_ns + LIMIT_NS
 

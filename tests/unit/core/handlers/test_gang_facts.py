@@ -8,6 +8,7 @@ from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfigur
 from schedulerd.core.facts import Allocated, AskAdded, AskWithdrawn, Fact, ReleaseCause, ReleaseRequested, WithdrawCause
 from schedulerd.core.gang_facts import GangCompleted, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.views import TaskGroupView
 from tests.unit.core.builders import (
@@ -129,7 +130,7 @@ def test_a_gang_that_times_out_says_how_far_it_came(style: str, state: Applicati
 
 
 def test_one_that_runs_already_loses_what_it_did_not_use() -> None:
-    talk = a_full_gang(3, execution_timeout_ms=1_000)
+    talk = a_full_gang(3, placeholder_ask=Resources(memory=40), execution_timeout_ms=1_000)
     confirm(talk, a_swap(talk))
     facts = talk.sleep(1_000 * MILLISECOND_NS)
     timed_out = only(GangTimedOut, facts)

@@ -36,7 +36,13 @@ def half(style: str) -> tuple[Conversation, list[Fact]]:
 @pytest.mark.parametrize(("style", "state"), [("Hard", "Failing"), ("Soft", "Resuming")])
 def test_one_update_has_the_state_the_asks_and_the_placeholders_that_are_released(style: str, state: str) -> None:
     talk, facts = half(style)
-    assert updated(facts) == [("gang", state, talk.now_ns, "ResourceReservationTimeout")]
+    [(application_id, new, at_ns, message)] = updated(facts)
+    assert (application_id, new, at_ns) == ("gang", state, talk.now_ns)
+    assert message == (
+        "ResourceReservationTimeout: after 1 s task group group has 2 of 3 placeholders: the next one wants memory 10, "
+        "no node has room: 1 considered: 1 not enough memory; task group other has 0 of 1 placeholders: the next one "
+        "wants memory 15, no node has room: 1 considered: 1 not enough memory"
+    )
     assert released_asks(facts) == [("p", "TIMEOUT"), ("q", "TIMEOUT")]
     assert released(facts) == [("p", "TIMEOUT")] * 2
     assert told(facts) == [ApplicationChanged, AskWithdrawn, AskWithdrawn, ReleaseRequested, ReleaseRequested]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core import gang_words
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import AskWithdrawn, Released, ReleaseRequested, WithdrawCause
-from schedulerd.core.handlers.gangs import GANG_TIMEOUT
+from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.gang_words import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
@@ -17,6 +18,8 @@ from tests.unit.core.builders import (
     a_conversation,
     a_node,
     a_placeholder,
+    a_queue_spec,
+    a_root,
     an_app,
     an_ask,
     of,
@@ -75,17 +78,20 @@ def test_the_time_starts_with_the_first_placeholder(fields: dict[str, Any], time
     talk = a_gang(room=5, **fields)
     assert talk.model().applications["gang"].gang_alarm is None
     talk.now_ns += 77
-    talk.nodes(a_node("n2", {"memory": 20}))
+    talk.nodes(a_node("n2", {"memory": 10}))
     talk.schedule()
     alarm = talk.model().applications["gang"].gang_alarm
     assert alarm is not None
     assert alarm.deadline_ns == talk.now_ns + timeout_ns
     talk.now_ns += 1
-    talk.nodes(a_node("n3", {"memory": 20}))
+    talk.nodes(a_node("n3", {"memory": 10}))
     assert len(placed(talk.schedule())) == 1
     alarm = talk.model().applications["gang"].gang_alarm
     assert alarm is not None
     assert alarm.deadline_ns == talk.now_ns - 1 + timeout_ns
+    talk.nodes(a_node("n4", {"memory": 10}))
+    talk.schedule()
+    assert talk.model().applications["gang"].gang_alarm is None, "the gang is complete"
 
 
 @pytest.mark.parametrize("style", ["Hard", "hard ", "HARD"])
@@ -101,7 +107,59 @@ def test_a_hard_gang_fails_when_its_placeholders_are_gone(style: str) -> None:
     facts = talk.release(application_id="gang", uuid="uuid-2", termination=T.TIMEOUT)
     assert states(facts, "gang") == [S.FAILED]
     assert only(Released, facts).confirm is False
-    assert talk.view().terminated[0].state_log[-2][2] == GANG_TIMEOUT
+    assert talk.view().terminated[0].state_log[-2][2].startswith(GANG_TIMEOUT)
+
+
+def gave_up(talk: Conversation, after_ns: int = GANG_NS) -> str:
+    """The message of the application that is told when its time is over."""
+    [changed] = [one for one in of(ApplicationChanged, talk.sleep(after_ns)) if one.application_id == "gang"]
+    return changed.cause
+
+
+def test_a_gang_that_is_given_up_says_which_group_lacks_how_many_and_for_want_of_what() -> None:
+    assert gave_up(a_gang("Hard")) == (
+        "ResourceReservationTimeout: after 1 s task group group has 2 of 3 placeholders: "
+        "the next one wants memory 10, no node has room: 1 considered: 1 not enough memory"
+    )
+
+
+def test_it_names_the_quota_if_that_is_short() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 90}), root=a_root(a_queue_spec("a", max={"memory": 25})))
+    talk.apps(an_app("gang"))
+    talk.asks(a_placeholder("p", count=3, app="gang"))
+    talk.schedule()
+    assert gave_up(talk, TIMES.placeholder_ns) == (
+        "ResourceReservationTimeout: after 900 s task group group has 2 of 3 placeholders: "
+        "the next one wants memory 10, quota of queue root.a: memory 20 used + 10 asked is more than max 25"
+    )
+
+
+def test_it_says_if_less_was_asked_for_than_announced() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 90}))
+    talk.apps(an_app("gang", execution_timeout_ms=1_000, placeholder_ask=Resources(memory=40, vcore=1)))
+    talk.asks(a_placeholder("p", count=3, app="gang"))
+    talk.schedule()
+    assert gave_up(talk) == (
+        "ResourceReservationTimeout: after 1 s all placeholders that were asked for are placed, "
+        "but they are less than placeholderAsk: memory 30 of 40, vcore 0 of 1"
+    )
+
+
+def test_it_names_the_first_task_groups_and_counts_the_others() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.apps(an_app("gang", execution_timeout_ms=1_000, placeholder_ask=Resources(memory=200)))
+    talk.asks(*(a_placeholder(f"p{number}", app="gang", task_group=f"g{number}") for number in range(6)))
+    talk.schedule()
+    text = gave_up(talk)
+    assert [f"task group g{number} has 0 of 1" in text for number in range(1, 6)] == [True] * 3 + [False] * 2
+    assert text.endswith("; and 2 more task groups lack placeholders")
+
+
+def test_it_looks_at_no_more_nodes_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_words, "NODES_LOOKED_AT_MAX", 1)
+    talk = a_gang("Hard")
+    talk.nodes(a_node("n2", {"memory": 5}))
+    assert gave_up(talk).endswith("no node has room: 2 considered: 1 not enough memory (of 1 looked at)")
 
 
 @pytest.mark.parametrize("style", ["Soft", "", "nonsense"])
@@ -118,8 +176,8 @@ def test_any_other_gang_goes_on_without_placeholders(style: str) -> None:
 
 def test_asks_of_a_failing_application_are_kept_but_not_placed() -> None:
     talk = a_gang("Hard")
-    talk.sleep(GANG_NS)
     talk.asks(an_ask("late", 10, app="gang"))
+    talk.sleep(GANG_NS)
     talk.nodes(a_node("n2", {"memory": 50}))
     assert placed(talk.schedule()) == []
     facts = talk.release(application_id="gang", termination=T.TIMEOUT)
@@ -129,7 +187,7 @@ def test_asks_of_a_failing_application_are_kept_but_not_placed() -> None:
 
 
 def test_an_application_that_runs_loses_only_what_it_did_not_use() -> None:
-    talk = a_gang("Hard", room=60)
+    talk = a_gang("Hard", room=60, placeholder_ask=Resources(memory=60))
     talk.asks(an_ask("real", 10, 2, app="gang"))
     talk.schedule()
     facts = talk.sleep(GANG_NS)

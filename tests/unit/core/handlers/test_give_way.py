@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import Allocated, AskAdded, ReleaseRequested
+from schedulerd.core.facts import Allocated, AskAdded, ReleaseCause, ReleaseRequested
 from schedulerd.core.gang_facts import GangGaveWay
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
@@ -33,10 +33,12 @@ PATIENCE_NS = 10 * SECOND_NS
 TIMES = Timeouts(gang_patience_ns=PATIENCE_NS)
 
 
-def a_gang(talk: Conversation, name: str, size: int, memory: int = 10, **fields: Any) -> None:
+def a_gang(
+    talk: Conversation, name: str, size: int, memory: int = 10, *, allow_preempt_self: bool = True, **fields: Any
+) -> None:
     fields.setdefault("placeholder_ask", Resources(memory=size * memory))
     talk.apps(an_app(name, **fields))
-    talk.asks(a_placeholder(f"p-{name}", memory, size, name))
+    talk.asks(a_placeholder(f"p-{name}", memory, size, name, allow_preempt_self=allow_preempt_self))
 
 
 def two_halves(
@@ -93,6 +95,12 @@ def test_of_two_gangs_that_hold_half_each_the_later_one_gives_way_and_both_are_c
     assert held(talk, "second") + sum(ask.pending for ask in talk.app("second").asks) == 3
     talk.remove("first")
     assert states(talk.schedule(), "second") == [S.STARTING]
+
+
+def test_placeholders_that_are_opted_out_of_preemption_give_way_too_as_they_are_no_victims() -> None:
+    talk = two_halves(allow_preempt_self=False)
+    requests = of(ReleaseRequested, talk.sleep(PATIENCE_NS))
+    assert [(one.application_id, one.cause) for one in requests] == [("second", ReleaseCause.GAVE_WAY)] * 2
 
 
 def test_the_later_gang_is_held_back_and_says_for_whom_until_the_earlier_one_is_complete() -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
 from schedulerd.core.facts import (
-    ItemIgnored,
     NodeAccepted,
     NodeChanged,
     NodeRejected,
     RejectCode,
     Released,
+    ReleaseIgnored,
+    ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.specs import NodeOrder, Timeouts
@@ -81,7 +82,7 @@ def test_a_node_is_registered_then_accepted(talk: Conversation) -> None:
         (
             a_node("n2", {f"r{number}": 1 for number in range(65)}),
             RejectCode.INVALID_RESOURCES,
-            "schedulableResource has 65 resources; at most 64 are allowed",
+            "schedulableResource has more than 64 resources; at most 64 are allowed",
         ),
         (a_node("n2", {"": 1}), RejectCode.INVALID_RESOURCES, "the resource ''"),
     ],
@@ -175,12 +176,17 @@ def test_draining_keeps_what_runs_and_takes_nothing_new(talk: Conversation) -> N
     assert placed(talk.schedule()) == [("app", "waits", "n1")]
 
 
-def test_undraining_a_node_that_is_not_draining_is_ignored_and_counted(talk: Conversation) -> None:
-    """To call a working node rejected would make its resource manager drop it."""
+@pytest.mark.parametrize("ready", ["true", "false"])
+def test_undraining_a_node_that_does_not_drain_is_rejected_and_the_node_stays_as_it_is(
+    talk: Conversation, ready: str
+) -> None:
+    talk.nodes(a_node("n1", attributes={"ready": ready}, action=A.UPDATE))
+    before = talk.view()
     facts = talk.nodes(a_node("n1", action=A.DRAIN_TO_SCHEDULABLE))
-    ignored = only(ItemIgnored, facts)
-    assert (ignored.code, ignored.object_id, len(facts)) == (RejectCode.INVALID_STATE, "n1", 1)
-    assert "nodeID 'n1' is not draining" in ignored.reason
+    rejected = only(NodeRejected, facts)
+    assert (rejected.code, rejected.node_id, facts) == (RejectCode.INVALID_STATE, "n1", [rejected])
+    assert "nodeID 'n1' does not drain" in rejected.reason
+    assert talk.view() == before
 
 
 def test_what_is_freed_on_a_draining_node_wakes_nobody(talk: Conversation) -> None:
@@ -233,3 +239,16 @@ def test_asks_go_on_elsewhere_when_a_node_goes(talk: Conversation) -> None:
     assert placed(talk.schedule()) == []
     talk.nodes(a_node("n3", {"memory": 10}))
     assert placed(talk.schedule()) == [("app", "waits", "n3")]
+
+
+def test_what_was_asked_to_go_is_not_told_again_when_its_node_goes() -> None:
+    talk = a_conversation(a_node("n1", ROOM), a_node("n2", {}))
+    talk.asks(an_ask("stays", 30), an_ask("goes", 30, execution_timeout_ms=1))
+    talk.schedule()
+    going = only(ReleaseRequested, talk.sleep(1_000_000))
+    facts = talk.nodes(a_node("n1", action=A.DECOMISSION))
+    told = {one.allocation_key: (one.confirm, one.node_removed) for one in of(Released, facts)}
+    assert told == {"stays": (True, True), "goes": (False, True)}
+    assert talk.queue().allocated == {}, "what it used went with the node"
+    late = talk.release(uuid=going.uuid, termination=going.termination)
+    assert [type(fact) for fact in late] == [ReleaseIgnored], "the answer to the one release that is out"

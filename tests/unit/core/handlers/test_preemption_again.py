@@ -280,11 +280,14 @@ def test_what_may_run_on_one_node_only_does_not_end_for_others() -> None:
 
 
 def a_talk_with_conflict(key: str) -> Judge:
-    """`c` may not run beside the allocation of this key; all is ready for it to claim 10 of n1."""
+    """`c` may not run beside the allocation of this key; all is ready for it to claim 10 of n1.
+
+    The RM judges the minimal set alone: it never asks for further victims.
+    """
 
     def opinion(wanted: Wanted) -> str:
         there = {one.key for one in talk.model().nodes[wanted.node_id].allocations.values()}
-        there -= set(getattr(wanted, "victim_keys", ()))
+        there -= set(getattr(wanted, "victim_keys", ())[: getattr(wanted, "start_index", 0) + 1])
         return "conflict" if wanted.allocation_key == "c" and key in there else ""
 
     talk = Judge(opinion)

@@ -12,7 +12,7 @@ from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
 from schedulerd.core.handlers import quota_preemption
 from schedulerd.core.preemption_facts import QuotaPreempted
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
+from schedulerd.core.specs import SECOND_NS, OptOut, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -35,8 +35,9 @@ def a_talk(*queues: QueueSpec, **nodes: int) -> Conversation:
     return a_conversation(*(a_node(name, {"memory": room}) for name, room in nodes.items()), root=a_root(*queues))
 
 
-def reload(talk: Conversation, *queues: QueueSpec, enabled: bool = True) -> list[Fact]:
-    spec = PartitionSpec("default", a_root(*queues), quota_preemption_enabled=enabled)
+def reload(talk: Conversation, *queues: QueueSpec, enabled: bool = True, optout: OptOut = OptOut.NEVER) -> list[Fact]:
+    root = a_root(*queues)
+    spec = PartitionSpec("default", root, quota_preemption_enabled=enabled, preemption_optout=optout)
     return talk.step(UpdateConfiguration(RM, (spec,)))
 
 
@@ -158,7 +159,7 @@ def test_the_protected_end_last_and_daemons_never() -> None:
     fill(talk, "app4", "root.a", "spared", allow_preempt_self=False)
     reload(talk, leaf(most=30))
     assert ended(talk.sleep(DELAY_NS)) == ["important"]
-    reload(talk, leaf(most=10))
+    reload(talk, leaf(most=10), optout=OptOut.LAST)
     assert ended(talk.sleep(DELAY_NS)) == ["spared", "originator"]
 
 

@@ -45,7 +45,7 @@ def uuids(talk: Conversation, key: str) -> list[str]:
     ("termination", "confirmed_as"),
     [
         (T.STOPPED_BY_RM, T.STOPPED_BY_RM),
-        (T.UNKNOWN_TERMINATION_TYPE, T.STOPPED_BY_RM),
+        (T.UNKNOWN_TERMINATION_TYPE, T.UNKNOWN_TERMINATION_TYPE),
         (T.TIMEOUT, None),
         (T.PREEMPTED_BY_SCHEDULER, None),
     ],
@@ -99,7 +99,9 @@ def test_what_is_released_makes_room(talk: Conversation) -> None:
         ({"uuid": "gone"}, "no such allocation"),
         ({"allocation_key": "gone"}, "no such allocation"),
         ({"application_id": "gone"}, "applicationID 'gone' is not a known application"),
-        ({"application_id": "", "uuid": "uuid-1"}, "applicationID ''"),
+        ({"application_id": "", "uuid": "gone"}, "no such allocation"),
+        ({"application_id": "", "allocation_key": "k1"}, "applicationID and UUID are both empty"),
+        ({"application_id": ""}, "applicationID and UUID are both empty"),
         ({"application_id": "other", "uuid": "uuid-1"}, "no such allocation"),
         ({"partition": "gpuu"}, "partitionName 'gpuu'"),
     ],
@@ -109,6 +111,14 @@ def test_a_release_of_what_is_not_there_is_ignored(talk: Conversation, fields: d
     assert said in only(ReleaseIgnored, facts).reason
     assert len(facts) == 1
     assert talk.node().available == {}
+
+
+@pytest.mark.parametrize("kind", [T.STOPPED_BY_RM, T.UNKNOWN_TERMINATION_TYPE, T.TIMEOUT])
+def test_a_uuid_alone_is_enough(talk: Conversation, kind: TerminationType) -> None:
+    [uuid] = uuids(talk, "k1")
+    released = only(Released, talk.release(application_id="", uuid=uuid, termination=kind))
+    assert (released.uuid, released.application_id, released.termination) == (uuid, "app", kind)
+    assert uuids(talk, "k1") == []
 
 
 def test_a_second_release_finds_nothing(talk: Conversation) -> None:

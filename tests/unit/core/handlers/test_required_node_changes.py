@@ -162,7 +162,8 @@ def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
 
 def test_it_looks_past_room_that_is_kept_for_an_ordinary_ask() -> None:
     talk = a_talk("v1", "v2")
-    talk.asks(an_ask("big", 20, priority=9))
+    talk.apps(an_app("large"))
+    talk.asks(an_ask("big", 20, app="large", priority=9))
     assert reserved(wait(talk, TIMES.reservation_delay_ns)) == [("big", "n1", False)]
     finished(talk, "v1")
     talk.asks(a_daemon())

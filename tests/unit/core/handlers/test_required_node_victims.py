@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
+from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, RoomMade
-from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy
+from schedulerd.core.specs import ApplicationOrder, OptOut, PreemptionPolicy
 from tests.unit.core.builders import (
+    RM,
     a_node,
     a_queue_spec,
     a_root,
@@ -61,8 +64,10 @@ def test_of_equal_ones_the_youngest_ends_and_the_lowest_priority_before_that() -
     assert preempted(talk.schedule()) == ["young"]
 
 
-def test_those_end_last_that_want_to_be_spared_and_originators_after_them() -> None:
+def test_those_end_last_that_are_opted_out_where_they_may_and_originators_after_them() -> None:
     talk = a_talk()
+    last = replace(talk.model().spec, preemption_optout=OptOut.LAST)
+    talk.step(UpdateConfiguration(RM, (last,)))
     talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
     talk.asks(
         an_ask("first", originator=True, priority=-9),

@@ -12,6 +12,7 @@ from tests.unit.core.builders import (
     a_node,
     a_queue_spec,
     a_root,
+    an_app,
     an_ask,
     only,
     placed,
@@ -119,7 +120,8 @@ def test_a_younger_ask_of_the_same_size_waits_until_it_is_old_enough_itself() ->
     talk = a_talk(n1=90, n2=80)
     talk.asks(an_ask("old", 50))
     wait(talk, DELAY_NS // 2)
-    talk.asks(an_ask("young", 50, app="other"))
+    talk.apps(an_app("third"))
+    talk.asks(an_ask("young", 50, app="third"))
     assert reserved(wait(talk, DELAY_NS // 2)) == [("old", "n2", False)]
     assert reserved(wait(talk, DELAY_NS // 2 - 1)) == []
     assert reserved(wait(talk, 1)) == [("young", "n1", False)]
@@ -147,7 +149,8 @@ def test_who_was_held_up_by_a_quota_has_its_turn_when_others_of_its_size_had_the
     talk.nodes(a_node("n3", {"memory": 10}))
     talk.asks(an_ask("uses", 10))
     assert placed(talk.schedule()) == [("app", "uses", "n3")]
-    talk.asks(an_ask("held_up", 50), an_ask("big", 50, app="other"))
+    talk.apps(an_app("third", "root.b"))
+    talk.asks(an_ask("held_up", 50), an_ask("big", 50, app="third"))
     assert reserved(wait(talk, 2 * DELAY_NS)) == [("big", "n1", False)]
     facts = finished(talk, "uses") + wait(talk, DELAY_NS)
     assert reserved(facts) == [("held_up", "n2", False)]
@@ -184,7 +187,8 @@ def test_what_is_beyond_it_goes_to_others() -> None:
 
 def test_the_next_has_room_kept_before_smaller_asks_are_placed_in_the_same_cycle() -> None:
     talk = a_talk(n1=100)
-    talk.asks(an_ask("a", 60), an_ask("b", 70))
+    talk.apps(an_app("next"))
+    talk.asks(an_ask("a", 60), an_ask("b", 70, app="next"))
     assert reserved(wait(talk, DELAY_NS)) == [("a", "n1", False)]
     talk.asks(an_ask("c", 5))
     talk.release(application_id="other", allocation_key="on_n1")

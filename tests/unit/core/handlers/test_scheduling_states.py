@@ -104,18 +104,18 @@ def test_who_gets_room_after_all_hears_it(talk: Conversation) -> None:
 
 
 def test_room_that_is_kept_is_told(talk: Conversation) -> None:
-    talk.asks(an_ask("k", 60), an_ask("more", 60))
-    assert told(play(talk, SECOND_NS)) == [("app", "k", S.SCHEDULED), ("app", "more", S.FAILED)]
+    talk.asks(an_ask("k", 60, app="other", priority=1), an_ask("more", 60))
+    assert told(play(talk, SECOND_NS)) == [("other", "k", S.SCHEDULED), ("app", "more", S.FAILED)]
     facts = play(talk, 5 * SECOND_NS)
     assert told(facts) == [("app", "more", S.RESERVED)]
     assert reasons(facts) == ["room is kept for it on node n1"]
     assert told(play(talk, MINUTE_NS)) == []
-    talk.release(allocation_key="k")
+    talk.release(application_id="other", allocation_key="k")
     assert told(talk.schedule()) == [("app", "more", S.SCHEDULED)]
 
 
 def test_when_room_is_kept_no_longer_it_fails_again(talk: Conversation) -> None:
-    talk.asks(an_ask("k", 60), an_ask("more", 60))
+    talk.asks(an_ask("k", 60, app="other", priority=1), an_ask("more", 60))
     play(talk, 5 * SECOND_NS)
     assert told(play(talk, 5 * MINUTE_NS + 2 * SECOND_NS)) == [("app", "more", S.FAILED)]
 

@@ -17,6 +17,7 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, Timeouts
 from tests.unit.core.builders import RM, Conversation, a_node, an_ask, of, only, placed, states
 from tests.unit.core.gangs import a_full_gang, a_gang, a_swap, asked_to_release, confirm, real
@@ -72,16 +73,17 @@ def test_releases_are_said_before_what_takes_their_room_and_the_state_before_bot
 
 
 def test_a_swap_in_flight_outlives_the_time_of_the_gang() -> None:
-    talk, requests = in_flight(1, placeholders=2)
+    talk, requests = in_flight(2, placeholders=3, placeholder_ask=Resources(memory=40))
+    confirm(talk, requests.pop(0))
     facts = talk.sleep(TIMES.placeholder_ns)
     assert asked_to_release(facts) == [("p", "TIMEOUT")]
     assert states(facts, "gang") == [S.RUNNING]
     talk.sleep(10 * MINUTE_NS)
     assert placed(confirm(talk, requests[0])) == [("gang", "r", "n1")]
     confirm(talk, only(ReleaseRequested, facts))
-    assert talk.node().allocated == {"memory": 10}
+    assert talk.node().allocated == {"memory": 20}
     [group] = talk.app("gang").task_groups
-    assert (group.replaced, group.timed_out, group.idle) == (1, 1, 0)
+    assert (group.replaced, group.timed_out, group.idle) == (2, 1, 0)
 
 
 def test_a_swap_of_a_soft_gang_that_resumes_is_completed_and_the_application_starts_with_it() -> None:

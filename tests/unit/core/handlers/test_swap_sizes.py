@@ -155,15 +155,32 @@ def test_swaps_of_one_ask_come_before_anything_else_is_placed() -> None:
     assert len(talk.app("gang").allocations) == 3
 
 
-def test_fewer_wanted_than_parked_keeps_the_swaps_and_asks_for_no_more() -> None:
+@pytest.mark.parametrize("confirmed", [0, 1])
+def test_fewer_wanted_than_placed_and_parked_withdraws_the_last_and_nothing_takes_their_place(confirmed: int) -> None:
     talk = a_full_gang(3)
     talk.asks(real(count=3))
     requests = of(ReleaseRequested, talk.schedule())
-    talk.asks(real(count=2))
-    assert (talk.app("gang").pending, talk.app("gang").parked) == ({}, 3)
-    for one in requests:
+    for one in requests[:confirmed]:
         confirm(talk, one)
-    assert talk.app("gang").allocated == {"memory": 30}
+    facts = talk.asks(real(count=2))
+    assert [(one.count, one.cause) for one in of(AskWithdrawn, facts)] == [(1, WithdrawCause.UPDATED)]
+    assert (talk.app("gang").pending, talk.app("gang").parked) == ({}, 2 - confirmed)
+    assert talk.node().allocated == {"memory": 30}, "the placeholder was told to go, and goes when the RM confirms"
+    for one in requests[confirmed:-1]:
+        assert len(placed(confirm(talk, one))) == 1
+    facts = confirm(talk, requests[-1]) + talk.schedule()
+    assert placed(facts) == []
+    assert talk.app("gang").allocated == talk.node().allocated == {"memory": 20}
+
+
+def test_fewer_wanted_than_are_placed_withdraws_all_that_is_parked() -> None:
+    talk = a_full_gang(3)
+    talk.asks(real(count=3))
+    requests = of(ReleaseRequested, talk.schedule())
+    confirm(talk, requests[0])
+    talk.asks(real(count=1))
+    assert talk.app("gang").parked == 0
+    assert placed(confirm(talk, requests[1]) + confirm(talk, requests[2]) + talk.schedule()) == []
 
 
 def test_more_wanted_than_parked_are_pending() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from schedulerd.core.callback_facts import VerdictNotWanted, VerdictWanted
 from schedulerd.core.commands import NodeAction, StopCause, Verdict
-from schedulerd.core.facts import AskWithdrawn, Fact
+from schedulerd.core.facts import AskWithdrawn, Fact, NodeRejected
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
 from tests.unit.core.builders import (
     a_node,
@@ -232,9 +232,10 @@ def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
     assert of(VerdictWanted, talk.schedule()) == []
 
 
-def test_what_a_rejected_node_gives_back_stands_in_line_beside_what_is_on_trial() -> None:
-    """One of two was taken for what the node came with, so all that was left of the ask was on trial."""
+def test_a_rejected_node_leaves_alone_what_is_on_trial() -> None:
     talk = a_talk_on_trial(2, nodes=2)
-    talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))
-    assert talk.open_calls == 1
-    assert [one.allocation_key for one in of(VerdictWanted, talk.schedule())] == ["a"]
+    open_calls = talk.open_calls
+    facts = talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))
+    assert [type(fact) for fact in facts] == [NodeRejected]
+    assert talk.open_calls == open_calls
+    assert of(VerdictWanted, talk.schedule()) == []

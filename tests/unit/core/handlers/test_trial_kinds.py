@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
-from schedulerd.core.commands import NodeAction, TerminationType, Verdict
+from schedulerd.core.commands import NewAsk, NodeAction, TerminationType, Verdict
+from schedulerd.core.decide import preemption as decide_preemption
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefused, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
@@ -24,8 +29,8 @@ def a_full_talk(*nodes: str, refuses: Refuses | None = None) -> Judge:
     talk = Judge(refuses)
     talk.begin()
     talk.nodes(*(a_node(name, {"memory": 20}) for name in nodes))
-    talk.apps(an_app())
-    talk.asks(an_ask("small", 10, count=len(nodes)))
+    talk.apps(an_app(), an_app("others"))
+    talk.asks(an_ask("small", 10, count=len(nodes), app="others"))
     assert len(placed(talk.schedule())) == len(nodes)
     talk.pairs()
     talk.asks(an_ask("big", 15))
@@ -70,7 +75,7 @@ def test_kept_room_is_taken_when_the_resource_manager_agrees_again() -> None:
     talk = a_full_talk("n1")
     later(talk)
     talk.pairs()
-    facts = talk.release(uuid=talk.app().allocations[0].uuid) + talk.schedule()
+    facts = talk.release(application_id="others", allocation_key="small") + talk.schedule()
     assert [one.allocate for one in of(VerdictWanted, facts)] == [True]
     assert placed(facts) == [("app", "big", "n1")]
     assert only(ReservationEnded, facts).end.value == "placed"
@@ -80,7 +85,7 @@ def test_kept_room_that_is_refused_then_is_for_others_again() -> None:
     talk = a_full_talk("n1")
     later(talk)
     talk.opinion = Refuses(("big", "n1"))
-    facts = talk.release(uuid=talk.app().allocations[0].uuid) + talk.schedule()
+    facts = talk.release(application_id="others", allocation_key="small") + talk.schedule()
     assert placed(facts) == []
     assert only(ReservationEnded, facts).end.value == "node"
     talk.asks(an_ask("other", 15))
@@ -91,7 +96,7 @@ def test_the_node_of_kept_room_goes_while_a_verdict_on_it_is_waited_for() -> Non
     talk = a_full_talk("n1")
     later(talk)
     talk.is_silent = True
-    talk.release(uuid=talk.app().allocations[0].uuid)
+    talk.release(application_id="others", allocation_key="small")
     talk.schedule()
     assert talk.open_calls == 1
     talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
@@ -199,6 +204,73 @@ def test_several_victims_are_asked_about_the_least_protected_first_and_up_to_the
     assert (wanted.victim_keys, wanted.start_index) == (("first", "middle", "last"), 2)
     facts = talk.give(Verdict(wanted.call_id, index=1)) + talk.schedule()
     assert preempted(facts) == ["first", "middle", "last"], "two of them would not make room"
+
+
+def a_choice_of_victims(**fields: Any) -> Judge:
+    """n1 is full with four; two of them are enough for the claim."""
+    talk = Judge()
+    talk.begin(claim_root(victims=fields))
+    talk.nodes(a_node("n1", {"memory": 40}))
+    talk.apps(an_app("victims", "root.v"), an_app("claimer", "root.c"), an_app("daemons", "root.c"))
+    for key, priority in (("third", -1), ("first", -3), ("last", 0), ("second", -2)):
+        talk.asks(an_ask(key, app="victims", priority=priority))
+        talk.schedule()
+    talk.is_silent = True
+    return talk
+
+
+def asked_about(talk: Judge, ask: NewAsk) -> PreemptionVerdictWanted:
+    """The call about those that would end for the ask; to keep the room for it is agreed."""
+    talk.asks(ask)
+    facts = talk.schedule()
+    to_keep = of(VerdictWanted, facts)
+    facts += talk.answer(*to_keep) + talk.schedule() if to_keep else wait(talk, DELAY_NS)
+    return only(PreemptionVerdictWanted, facts)
+
+
+ASKERS = pytest.mark.parametrize("asker", [a_claim(memory=20), a_daemon(memory=20)], ids=["claim", "daemon"])
+
+
+@ASKERS
+@pytest.mark.parametrize(
+    ("index", "ended"),
+    [
+        (1, ["first", "second"]),
+        (2, ["first", "second", "third"]),
+        (3, ["first", "second", "third", "last"]),
+    ],
+)
+def test_the_further_victims_of_the_node_are_offered_and_end_if_the_answer_says_so(
+    asker: NewAsk, index: int, ended: list[str]
+) -> None:
+    talk = a_choice_of_victims()
+    wanted = asked_about(talk, asker)
+    assert (wanted.victim_keys, wanted.start_index) == (("first", "second", "third", "last"), 1)
+    facts = talk.give(Verdict(wanted.call_id, index=index)) + talk.schedule()
+    assert preempted(facts) == ended
+
+
+def test_no_further_victim_is_offered_that_its_queue_cannot_spare() -> None:
+    talk = a_choice_of_victims(guaranteed={"memory": 10})
+    wanted = asked_about(talk, a_claim(memory=20))
+    assert (wanted.victim_keys, wanted.start_index) == (("first", "second", "third"), 1)
+
+
+@ASKERS
+def test_a_further_victim_that_may_not_end_any_longer_is_not_ended(asker: NewAsk) -> None:
+    talk = a_choice_of_victims()
+    wanted = asked_about(talk, asker)
+    third = next(one for one in talk.app("victims").allocations if one.allocation_key == "third")
+    talk.release(application_id="victims", uuid=third.uuid)
+    talk.asks(an_ask("filler", 10, app="claimer"))
+    facts = talk.give(Verdict(wanted.call_id, index=2)) + talk.schedule()
+    assert "third" not in preempted(facts)
+
+
+def test_only_so_many_further_victims_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide_preemption, "FURTHER_MAX", 1)
+    wanted = asked_about(a_choice_of_victims(), a_claim(memory=20))
+    assert wanted.victim_keys == ("first", "second", "third")
 
 
 def test_the_next_best_node_is_asked_about_when_one_is_refused() -> None:

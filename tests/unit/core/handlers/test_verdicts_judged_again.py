@@ -53,8 +53,8 @@ def a_talk_with_kept_room() -> Judge:
     talk = Judge()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
-    talk.apps(an_app())
-    talk.asks(an_ask("small", 10))
+    talk.apps(an_app(), an_app("others"))
+    talk.asks(an_ask("small", 10, app="others"))
     talk.schedule()
     talk.asks(an_ask("big", 15))
     wait(talk, TIMES.reservation_delay_ns)
@@ -65,7 +65,7 @@ def test_another_stream_did_not_agree_to_a_placement_in_kept_room() -> None:
     """It is opened between the verdict that the old one gave and the next cycle."""
     talk = a_talk_with_kept_room()
     talk.is_silent = True
-    talk.release(uuid=talk.app().allocations[0].uuid)
+    talk.release(application_id="others", allocation_key="small")
     wanted = only(VerdictWanted, talk.schedule())
     talk.give(Verdict(wanted.call_id))
     talk.callbacks()

@@ -1,0 +1,132 @@
+"""Frees the state of resource managers and partitions that are gone, in slices.
+
+Applications, nodes and allocations refer to each other in cycles, so dropped state would stay in memory until the
+collector of cyclic garbage walks everything, which the daemon does rarely (`daemon/collector.py`). To take a large
+state apart at once would hold the loop for long. So what a step drops is handed to a `Dismantling`, which the shell
+runs between steps, some pieces at a time. Nothing else refers to the dropped state, so no fact depends on when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.trial import Trial
+
+
+class Dismantling:
+    """What is to be taken apart, first come first served."""
+
+    __slots__ = ("_dropped",)
+
+    def __init__(self) -> None:
+        self._dropped: deque[Iterator[None]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._dropped)
+
+    def drop(self, pieces: Iterator[None]) -> None:
+        """Takes over something that nothing refers to any longer; each step of `pieces` takes a piece off."""
+        self._dropped.append(pieces)
+
+    def run(self, count: int) -> bool:
+        """Takes off up to `count` pieces; False when nothing is left."""
+        while self._dropped:
+            taken = sum(1 for _ in islice(self._dropped[0], count))
+            count -= taken
+            if not count:
+                break
+            self._dropped.popleft()
+        return bool(self._dropped)
+
+
+def pieces_of(partition: Partition) -> Iterator[None]:
+    """Takes the partition apart, with all that is in it; its alarms are cancelled before."""
+    partition.cleanup_alarm = partition.favoured = None
+    while partition.reservations:
+        yield from _reservation(partition.reservations.popitem()[0])
+    for application in chain(partition.applications.values(), partition.terminated.values()):
+        yield from _application(application)
+    for node in partition.nodes.values():
+        yield from _node(node)
+    for queue in partition.root.subtree():
+        yield from _queue(queue)
+    yield from partition.constraints.take_apart()
+    yield from partition.patience.take_apart()
+    yield from partition.turned_down.take_apart()
+    yield from partition.shapes.take_apart()
+    yield from partition.node_order.take_apart()
+    yield from emptied(partition.open_gangs, partition.short_of_quota, partition.ready, partition.denied)
+    yield from emptied(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
+    yield from emptied(partition.applications, partition.terminated, partition.terminated_by_id)
+    yield from emptied(partition.nodes, partition.allocations)
+
+
+def pieces_of_trials(trials: dict[int, Trial]) -> Iterator[None]:
+    """Takes apart what a resource manager was asked and did not answer."""
+    for trial in trials.values():
+        yield from _trial(trial)
+    yield from emptied(trials)
+
+
+def _application(application: Application) -> Iterator[None]:
+    application.alarm = application.gang_alarm = application.run_alarm = None
+    for ask in application.asks.values():
+        yield from _ask(ask)
+    while application.allocations:
+        _allocation(application.allocations.popitem()[1])
+        yield
+    for group in application.groups.values():
+        yield from group.take_apart()
+    if application.gang is not None:
+        yield from application.gang.take_apart()
+    yield from application.lines.take_apart()
+    application.forget_place()
+    yield from emptied(application.asks, application.groups, application.reservations)
+
+
+def _ask(ask: Ask) -> Iterator[None]:
+    ask.group = None
+    if ask.hearing is not None:
+        ask.hearing.awaits = None
+        yield from emptied(ask.hearing.trials, ask.hearing.refused)
+    yield from emptied(ask.swaps, ask.reservations, ask.allocations)
+    yield
+
+
+def _allocation(allocation: Allocation) -> None:
+    allocation.alarm = allocation.swap = allocation.trial = allocation.makes_room = None
+
+
+def _node(node: Node) -> Iterator[None]:
+    yield from emptied(node.allocations, node.reservations, node.trials)
+
+
+def _reservation(reservation: Reservation) -> Iterator[None]:
+    reservation.alarm = reservation.trial = reservation.answer = None
+    yield from emptied(reservation.victims)
+    yield
+
+
+def _trial(trial: Trial) -> Iterator[None]:
+    if trial.search is not None:
+        trial.search.trial = None
+    trial.alarm = trial.placeholder = trial.reservation = trial.search = None
+    trial.victims = ()
+    yield from emptied(trial.awaited_by)
+
+
+def _queue(queue: Queue) -> Iterator[None]:
+    queue.above_max_alarm = None
+    yield from queue.lines.take_apart()
+    yield from emptied(queue.applications, queue.children)
+    queue.forget_place()
+    queue.lineage = ()

@@ -1,0 +1,99 @@
+"""How every item from a resource manager is taken: first checked, then carried out.
+
+A check reads the state and the item, and returns what is to happen as a function without arguments: the change that
+the item asks for, its wait for something else, or its rejection. A check changes nothing and says nothing, so an
+exception in a check is a bug that has done no harm yet: the item is rejected, and the rest goes on (SEMANTICS I 20).
+After an exception in a change the state cannot be trusted; it leaves the step and ends the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from schedulerd.core.checks import Mistake
+from schedulerd.core.commands import (
+    AllocationRelease,
+    ApplicationRemoval,
+    AskRelease,
+    NewApplication,
+    NewAsk,
+    NodeUpdate,
+    RegisterResourceManager,
+    UpdateConfiguration,
+    Utilization,
+    Verdict,
+)
+from schedulerd.core.facts import CheckFailed, RejectCode
+from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.turn import Turn
+
+Item: TypeAlias = (
+    NodeUpdate
+    | NewApplication
+    | ApplicationRemoval
+    | NewAsk
+    | AllocationRelease
+    | AskRelease
+    | Verdict
+    | Utilization
+    | RegisterResourceManager
+    | UpdateConfiguration
+)
+Change: TypeAlias = Callable[[], None]
+"""What an item that was checked does to the state, with everything it needs bound to it."""
+
+ItemT = TypeVar("ItemT", bound=Item)
+SenderT = TypeVar("SenderT", bound="ResourceManager | None")
+
+
+def take(
+    turn: Turn,
+    sender: SenderT,
+    item: ItemT,
+    check: Callable[[Turn, SenderT, ItemT], Change],
+    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+) -> None:
+    """Checks `item` and carries out what the check returns; `reject` says why an item is refused.
+
+    `sender` is the resource manager that the item is from, None if an unknown one registers.
+    """
+    try:
+        change = check(turn, sender, item)
+    except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
+        turn.failed_checks.append(error)
+        change = partial(_fail, turn, sender, item, type(error).__name__, reject)
+    change()
+
+
+def _fail(
+    turn: Turn,
+    sender: SenderT,
+    item: ItemT,
+    exception: str,
+    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+) -> None:
+    rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
+    code = RejectCode.CHECK_FAILED
+    turn.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd, whose log has the details"
+    reject(turn, sender, item, Mistake(code, reason))
+
+
+def _object_id(item: Item) -> str:
+    match item:
+        case NodeUpdate():
+            return item.node_id
+        case NewApplication() | ApplicationRemoval():
+            return item.application_id
+        case NewAsk() | AskRelease():
+            return item.allocation_key or item.application_id
+        case AllocationRelease():
+            return item.uuid or item.allocation_key or item.application_id
+        case Verdict():
+            return str(item.call_id)
+        case Utilization():
+            return item.object_id
+        case RegisterResourceManager() | UpdateConfiguration():
+            return item.rm_id

@@ -1,0 +1,43 @@
+"""What one application uses on each node; kept from the first time that somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from schedulerd.core.resources import Items, Resources
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.allocation import Allocation
+    from schedulerd.core.model.node import Node
+
+
+class Footprint:
+    __slots__ = ("by_node", "changes")
+
+    def __init__(self, allocations: Iterable[Allocation]) -> None:
+        self.by_node: dict[Node, Resources] = {}
+        """Nodes without allocations of the application are left out."""
+        self.changes = 0
+        """How often an allocation was added or removed."""
+        for allocation in allocations:
+            self.add(allocation.node, allocation.shape.items)
+
+    def add(self, node: Node, items: Items) -> None:
+        """An allocation of the application runs on the node from now on."""
+        self.changes += 1
+        self.by_node.setdefault(node, Resources()).add(items)
+
+    def remove(self, node: Node, items: Items) -> None:
+        """An allocation of the application is gone."""
+        self.changes += 1
+        used = self.by_node[node]
+        used.subtract(items)
+        if not used:
+            del self.by_node[node]
+
+    def room(self, node: Node) -> Resources:
+        """What the node would have for the application if no other application used it."""
+        room = node.capacity.minus(node.occupied)
+        used = self.by_node.get(node)
+        return room if used is None else room.minus(used)

@@ -1,0 +1,169 @@
+"""The connections of the HTTP port: how many there are, and how long each may keep the daemon waiting.
+
+A connection costs a file descriptor, which gRPC needs too. So a connection that is one too many takes the place of the
+one that has kept the daemon waiting longest: a probe gets through however many clients say nothing. uvicorn bounds none
+of this but the pause between two requests (`IDLE_SECONDS_MAX`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+CONNECTIONS_MAX = 200
+"""Connections at a time."""
+
+IDLE_SECONDS_MAX = 5
+"""How long a connection may be silent after an answer."""
+
+HEAD_SECONDS_MAX = 10.0
+"""How long a new connection may take to send the line and the headers of its first request, and another one after each
+answer."""
+
+EXCHANGE_SECONDS_MAX = 60.0
+"""How long it may take from the headers of a request until its answer has been read: what the daemon needs for the
+answer (a look at the state waits for its turn), and what the client needs to send the body and to read."""
+
+READERS_MAX = 10
+"""Connections at a time that have not read what was written to them. The texts that wait for them stay in memory."""
+
+HEAD_BYTES_MAX = 8192
+"""Of the line and the headers of a request."""
+
+_PIECE_BYTES = 1024
+"""What came is parsed in pieces of this size, as the parser looks at the size of headers while they are incomplete."""
+
+
+class _Phase(Enum):
+    """What a connection is doing."""
+
+    HEAD = auto()
+    """A request is to come."""
+    EXCHANGE = auto()
+    """A request is there, and its answer has not been read."""
+
+
+class HttpConnections:
+    """The open connections, those first that have been in their phase longest."""
+
+    def __init__(self) -> None:
+        self._open: dict[HttpConnection, None] = {}
+        self._readers: dict[HttpConnection, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def abort(self) -> None:
+        """Closes all connections at once, whatever waits to be read."""
+        for connection in list(self._open):
+            connection.abort()
+
+    def add(self, new: HttpConnection) -> None:
+        """Beyond the bound another connection has to go; the new one if the daemon is at work for all others."""
+        if len(self._open) >= CONNECTIONS_MAX:
+            self._in_the_way(new).abort()
+        if not new.is_aborted:
+            self._open[new] = None
+
+    def moved(self, connection: HttpConnection) -> None:
+        """A connection has come to its next phase."""
+        if connection in self._open:
+            del self._open[connection]
+            self._open[connection] = None
+
+    def lags(self, reader: HttpConnection) -> None:
+        """A client does not read as fast as it is written to; of too many the one that lags longest has to go."""
+        self._readers[reader] = None
+        if len(self._readers) > READERS_MAX:
+            next(iter(self._readers)).abort()
+
+    def has_read(self, reader: HttpConnection) -> None:
+        self._readers.pop(reader, None)
+
+    def remove(self, connection: HttpConnection) -> None:
+        self._open.pop(connection, None)
+        self._readers.pop(connection, None)
+
+    def _in_the_way(self, new: HttpConnection) -> HttpConnection:
+        """The connection without a request that has been so longest; else one whose client is to send or to read."""
+        without_request = (one for one in self._open if one.phase is _Phase.HEAD)
+        waited_for = (one for one in self._open if one.is_waited_for)
+        return next(without_request, None) or next(waited_for, new)
+
+
+class HttpConnection(H11Protocol):
+    """uvicorn's connection, with bounds."""
+
+    def __init__(self, connections: HttpConnections, **options: Any) -> None:
+        """`options` are what uvicorn gives to every connection."""
+        super().__init__(**options)
+        self.all = connections
+        self.phase = _Phase.HEAD
+        self.is_aborted = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether it is for the client to go on: to send, or to read."""
+        return self.phase is _Phase.HEAD or self.cycle.more_body or self.flow.write_paused
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.all.add(self)
+        self._enter(_Phase.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.all.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        for start in range(0, len(data), _PIECE_BYTES):
+            if self.transport.is_closing():
+                return
+            super().data_received(data[start : start + _PIECE_BYTES])
+
+    def handle_events(self) -> None:
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before and not self.cycle.response_complete:
+            self._enter(_Phase.EXCHANGE)
+
+    def on_response_complete(self) -> None:
+        answered = self.cycle
+        super().on_response_complete()
+        if self.cycle is answered:  # otherwise the next request had come already
+            self._await_next_request()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.all.lags(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.all.has_read(self)
+        if self.cycle is not None and self.cycle.response_complete:
+            self._await_next_request()
+
+    def abort(self) -> None:
+        """Closes the connection at once, whatever waits to be read."""
+        self.is_aborted = True
+        self.all.remove(self)
+        self.transport.abort()
+
+    def _await_next_request(self) -> None:
+        """The time for the next request begins when the one before it is there, and its answer has been read."""
+        if not self.cycle.more_body and not self.flow.write_paused:
+            self._enter(_Phase.HEAD)
+
+    def _enter(self, phase: _Phase) -> None:
+        self.phase = phase
+        self.all.moved(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = HEAD_SECONDS_MAX if phase is _Phase.HEAD else EXCHANGE_SECONDS_MAX
+        self._timer = self.loop.call_later(seconds, self.abort)

@@ -1,0 +1,49 @@
+"""What all clients share and there is only so much of: one client gets a part of it, so that others find some left.
+
+A client is the names of its certificate, where the setting `rm_identities` is set. Without it clients cannot be told
+apart but by the rmID that a request names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+CLIENTS_MIN = 4
+"""So many clients it takes to hold all of something: one gets a quarter of it, rounded up."""
+
+
+class NoneLeft(Exception):
+    """A client may not have one more. The text is for the client."""
+
+
+class Shared:
+    """Things of one kind that clients hold for a while."""
+
+    def __init__(self, total_max: int, what: str) -> None:
+        """At most `total_max` are held at a time; `what` they are, in the plural, as a sentence about them begins."""
+        self._total_max = total_max
+        self._what = what
+        self._held: Counter[str] = Counter()
+
+    @property
+    def each_max(self) -> int:
+        """How many one client may hold."""
+        return -(-self._total_max // CLIENTS_MIN)
+
+    @contextmanager
+    def held(self, client: str | None) -> Iterator[None]:
+        """One of them, for as long as the context lasts; None is somebody who has no share. Raises `NoneLeft`."""
+        if self._held.total() >= self._total_max:
+            raise NoneLeft(f"{self._total_max} {self._what} already, by all clients")
+        key = "" if client is None else f"client {client}"
+        if client is not None and self._held[key] >= self.each_max:
+            raise NoneLeft(f"{self.each_max} {self._what} by this client already, a quarter of what there is for all")
+        self._held[key] += 1
+        try:
+            yield
+        finally:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
