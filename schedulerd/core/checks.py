@@ -38,9 +38,9 @@ def shown(value: str) -> str:
 
 def identifier(field: str, value: str) -> Mistake | None:
     """Ids must be there and of sane length."""
-    if not value:
-        return Mistake(RejectCode.EMPTY_ID, f"{field} is empty; it must be set")
-    return text(field, value)
+    if 0 < len(value) <= ID_LENGTH_MAX:
+        return None  # two of them with every ask
+    return text(field, value) if value else Mistake(RejectCode.EMPTY_ID, f"{field} is empty; it must be set")
 
 
 def text(field: str, value: str) -> Mistake | None:

@@ -203,7 +203,8 @@ def free(allocation: Allocation) -> None:
         application.allocated.subtract(items)
     if application.footprint is not None:
         application.footprint.remove(node, items)
-        partition.patience.retry_application(application)
+        if partition.patience.unhelped:
+            partition.patience.retry_application(application)
     if application.gang is not None:
         partition.gangs_touched[application] = None
         if allocation.spec.task_group:

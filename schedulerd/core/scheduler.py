@@ -96,7 +96,7 @@ class Scheduler:
                     alarm.subject = None  # its subject still refers to it
             case RegisterResourceManager():
                 known = self.cluster.resource_managers.get(command.rm_id)
-                take(turn, known, command, resource_managers.check_registration, resource_managers.reject)
+                take(turn, known, [command], resource_managers.check_registration, resource_managers.reject)
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
@@ -133,25 +133,18 @@ class Scheduler:
 def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
     match command:
         case UpdateAllocations():
-            for ask in command.asks:
-                take(turn, rm, ask, asks.check, asks.reject)
-            for release in command.releases:
-                take(turn, rm, release, releases.check, releases.ignore)
-            for ask_release in command.ask_releases:
-                take(turn, rm, ask_release, asks.check_release, asks.ignore)
+            take(turn, rm, command.asks, asks.check, asks.reject)
+            take(turn, rm, command.releases, releases.check, releases.ignore)
+            take(turn, rm, command.ask_releases, asks.check_release, asks.ignore)
         case UpdateApplications():
-            for new in command.new:
-                take(turn, rm, new, applications.check, applications.reject)
-            for removal in command.remove:
-                take(turn, rm, removal, applications.check_removal, applications.ignore)
+            take(turn, rm, command.new, applications.check, applications.reject)
+            take(turn, rm, command.remove, applications.check_removal, applications.ignore)
         case UpdateNodes():
-            for node in command.nodes:
-                take(turn, rm, node, nodes.check, nodes.reject)
+            take(turn, rm, command.nodes, nodes.check, nodes.reject)
         case UpdateConfiguration():
-            take(turn, rm, command, configuration.check, configuration.reject)
+            take(turn, rm, [command], configuration.check, configuration.reject)
         case ReportUtilization():
-            for report in command.reports:
-                take(turn, rm, report, utilization.check, utilization.ignore)
+            take(turn, rm, command.reports, utilization.check, utilization.ignore)
         case CleanQueues():
             for partition in rm.partitions.values():
                 queues.clean(turn, partition)
@@ -162,8 +155,7 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
             verdicts.disconnect(turn, rm)
             scheduling_states.end(turn, rm)
         case GiveVerdicts():
-            for verdict in command.verdicts:
-                take(turn, rm, verdict, verdicts.check, verdicts.ignore)
+            take(turn, rm, command.verdicts, verdicts.check, verdicts.ignore)
         case ConnectResourceManager():
             resource_managers.connect(turn, rm)
         case DisconnectResourceManager():

@@ -80,9 +80,10 @@ def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -
 
     A recovered placeholder is no reason to run again, as there is nothing to do yet.
     """
-    if application.state is ApplicationState.NEW or (
-        application.state is ApplicationState.COMPLETING and not placeholder
-    ):
+    state = application.state
+    if state is ApplicationState.RUNNING:
+        return
+    if state is ApplicationState.NEW or (state is ApplicationState.COMPLETING and not placeholder):
         fire(turn, application, ApplicationTrigger.RUN)
 
 

@@ -121,11 +121,11 @@ def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) 
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
     match held.item:
         case NewAsk():
-            take(turn, rm, held.item, partial(asks.check, may_wait=may_wait), asks.reject)
+            take(turn, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
         case AllocationRelease():
-            take(turn, rm, held.item, partial(releases.check, may_wait=may_wait), releases.ignore)
+            take(turn, rm, [held.item], partial(releases.check, may_wait=may_wait), releases.ignore)
         case NodeUpdate():
-            take(turn, rm, held.item, partial(nodes.check, may_wait=may_wait), nodes.reject)
+            take(turn, rm, [held.item], partial(nodes.check, may_wait=may_wait), nodes.reject)
 
 
 def _mistake(spec: NewApplication) -> Mistake | None:

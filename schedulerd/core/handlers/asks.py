@@ -165,8 +165,9 @@ def _not_now(application: Application, spec: NewAsk) -> Mistake | None:
             "no asks",
         )
     known = application.asks.get(spec.allocation_key)
-    is_real = not (spec.placeholder and spec.task_group)
-    if known is not None and is_real and any(one.placeholder for one in known.allocations.values()):
+    if known is None or (spec.placeholder and spec.task_group):
+        return None
+    if any(one.placeholder for one in known.allocations.values()):
         return Mistake(
             RejectCode.DUPLICATE_ID,
             f"allocationKey {shown(spec.allocation_key)} is that of a placeholder that is still there; a real ask "

@@ -41,13 +41,12 @@ def check(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait:
         return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
     by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
     application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
-    not_there = Mistake(RejectCode.INVALID_STATE, "no such allocation; it may have been released before")
-    if application is None:
-        unknown = early.unknown_application(partition, item.application_id) if item.application_id else not_there
-        return partial(ignore, turn, rm, item, unknown)
-    named = _named(application, item)
-    if not named:
-        return partial(ignore, turn, rm, item, not_there)
+    if application is None and item.application_id:
+        return partial(ignore, turn, rm, item, early.unknown_application(partition, item.application_id))
+    named = _named(application, item) if application is not None else []
+    if application is None or not named:
+        reason = "no such allocation; it may have been released before"
+        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
     return partial(_release, turn, rm, application, named, item)
 
 

@@ -8,7 +8,7 @@ After an exception in a change the state cannot be trusted; it leaves the step a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -51,20 +51,21 @@ SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 def take(
     turn: Turn,
     sender: SenderT,
-    item: ItemT,
+    items: Iterable[ItemT],
     check: Callable[[Turn, SenderT, ItemT], Change],
     reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
 ) -> None:
-    """Checks `item` and carries out what the check returns; `reject` says why an item is refused.
+    """Checks one item after the other and carries out what the check returns; `reject` says why one is refused.
 
-    `sender` is the resource manager that the item is from, None if an unknown one registers.
+    `sender` is the resource manager that the items are from, None if an unknown one registers.
     """
-    try:
-        change = check(turn, sender, item)
-    except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
-        turn.failed_checks.append(error)
-        change = partial(_fail, turn, sender, item, type(error).__name__, reject)
-    change()
+    for item in items:
+        try:
+            change = check(turn, sender, item)
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
+            turn.failed_checks.append(error)
+            change = partial(_fail, turn, sender, item, type(error).__name__, reject)
+        change()
 
 
 def _fail(

@@ -28,10 +28,10 @@ class Scoring:
     or of which the node has none, do not count.
     """
 
-    __slots__ = ("policy", "weights")
+    __slots__ = ("is_fair", "weights")
 
     def __init__(self, policy: NodeOrder, weights: Mapping[str, float]) -> None:
-        self.policy = policy
+        self.is_fair = policy is NodeOrder.FAIR
         self.weights = tuple(sorted((name, weight) for name, weight in weights.items() if weight))
 
     def score(self, capacity: Resources, available: Resources) -> float:
@@ -42,7 +42,7 @@ class Scoring:
                 used += weight * (1.0 - available[name] / offered)
                 total += weight
         mean = used / total if total else 0.0
-        return mean if self.policy is NodeOrder.FAIR else 1.0 - mean
+        return mean if self.is_fair else 1.0 - mean
 
 
 class Recommended(NamedTuple):

@@ -170,10 +170,9 @@ class Patience:
 
     def retry_application(self, application: Application, as_if_asked_ns: int = _LONG_AGO_NS) -> None:
         """A reservation may help the application now; nothing to do if none was refused to it for that reason."""
-        if self.unhelped:
-            for shape in self.unhelped.pop(application, ()):
-                if shape.parked:
-                    self.reservations_due.hurry(shape, as_if_asked_ns)
+        for shape in self.unhelped.pop(application, ()):
+            if shape.parked:
+                self.reservations_due.hurry(shape, as_if_asked_ns)
 
     def retry_shape(self, shape: Shape) -> None:
         """Nodes may take asks of this shape now that did not before, by what runs there."""

@@ -57,7 +57,8 @@ def _count(application: Application, gang: Gang, change: int) -> None:
     gang.demands += 1
     partition.gangs_changed = True
     partition.gangs_touched[application] = None
-    partition.patience.retry_application(application)
+    if partition.patience.unhelped:
+        partition.patience.retry_application(application)
     waits = gang.pending > 0
     if waits == waited:
         return

@@ -179,12 +179,13 @@ def test_a_check_reads_only(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler: list[Scheduler] = []
     take = taking.take
 
-    def strict(turn: Any, rm: Any, item: Any, check: Any, reject: Any) -> None:
-        before, said = look(), list(turn.facts)
-        check(turn, rm, item)
-        assert (look(), turn.facts) == (before, said)
-        checked.append(type(item).__name__)
-        take(turn, rm, item, check, reject)
+    def strict(turn: Any, rm: Any, items: Any, check: Any, reject: Any) -> None:
+        for item in items:
+            before, said = look(), list(turn.facts)
+            check(turn, rm, item)
+            assert (look(), turn.facts) == (before, said)
+            checked.append(type(item).__name__)
+            take(turn, rm, [item], check, reject)
 
     def look() -> object:
         known = scheduler[0].cluster.resource_managers if scheduler else {}
