@@ -36,7 +36,7 @@ DISMANTLED_EACH = 200
 LAST_COMMANDS_MAX = 100
 """Commands that are remembered for the log line of a failed step."""
 
-LAST_COMMANDS_BYTES_MAX = 4 << 20
+LAST_COMMANDS_BYTES_MAX = 1 << 20
 """Of the requests that these came with, the newest aside: what is read of a request takes up to 20 times its size."""
 
 TRACEBACKS_PER_SECOND_MAX = 5

@@ -45,8 +45,9 @@ GROWTH_BYTES_MAX = 64 << 20
 SETTLED_ROUND, LAST_ROUND = 3, 10
 """Memory is compared after these rounds, as the median of it and the two before: some state comes and goes with
 what was said last."""
-CACHED = 5_000
-"""Different sizes and constraints that are asked for before the first round: more than any cache keeps."""
+CACHED = 4_000
+"""Different sizes and constraints that are asked for before the first round: so many that each cache, which is emptied
+when it is full, is nearly so."""
 GROWTH_SHARE_MAX = 0.05
 """Of memory in use, and of resident memory, which has holes as well."""
 EVENTS_KEPT = 1_000

@@ -1,12 +1,14 @@
 """The daemon, which says at SIGUSR2 how much memory is in use: a log line `memory in use` with the number of bytes.
 
-That is what Python's allocator and the C library's have given out. Resident memory has more: what is free and not given
-back to the system, which depends on the largest thing there ever was, and on what stands between the holes.
+That is what Python's allocator and the C library's have given out, when the garbage of the moment is collected, as it is
+now and then anyway. Resident memory has more: what is free and not given back to the system, which depends on the
+largest thing there ever was, and on what stands between the holes.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import re
@@ -37,6 +39,7 @@ def _in_use_bytes() -> int:
 
 
 def _say(*_: object) -> None:
+    gc.collect()  # of what is new; what is old is out of its sight (`schedulerd.daemon.collector`)
     line = json.dumps({"level": "info", "event": "memory in use", "bytes": _in_use_bytes()})
     os.write(2, f"{line}\n".encode())
 
