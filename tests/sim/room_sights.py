@@ -21,7 +21,7 @@ from tests.sim.claim import kinds
 from tests.sim.moment import Moment
 from tests.sim.room_books import Place
 
-EXPECTED = (
+EXPECTED: tuple[str, ...] = (
     *(f"kept room {end.value}" for end in ReservationEnd),
     *(f"nobody ends: {refusal.value}" for refusal in PreemptionRefusal),
     "asker gone before its room was made",
