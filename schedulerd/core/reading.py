@@ -178,12 +178,15 @@ def _json(text: str) -> object:
         raise Unreadable(f"the text must be JSON; {error.msg} at character {error.pos}") from None
 
 
+_SURROGATES = range(0xD800, 0xE000)
+
+
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise Unreadable("a key must stand only once in an object")
     for name in found:
-        if any("\ud800" <= character <= "\udfff" for character in name):
+        if any(ord(character) in _SURROGATES for character in name):
             raise Unreadable("a key must be Unicode text, without half of a surrogate pair")
     return found
 

@@ -88,6 +88,8 @@ class Constraints:
         "scopes",
         "tagged",
     )
+    __deletable__ = ("_partition",)
+    """For the compiler: what is deleted when the partition is gone, as it refers to this as well."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
