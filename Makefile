@@ -57,7 +57,7 @@ gangs: $(READY)
 	$(BIN)/python -m tests.contract.gangs $(ARGS)
 
 # Bytes of any kind, and messages with hostile contents, for every method of a running daemon, while others are served:
-# make fuzz ARGS="--seed 7 --seeds 3 --rounds 10"
+# make fuzz ARGS="--seed 7 --seeds 3 --rounds 11"
 fuzz: $(READY)
 	$(BIN)/python -m tests.contract.fuzz $(ARGS)
 

@@ -18,8 +18,9 @@ from schedulerd.core.resources import Resources
 SHAPES_MAX = 4096
 """Distinct resource messages remembered; a resource manager that sends more sizes than this only loses the sharing."""
 
-SHAPE_BYTES_MAX = 1024
-"""Longer resource messages are not remembered, so that what is remembered stays within a few megabytes."""
+SHAPE_BYTES_MAX = 256
+"""Longer resource messages, of more than about ten resources, are not remembered, so that what is remembered stays
+within a few megabytes."""
 
 ResourceMessage: TypeAlias = si_pb2.Resource | si_2021_pb2.Resource
 

@@ -281,8 +281,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("more_bytes", "remembered"), [(0, True), (1, False)])
 def test_a_long_size_is_read_anew_each_time(more_bytes: int, remembered: bool) -> None:
     message = si_pb2.Resource()
-    message.resources["x" * 800].value = 1
-    name = "x" * (800 + shared_resources.SHAPE_BYTES_MAX - message.ByteSize() + more_bytes)
+    message.resources["x" * 200].value = 1
+    name = "x" * (200 + shared_resources.SHAPE_BYTES_MAX - message.ByteSize() + more_bytes)
     decoder = RequestDecoder()
     first, again = (next(decoder.allocations(ask_request({name: 1}))).asks[0].resources for _ in range(2))
     assert dict(first) == dict(again) == {name: 1}
