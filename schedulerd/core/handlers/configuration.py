@@ -114,7 +114,8 @@ def _set_draining(turn: Turn, partition: Partition, queue: Queue, draining: bool
 
 
 def _remove_partition(turn: Turn, partition: Partition) -> None:
-    """Its applications fail; their asks and allocations are gone, and the RM is told of each."""
+    """Its applications fail; their asks and allocations are gone, and the RM is told of each: once, so not of those that
+    it was asked to end before (SEMANTICS I 10)."""
     message = f"partition {partition.name} is not in the queue file any more"
     stopped = TerminationType.STOPPED_BY_RM
     for application in list(partition.applications.values()):
@@ -124,7 +125,8 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
         departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
         for allocation in list(application.allocations.values()):
             departures.free(turn, allocation)
-            turn.say(departures.released(allocation, stopped, confirm=True, message=message))
+            is_told = allocation.releasing is None
+            turn.say(departures.released(allocation, stopped, confirm=is_told, message=message))
         application_states.on_less(turn, application)
         if not application.is_terminal:
             commit.retire(application)

@@ -11,7 +11,7 @@ from schedulerd.core.configuration_facts import (
     ConfigurationUpdated,
     ImpactKind,
 )
-from schedulerd.core.facts import ApplicationChanged, NodeChanged, Released
+from schedulerd.core.facts import ApplicationChanged, NodeChanged, Released, ReleaseRequested
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.view import resource_managers
@@ -67,6 +67,17 @@ def test_impact_is_said_before_what_comes_of_it() -> None:
     assert of(ApplicationChanged, facts)
     assert of(Released, facts)
     assert of(NodeChanged, facts)
+
+
+def test_what_was_asked_to_go_is_not_told_again_when_its_partition_goes() -> None:
+    talk = a_talk(a_file(A), a_file(A, name="gpu"))
+    talk.nodes(a_node("g1", {"memory": 100}, partition="gpu"))
+    talk.apps(an_app(partition="gpu"))
+    talk.asks(an_ask("stays", partition="gpu"), an_ask("goes", partition="gpu", execution_timeout_ms=1))
+    talk.schedule()
+    assert only(ReleaseRequested, talk.sleep(1_000_000)).allocation_key == "goes"
+    facts = talk.step(UpdateConfiguration(RM, (a_file(A),)))
+    assert {one.allocation_key: one.confirm for one in of(Released, facts)} == {"stays": True, "goes": False}
 
 
 def test_another_text_that_says_the_same_replaces_the_text_alone() -> None:
