@@ -36,7 +36,7 @@ from schedulerd.config import (
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin_service import AdminService
-from schedulerd.daemon.allocator import share_arenas
+from schedulerd.daemon.allocator import hold_little
 from schedulerd.daemon.callback_service import CallbackService
 from schedulerd.daemon.callbacks import Callbacks
 from schedulerd.daemon.collector import Collector, spare_the_old
@@ -93,7 +93,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 def serve(settings: Settings) -> int:
     """Runs the daemon in this process until a signal or a failure ends it; returns the exit status."""
-    share_arenas()
+    hold_little()
     log_level = configure(settings.log_level.value, settings.log_format.value)
     try:
         return uvloop.run(_serve(settings, log_level))

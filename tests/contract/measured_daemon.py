@@ -1,7 +1,7 @@
 """The daemon, which says at SIGUSR2 how much memory is in use: a log line `memory in use` with the number of bytes.
 
-That is what Python's allocator and the C library's have given out, when the garbage of the moment is collected, as it is
-now and then anyway. Resident memory has more: what is free and not given back to the system, which depends on the
+That is what Python's allocator and the C library's have given out, when the garbage of the moment is collected, as it
+is now and then anyway. Resident memory has more: what is free and not given back to the system, which depends on the
 largest thing there ever was, and on what stands between the holes.
 """
 

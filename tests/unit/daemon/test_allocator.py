@@ -1,4 +1,4 @@
-"""Arenas of the C library's allocator, counted in a process of their own: they cannot be taken back."""
+"""The C library's allocator, in a process of its own: what is set there cannot be taken back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from schedulerd.daemon.allocator import ARENAS_MAX
 
 MANY_THREADS_ALLOCATE = """
 import ctypes, sys, threading
-from schedulerd.daemon.allocator import share_arenas
+from schedulerd.daemon.allocator import hold_little
 if "shared" in sys.argv:
-    assert share_arenas()
+    assert hold_little()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
@@ -38,12 +38,45 @@ libc.fflush(out)
 """
 
 
-def arenas(*arguments: str) -> int:
-    command = [sys.executable, "-c", MANY_THREADS_ALLOCATE, *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.count("<heap nr=")
+LARGE_BLOCKS_COME_AND_GO = """
+import ctypes, os, pathlib, sys
+from schedulerd.daemon.allocator import hold_little
+if "little" in sys.argv:
+    assert hold_little()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def a_block(size):
+    block = libc.malloc(size)
+    libc.memset(block, 1, size)
+    return block
+libc.free(a_block(30 << 20))
+before, held = resident(), []
+for _ in range(20):
+    block = a_block(4 << 20)
+    held.append(a_block(1_000))
+    held.append(block)
+for block in held[1::2]:
+    libc.free(block)
+print((resident() - before) >> 20)
+"""
+GLIBC_ONLY = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other allocators")
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no arenas")
+def output(program: str, *arguments: str) -> str:
+    return subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+@GLIBC_ONLY
 def test_threads_share_arenas() -> None:
-    assert arenas() > ARENAS_MAX
-    assert arenas("shared") == ARENAS_MAX
+    assert output(MANY_THREADS_ALLOCATE).count("<heap nr=") > ARENAS_MAX
+    assert output(MANY_THREADS_ALLOCATE, "shared").count("<heap nr=") == ARENAS_MAX
+
+
+@GLIBC_ONLY
+def test_large_blocks_go_back_to_the_system_whatever_stands_beside_them() -> None:
+    assert int(output(LARGE_BLOCKS_COME_AND_GO)) > 70
+    assert int(output(LARGE_BLOCKS_COME_AND_GO, "little")) < 2
