@@ -67,7 +67,9 @@ GLIBC_ONLY = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other
 
 
 def output(program: str, *arguments: str) -> str:
-    return subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @GLIBC_ONLY
