@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 
 from schedulerd.daemon.debug_state import StateQuery
 from schedulerd.daemon.http_access import Gate
-from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections
+from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections, Tell
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.scrapes import Scrapes
@@ -238,19 +238,20 @@ def uvicorn_config(app: Starlette, connections: HttpConnections) -> uvicorn.Conf
 class HttpServer:
     """An application on a listening socket, run inside a loop that belongs to somebody else."""
 
-    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+    def __init__(self, app: Starlette, listener: socket.socket, tell: Tell) -> None:
         self._listener = listener
-        self._connections = HttpConnections()
+        self._connections = HttpConnections(tell)
         self._server = _Server(uvicorn_config(app, self._connections))
 
     @classmethod
-    def bind(cls, app: Starlette, host: str, port: int) -> HttpServer:
+    def bind(cls, app: Starlette, host: str, port: int, tell: Tell = lambda _peer, _reason: None) -> HttpServer:
         """Opens the port (0: a free one), so that clients can connect from here on; they are answered by `serve`.
+        `tell` hears of connections that are closed before their clients are done.
 
         Raises `OSError` if it cannot be opened.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return cls(app, socket.create_server((host, port), family=family))
+        return cls(app, socket.create_server((host, port), family=family), tell)
 
     @property
     def port(self) -> int:

@@ -8,8 +8,9 @@ of this but the pause between two requests (`IDLE_SECONDS_MAX`).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeAlias
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -37,6 +38,10 @@ _PIECE_BYTES = 1024
 """What came is parsed in pieces of this size, as the parser looks at the size of headers while they are incomplete."""
 
 
+Tell: TypeAlias = Callable[[str, str], None]
+"""Hears of a connection that was closed before its client was done: who that is, and why."""
+
+
 class _Phase(Enum):
     """What a connection is doing."""
 
@@ -49,7 +54,8 @@ class _Phase(Enum):
 class HttpConnections:
     """The open connections, those first that have been in their phase longest."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell = lambda _peer, _reason: None) -> None:
+        self.tell = tell
         self._open: dict[HttpConnection, None] = {}
         self._readers: dict[HttpConnection, None] = {}
 
@@ -64,7 +70,7 @@ class HttpConnections:
     def add(self, new: HttpConnection) -> None:
         """Beyond the bound another connection has to go; the new one if the daemon is at work for all others."""
         if len(self._open) >= CONNECTIONS_MAX:
-            self._in_the_way(new).abort()
+            self._in_the_way(new).abort(f"{CONNECTIONS_MAX} connections are open, and another one needs the place")
         if not new.is_aborted:
             self._open[new] = None
 
@@ -78,7 +84,7 @@ class HttpConnections:
         """A client does not read as fast as it is written to; of too many the one that lags longest has to go."""
         self._readers[reader] = None
         if len(self._readers) > READERS_MAX:
-            next(iter(self._readers)).abort()
+            next(iter(self._readers)).abort(f"{READERS_MAX} other clients do not read their answers either")
 
     def has_read(self, reader: HttpConnection) -> None:
         self._readers.pop(reader, None)
@@ -149,11 +155,14 @@ class HttpConnection(H11Protocol):
         if self.cycle is not None and self.cycle.response_complete:
             self._await_next_request()
 
-    def abort(self) -> None:
-        """Closes the connection at once, whatever waits to be read."""
+    def abort(self, reason: str = "") -> None:
+        """Closes the connection at once, whatever waits to be read. `reason`: what its client did or did not do."""
         self.is_aborted = True
         self.all.remove(self)
         self.transport.abort()
+        if reason:
+            host, port, *_ = self.transport.get_extra_info("peername") or ("", "")
+            self.all.tell(f"{host}:{port}", reason)
 
     def _await_next_request(self) -> None:
         """The time for the next request begins when the one before it is there, and its answer has been read."""
@@ -165,5 +174,8 @@ class HttpConnection(H11Protocol):
         self.all.moved(self)
         if self._timer is not None:
             self._timer.cancel()
-        seconds = HEAD_SECONDS_MAX if phase is _Phase.HEAD else EXCHANGE_SECONDS_MAX
-        self._timer = self.loop.call_later(seconds, self.abort)
+        if phase is _Phase.HEAD:
+            seconds, reason = HEAD_SECONDS_MAX, f"no request came within {HEAD_SECONDS_MAX:g} s"
+        else:
+            seconds, reason = EXCHANGE_SECONDS_MAX, f"an exchange was not over within {EXCHANGE_SECONDS_MAX:g} s"
+        self._timer = self.loop.call_later(seconds, self.abort, reason)

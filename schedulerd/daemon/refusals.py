@@ -49,6 +49,10 @@ class Refusals:
         if self._of_this_second[kind] <= LINES_MAX:
             log.warning("call refused", method=method, code=kind[1], rm_id=rm_id, peer=peer, reason=reason)
 
+    def tell_of_http(self, peer: str, reason: str) -> None:
+        """A connection of the HTTP port was closed before its client was done."""
+        self.tell("HTTP", grpc.StatusCode.RESOURCE_EXHAUSTED, reason, rm_id="", peer=peer)
+
     def _end_second(self) -> None:
         for (method, code), count in self._of_this_second.items():
             if count > LINES_MAX:

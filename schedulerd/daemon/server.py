@@ -212,6 +212,7 @@ class Daemon:
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
             ),
+            refusals,
         )
 
     def _handlers(
@@ -314,10 +315,10 @@ def _event_feed(settings: Settings, owner: Owner, metrics: Metrics) -> EventFeed
     return feed
 
 
-def _http_server(settings: Settings, sources: Sources) -> HttpServer:
+def _http_server(settings: Settings, sources: Sources, refusals: Refusals) -> HttpServer:
     host, port = split_address(settings.http_bind)
     try:
-        return HttpServer.bind(build_app(sources), host, port)
+        return HttpServer.bind(build_app(sources), host, port, refusals.tell_of_http)
     except OSError as error:
         raise cannot_listen("HTTP", settings.http_bind, "http_bind", error) from error
 

@@ -112,8 +112,8 @@ class Client:
 
     def resume_reading(self) -> None: ...
 
-    def get_extra_info(self, _name: str) -> Any:
-        return None
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.1", 4711) if name == "peername" else None
 
     def _lost(self) -> None:
         self._closing = True
@@ -126,7 +126,9 @@ class World:
     """A server without sockets: time passes only when everybody waits."""
 
     def __init__(self) -> None:
-        self.connections = HttpConnections()
+        self.told: list[tuple[str, str]] = []
+        """Of connections that were closed before their clients were done: whose, and why."""
+        self.connections = HttpConnections(lambda peer, reason: self.told.append((peer, reason)))
         self.config = uvicorn_config(APP, self.connections)
         self.config.load()
         self.state = ServerState()
@@ -174,6 +176,39 @@ def test_a_client_has_so_long_to_send_its_request(said: bytes, seconds: float, b
             await asyncio.sleep(seconds)
             assert client.closed_at_s == seconds
         assert client.received == b""
+
+    run(story)
+
+
+def test_of_a_connection_that_is_closed_before_its_client_is_done_the_operator_hears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_connections, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(http_connections, "READERS_MAX", 1)
+    peer = "10.0.0.1:4711"
+
+    async def story(world: World) -> None:
+        answered = world.connect()
+        answered.say(GET)
+        await asyncio.sleep(IDLE_S)
+        assert not answered.is_open
+        assert world.told == []  # it had its answer, and nobody waited
+        world.connect()
+        await asyncio.sleep(HEAD_S)
+        world.connect().say(GET_LATE[:-2])
+        for client in (world.connect(), world.connect()):
+            client.reads = False
+            client.say(GET)
+        await asyncio.sleep(0.1)
+        world.connect()
+        world.connect()
+        assert world.told == [
+            (peer, "no request came within 10 s"),
+            (peer, "1 other clients do not read their answers either"),
+            (peer, "3 connections are open, and another one needs the place"),
+        ]
+        await asyncio.sleep(EXCHANGE_SECONDS_MAX)
+        assert world.told[-1] == (peer, "an exchange was not over within 60 s")
 
     run(story)
 
