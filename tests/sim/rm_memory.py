@@ -17,6 +17,7 @@ from schedulerd.core.commands import (
     RegisterResourceManager,
     TerminationType,
     UpdateAllocations,
+    UpdateConfiguration,
     UpdateNodes,
 )
 from schedulerd.core.facts import (
@@ -99,7 +100,7 @@ class ResourceManagerMemory:
                 case ApplicationForgotten() if fact.state not in TERMINAL_STATES:
                     _keep(self.applications, (fact.partition, fact.application_id), there=False)
                 case Released():
-                    found += self._released(fact, sent)
+                    found += self._released(fact, command, sent)
                     if fact.confirm and isinstance(command, UpdateAllocations) and not _is_wish(fact, sent):
                         found.append(f"{fact.uuid} is confirmed to {self.rm_id}, which was only asked for it")
         return found
@@ -175,7 +176,7 @@ class ResourceManagerMemory:
             self.swaps[place] = fact
         return found
 
-    def _released(self, fact: Released, sent: list[AllocationRelease]) -> list[str]:
+    def _released(self, fact: Released, command: Command, sent: list[AllocationRelease]) -> list[str]:
         found = []
         place = fact.partition, fact.uuid
         if place in self.held and self.held[place].placeholder is not fact.placeholder:
@@ -184,12 +185,12 @@ class ResourceManagerMemory:
             found.append(f"{fact.uuid} ends twice")
         elif place not in self.held:
             found.append(f"{fact.uuid} ends, which it does not hold")
-        was_told = fact.node_removed and place in self.to_confirm
+        was_told = place in self.to_confirm and (fact.node_removed or isinstance(command, UpdateConfiguration))
         silent = was_told or any(_ends_silently(release, fact) for release in sent)
         if not fact.confirm and not silent:
             found.append(f"{fact.uuid} vanishes without a word")
         if fact.confirm and was_told:
-            found.append(f"{fact.uuid} is told to be gone with its node, and was asked to go before")
+            found.append(f"{fact.uuid} is told to be gone, and was asked to go before")
         self.held.pop(place, None)
         asked = self.to_confirm.pop(place, None)
         if asked is not None and fact.termination is not asked.termination:

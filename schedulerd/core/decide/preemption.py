@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from schedulerd.core.decide.claim import Claim
+from schedulerd.core.decide.own_room import fits_beside_own
 from schedulerd.core.decide.prospects import Prospects, portions
 from schedulerd.core.decide.victims import (
     Candidate,
@@ -269,6 +270,8 @@ class Search:
             found = smallest_set(candidates, need, self._claim.unit, self.effort)
         if found is None or self.partition.objection_without(self.ask.shape, node, found.victims) is not None:
             return None
+        if node.leaving and not fits_beside_own(self.application, self.ask.shape, node):
+            return None  # what goes there is its own: no room can be kept before it is gone (SEMANTICS I 9)
         return None if self._was_refused(node, found) else found
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:

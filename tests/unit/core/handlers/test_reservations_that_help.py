@@ -22,7 +22,19 @@ from tests.unit.core.builders import (
     of,
     placed,
 )
-from tests.unit.core.claims import a_claim, claim_root, ends, fill, finished, kept, preempted, reserved, wait
+from tests.unit.core.claims import (
+    a_claim,
+    claim_root,
+    ends,
+    fill,
+    finished,
+    full_nodes,
+    gone,
+    kept,
+    preempted,
+    reserved,
+    wait,
+)
 from tests.unit.core.constraints import HOST, on, one_of
 from tests.unit.core.gangs import a_gang
 from tests.unit.core.reserved import DELAY_NS, TWO_LEAVES, a_talk
@@ -240,6 +252,19 @@ def test_nobody_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
     assert preempted(wait(talk, 60 * SECOND_NS)) == []
     talk.nodes(a_node("n2", {"memory": 100}, an_existing("e2", "on_n2", "victims", 100)))
     assert len(preempted(wait(talk, 60 * SECOND_NS))) == 2
+
+
+def test_nobody_is_preempted_where_an_allocation_of_the_application_itself_is_in_the_way_though_it_is_to_go() -> None:
+    talk = full_nodes(n1=[10])
+    talk.nodes(a_node("n1", {"memory": 20}, action=NodeAction.UPDATE))
+    talk.asks(an_ask("own", 10, app="claimer", execution_timeout_ms=1_000))
+    assert [one for one in placed(talk.schedule()) if one[0] == "claimer"] == [("claimer", "own", "n1")]
+    talk.asks(a_claim(memory=20))
+    facts = wait(talk, 60 * SECOND_NS)
+    assert [one.allocation_key for one in of(ReleaseRequested, facts)] == ["own"]
+    assert reserved(facts) == []
+    gone(talk, "own")
+    assert preempted(wait(talk, 60 * SECOND_NS)) == ["n1_0"]
 
 
 def test_an_ask_that_waits_for_nodes_says_so() -> None:
