@@ -41,12 +41,18 @@ def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
         raise PolicyGroupUnknown(
             f"policyGroup {shorten(group)!r} is not a name: write 1 to 64 letters, digits and . _ -, no dot first"
         )
-    path = _path(settings, group)
+    try:
+        path = _path(settings, group)
+        known = _known(settings)
+    except OSError as error:
+        raise PolicyGroupUnknown(
+            f"policy_groups_dir {settings.policy_groups_dir} cannot be read: {error.strerror}"
+        ) from error
     if path is not None:
         return QueueFileText(_read(path, group), str(path))
     if group == DEFAULT_GROUP:
         return QueueFileText(default_queue_file_text(), "shipped queue file")
-    raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(_known(settings))}")
+    raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(known)}")
 
 
 def queue_file_paths(settings: Settings) -> list[Path]:

@@ -91,7 +91,8 @@ class AdminService:
             return admin_pb2.UpdateConfigurationResponse(reason=bounded(str(error)), problems=problems)
         except Busy as error:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        facts = await (await self._owner.submit(UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)))
+        command = UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)
+        facts = await (await self._owner.submit(command, len(loaded.configuration.text)))
         told = next((fact for fact in facts if isinstance(fact, ConfigurationUpdated | ConfigurationRejected)), None)
         if told is None:  # It was registered when this call came in, and has gone since.
             await self._abort_unregistered(rm_id, context)

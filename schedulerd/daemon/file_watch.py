@@ -69,7 +69,11 @@ class FileWatch:
             await asyncio.sleep(self._poll_s)
             try:
                 seen = await self._workers.run(self._contents)
-            except (Busy, TooSlow):  # the disk does not answer; the next look is made when it does
+            except (
+                Busy,
+                TooSlow,
+                OSError,
+            ):  # the disk does not answer, or not well; the next look is made when it does
                 continue
             if self._settling.look(seen):
                 changed()

@@ -23,6 +23,8 @@ from schedulerd.daemon.certificate_names import Name, certificate_names
 from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.request_reading import Serve, serve_of, served_by
 
+NAMELESS = "?"
+"""For whom everything is counted together that comes from clients without a name that counts."""
 _CERTIFICATE = "x509_pem_cert"
 """Where gRPC puts a client's certificate. Names of it that gRPC gives as well may be cut (`certificate_names`)."""
 
@@ -76,8 +78,9 @@ class Identities:
 
     def client(self, peer: Peer, rm_id: str) -> str:
         """Whom something is counted for: the client by its names, or the rmID it gives where clients are not known."""
-        names = self.names(peer) if self._is_on else []
-        return ", ".join(map(str, names)) or rm_id
+        if not self._is_on:
+            return rm_id
+        return ", ".join(map(str, self.names(peer))) or NAMELESS
 
     def _may(self, names: Iterable[Name], rm_id: str) -> bool:
         patterns = chain(self._everybody, *(self._bound.get(name, ()) for name in names))

@@ -97,7 +97,7 @@ class Reloads(Reread):
         else:
             log_warnings(found, rm_id)
             command = UpdateConfiguration(rm_id, found.partitions, found.configuration, instead_of=before)
-            await (await self._owner.submit(command))
+            await (await self._owner.submit(command, len(found.configuration.text)))
 
     def _reload_own(self, found: LoadedQueueFile | list[str], *, is_shown: bool) -> None:
         """`is_shown` if nobody lives by it, so that no other line tells the same."""

@@ -29,6 +29,12 @@ Parts = Callable[[Pace], Iterator[Iterable[Metric]]]
 """As `schedulerd.observe.metrics.Metrics.parts`."""
 
 
+OPENMETRICS_NAME = "application/openmetrics-text"
+OPENMETRICS = f"{OPENMETRICS_NAME}; version=1.0.0"
+"""The one other format beside plain text. What a client writes beside the name would come back in the type of its text,
+and each type is a text of its own."""
+
+
 class Scrapes:
     """Writes metrics for everybody who wants them."""
 
@@ -44,7 +50,7 @@ class Scrapes:
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """The metrics of a moment after this call, in the format that an `Accept` header asks for; and its type."""
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS_NAME in accept else "")
         task = self._next.get(content_type)
         if task is None:
             task = self._next[content_type] = asyncio.create_task(self._write(encode, content_type))

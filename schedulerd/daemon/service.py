@@ -8,6 +8,7 @@ be answered with INVALID_ARGUMENT, where a deserialiser inside gRPC could only f
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import NoReturn, TypeVar
@@ -19,7 +20,13 @@ from google.protobuf.message import Message
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.commands import Command, UpdateApplications
+from schedulerd.core.commands import (
+    AbsenceCause,
+    Command,
+    DisconnectResourceManager,
+    RegisterResourceManager,
+    UpdateApplications,
+)
 from schedulerd.core.facts import ItemIgnored
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import Groups
@@ -105,18 +112,27 @@ class SchedulerService:
             await self._refuse(request, context, ending, "; ".join(reasons))
         except Busy as error:
             await self._refuse(request, context, Ending(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)))
-        self._links.drop(request.rmID, REGISTERED_AGAIN)
         command = self._decoder.registration(request, loaded.partitions, loaded.configuration)
-        facts = await (await self._owner.submit(command))
-        for fact in facts:
-            if isinstance(fact, ItemIgnored):
-                await self._refuse(request, context, Ending(grpc.StatusCode.INTERNAL, bounded(fact.reason)))
         if client:
             self._registered_by[request.rmID] = client
+        # From here on it runs to its end, whatever becomes of the call: half of it would leave an RM without streams.
+        taken = asyncio.create_task(self._take(command))
+        refused = await asyncio.shield(taken)
+        if refused is not None:
+            await self._refuse(request, context, Ending(grpc.StatusCode.INTERNAL, bounded(refused)))
         if self._reloads.started != reloads_before:
             # The file may have changed after it was read here and before the reload could know of this RM.
             self._reloads.request()
         return si_pb2.RegisterResourceManagerResponse()
+
+    async def _take(self, command: RegisterResourceManager) -> str | None:
+        """Ends the streams of the registration before, and lets the scheduler take this one; why it did not, if so."""
+        self._links.drop(command.rm_id, REGISTERED_AGAIN)
+        facts = await (await self._owner.submit(command, len(command.configuration.text)))
+        refused = next((fact.reason for fact in facts if isinstance(fact, ItemIgnored)), None)
+        if refused is not None:
+            self._owner.post(DisconnectResourceManager(command.rm_id, AbsenceCause.GONE))
+        return refused
 
     def _of_client(self, client: str) -> list[str]:
         """The registered rmIDs that this client has registered last."""

@@ -78,7 +78,12 @@ class Workers:
             raise
         loop = asyncio.get_running_loop()
         result: asyncio.Future[ResultT] = loop.create_future()
-        self._ensure_thread()
+        try:
+            self._ensure_thread()
+        except RuntimeError as error:  # the system has no thread left
+            self._wanted -= 1
+            self._free.release()
+            raise Busy(f"no thread can be started for {self._purpose}: {error}; try again later") from error
         self._jobs.put(partial(self._work, loop, result, function, arguments))
         return await result
 
@@ -95,9 +100,9 @@ class Workers:
     def _ensure_thread(self) -> None:
         """Threads begin as work comes: as many as pieces of work that ran at the same time."""
         if self._threads < self._wanted and self._threads < self._threads_max:
-            self._threads += 1
             # A daemon thread: nothing waits for it when the process ends.
             threading.Thread(target=self._serve, name=self._purpose, daemon=True).start()
+            self._threads += 1
 
     def _serve(self) -> None:
         while True:

@@ -68,7 +68,10 @@ def read_in_pieces(raw: bytes, message: Message) -> Iterator[None]:
                 if values[number] > VALUES_MAX:
                     if merged < begin:
                         message.MergeFromString(raw[merged:begin])
-                    merged = at
+                        merged = begin
+                    values[number] = len(getattr(message, known.name)) + 1  # of entries with one key the last counts
+                    if values[number] > VALUES_MAX:
+                        merged = at
             fields_left -= 1
             if at - merged >= PIECE_BYTES_MAX and not depth:
                 message.MergeFromString(raw[merged:at])

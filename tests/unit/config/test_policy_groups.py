@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -57,6 +59,18 @@ def test_a_file_that_cannot_be_read(directory: Path) -> None:
     (directory / "latin.yaml").write_bytes(b"\xff")
     with pytest.raises(PolicyGroupUnknown, match=r"latin.yaml of policyGroup 'latin' cannot be read"):
         read_policy_group(Settings(policy_groups_dir=directory), "latin")
+
+
+def test_a_directory_that_cannot_be_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_path: Path, *_: object) -> NoReturn:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    for method in ("exists", "glob"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, method, fails)
+            with pytest.raises(PolicyGroupUnknown) as unknown:
+                read_policy_group(Settings(policy_groups_dir=directory), "batch")
+        assert str(unknown.value) == f"policy_groups_dir {directory} cannot be read: Stale file handle"
 
 
 def test_a_group_whose_file_is_no_file_is_told_so(directory: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -122,6 +123,30 @@ class Impatient(Workers):
         except TooSlow:
             self.has_given_up.set()
             raise
+
+
+def test_a_look_that_fails_is_made_again_later(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text("before")
+    looks = itertools.count()
+
+    def paths() -> list[Path]:
+        if next(looks) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        path.write_text("after")
+        return [path]
+
+    async def play() -> None:
+        changed = asyncio.Event()
+        watch = FileWatch(lambda: [path], 0.001)
+        watch._paths = paths
+        watching = asyncio.create_task(watch.run(changed.set))
+        async with asyncio.timeout(10):
+            await changed.wait()
+        watching.cancel()
+        assert next(looks) > 2
+
+    asyncio.run(play())
 
 
 def test_a_look_that_hangs_is_given_up_and_the_next_is_made_later(tmp_path: Path) -> None:

@@ -70,6 +70,18 @@ def test_formats_are_texts_of_their_own() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
+def test_what_a_client_writes_beside_the_format_makes_no_text_of_its_own(kind: str) -> None:
+    async def story() -> None:
+        source = Source()
+        those = source.scrapes()
+        versions = ("1.7.123", "1.0.0", "x", "0.0.1", "99999999999999999999", "")
+        texts = await asyncio.gather(*(those.text(f"{kind};version={version};q=0.5") for version in versions))
+        assert (source.collected, len({content_type for _, content_type in texts})) == (1, 1)
+
+    asyncio.run(story())
+
+
 def test_who_goes_away_takes_nothing_from_others() -> None:
     async def story() -> None:
         those = Source().scrapes()

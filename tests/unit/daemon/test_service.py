@@ -1,10 +1,11 @@
-"""A registration that meets a reload."""
+"""A registration that meets a reload, a bug, or a client that goes; and how a status is cut."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import threading
+from collections.abc import Callable
 from typing import cast
 from urllib.parse import quote
 
@@ -13,7 +14,10 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileText
+from schedulerd.core.commands import CleanQueues, Command, ConnectResourceManager
+from schedulerd.core.facts import Fact
 from schedulerd.core.handlers import resource_managers
+from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.groups import GroupResolver, Groups
 from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
@@ -28,6 +32,8 @@ from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, load_he
 BEFORE, AFTER = (
     f"partitions: [{{queues: [{{name: root, queues: [{{name: {leaf}}}]}}]}}]" for leaf in ("before", "after")
 )
+
+INBOX_MAX = 10
 
 
 class ChangingFile:
@@ -47,81 +53,119 @@ class ChangingFile:
         return QueueFileText(BEFORE if number <= 2 else AFTER, "queues.yaml")
 
 
-def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> None:
-    async def play() -> None:
-        file = ChangingFile()
-        scheduler = RecordingScheduler()
-        managers = scheduler.cluster.resource_managers
-        links = Links(ResponseEncoder(), lambda command: owner.post(command), outbox_bytes_max=1_000_000)
-        owner = Owner(scheduler, [links.deliver], NoStopwatch(), inbox_max=10, placements_max=1)
-        queue_files = QueueFiles(file.read, load_here)
-        own = (await queue_files.of_group("")).configuration
-        reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
-        service = SchedulerService(
-            owner,
-            links,
-            queue_files,
-            reloads,
-            managers,
-            Groups(GroupResolver(lambda: 0), waiting_max=0),
-            {},
-            RequestLimits(1, 1),
-        )
-        running = asyncio.create_task(owner.run())
+class Daemon:
+    """As much of a daemon as registers resource managers; to be made on a loop."""
 
-        request = si_pb2.RegisterResourceManagerRequest(rmID="rm")
-        registering = asyncio.create_task(service.register(request, cast(UnaryContext, FakeContext())))
-        await file.is_read.wait()
-        await reloads.reload()
-        file.go_on.set()
-        await registering
-        assert set(managers["rm"].partitions["default"].root.children) == {"before"}
-        assert reloads.is_requested
-        await reloads.reload()
-        assert not managers["rm"].partitions["default"].root.children["after"].draining
-        running.cancel()
+    def __init__(self, read: Callable[[str], QueueFileText]) -> None:
+        self.scheduler = RecordingScheduler()
+        self.managers = self.scheduler.cluster.resource_managers
+        self.links = Links(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.owner = Owner(self.scheduler, [self.links.deliver], NoStopwatch(), inbox_max=INBOX_MAX, placements_max=1)
+        self.queue_files = QueueFiles(read, load_here)
 
-    asyncio.run(play())
-
-
-def test_a_registration_that_the_scheduler_cannot_check_is_answered_with_internal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def raises(*_: object) -> None:
-        raise LookupError("a bug")
-
-    async def play() -> None:
-        scheduler = RecordingScheduler()
-        managers = scheduler.cluster.resource_managers
-        links = Links(ResponseEncoder(), lambda command: owner.post(command), outbox_bytes_max=1_000_000)
-        owner = Owner(scheduler, [links.deliver], NoStopwatch(), inbox_max=10, placements_max=1)
-        queue_files = QueueFiles(lambda _: QueueFileText(BEFORE, "queues.yaml"), load_here)
-        own = (await queue_files.of_group("")).configuration
-        reloads = Reloads(queue_files, own, managers, owner, lambda *_: None)
-        service = SchedulerService(
-            owner,
-            links,
-            queue_files,
-            reloads,
-            managers,
+    async def run(self) -> None:
+        """Returns when it serves."""
+        own = (await self.queue_files.of_group("")).configuration
+        self.reloads = Reloads(self.queue_files, own, self.managers, self.owner, lambda *_: None)
+        self._service = SchedulerService(
+            self.owner,
+            self.links,
+            self.queue_files,
+            self.reloads,
+            self.managers,
             Groups(GroupResolver(lambda: 0), waiting_max=0),
             {},
             RequestLimits(1, 2),
         )
-        running = asyncio.create_task(owner.run())
+        self.running = asyncio.create_task(self.owner.run())
+
+    def register(self, context: FakeContext | None = None) -> asyncio.Task[si_pb2.RegisterResourceManagerResponse]:
         request = si_pb2.RegisterResourceManagerRequest(rmID="rm")
+        return asyncio.create_task(self._service.register(request, cast(UnaryContext, context or FakeContext())))
+
+
+def test_a_file_that_changes_while_a_registration_reads_it_is_not_missed() -> None:
+    async def play() -> None:
+        file = ChangingFile()
+        daemon = Daemon(file.read)
+        await daemon.run()
+        registering = daemon.register()
+        await file.is_read.wait()
+        await daemon.reloads.reload()
+        file.go_on.set()
+        await registering
+        assert set(daemon.managers["rm"].partitions["default"].root.children) == {"before"}
+        assert daemon.reloads.is_requested
+        await daemon.reloads.reload()
+        assert not daemon.managers["rm"].partitions["default"].root.children["after"].draining
+        daemon.running.cancel()
+
+    asyncio.run(play())
+
+
+def raises(*_: object) -> None:
+    raise LookupError("a bug")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_registration_that_the_scheduler_cannot_check_is_answered_with_internal(
+    monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    async def play() -> None:
+        daemon = Daemon(lambda _: QueueFileText(BEFORE, "queues.yaml"))
+        await daemon.run()
+        if is_known:
+            await daemon.register()
+            daemon.owner.post(ConnectResourceManager("rm"))
         context = FakeContext()
         await context.send_initial_metadata(())
         with monkeypatch.context() as patch:
             patch.setattr(resource_managers, "ResourceManager", raises)
             with pytest.raises(Aborted):
-                await service.register(request, cast(UnaryContext, context))
+                await daemon.register(context)
         code, details = context.status
         assert code is grpc.StatusCode.INTERNAL
         assert details.startswith("LookupError while this RegisterResourceManager was checked")
-        assert not managers
-        await service.register(request, cast(UnaryContext, FakeContext()))
-        assert list(managers) == ["rm"]
+        assert list(daemon.managers) == (["rm"] if is_known else [])
+        await asyncio.sleep(0)
+        states = [manager.state for manager in daemon.managers.values()]
+        assert states == [ResourceManagerState.PAUSED] * is_known, "nothing is placed where streams were ended"
+        await daemon.register()
+        assert list(daemon.managers) == ["rm"]
+        daemon.running.cancel()
+
+    asyncio.run(play())
+
+
+def test_a_registration_whose_client_goes_while_it_waits_for_the_scheduler_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play() -> None:
+        waits, taken = asyncio.Event(), asyncio.Event()
+
+        async def submit(command: Command, size_bytes: int = 0) -> asyncio.Future[list[Fact]]:
+            waits.set()
+            future = await Owner.submit(daemon.owner, command, size_bytes)
+            future.add_done_callback(lambda _: taken.set())
+            return future
+
+        daemon = Daemon(lambda _: QueueFileText(BEFORE, "queues.yaml"))
+        await daemon.run()
+        await daemon.register()
+        before = daemon.managers["rm"]
+        daemon.running.cancel()  # nobody takes what waits
+        await asyncio.sleep(0)
+        for _ in range(INBOX_MAX):
+            await daemon.owner.submit(CleanQueues("rm"))
+        monkeypatch.setattr(daemon.owner, "submit", submit)
+        registering = daemon.register()
+        await waits.wait()
+        registering.cancel()
+        running = asyncio.create_task(daemon.owner.run())
+        async with asyncio.timeout(10):
+            await taken.wait()
+        assert daemon.managers["rm"] is not before
+        assert daemon.links.knows("rm")
         running.cancel()
 
     asyncio.run(play())

@@ -38,6 +38,22 @@ def test_what_the_function_gives_or_raises_is_the_callers() -> None:
     asyncio.run(play())
 
 
+def test_a_system_without_threads_is_busy_and_does_not_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def play() -> None:
+        workers = Workers("reads", threads=1, waiting_max=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            for _ in range(3):
+                with pytest.raises(Busy, match=r"^no thread can be started for reads: can't start new"):
+                    await workers.run(divmod, 7, 2)
+        assert await workers.run(divmod, 7, 2) == (3, 1)
+
+    asyncio.run(play())
+
+
 def test_a_function_that_raises_timeout_error_is_not_too_slow() -> None:
     def fail() -> None:
         raise TimeoutError("the disk")

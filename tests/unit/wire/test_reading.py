@@ -119,6 +119,14 @@ def test_of_a_map_one_entry_more_is_read_than_the_scheduler_takes(count: int) ->
     assert len(ask.allocationKey) == PIECE_BYTES_MAX
 
 
+def test_of_a_map_with_one_key_many_times_the_last_entry_counts() -> None:
+    filling = field(1, b"x" * PIECE_BYTES_MAX)
+    entries = b"".join(field(TAGS, field(1, b"key") + field(2, b"%06d" % number)) for number in range(3 * VALUES_MAX))
+    other = field(TAGS, field(1, b"other") + field(2, b"is there"))
+    (ask,) = read(field(ASKS, filling + entries + other), si_pb2.AllocationRequest).asks  # type: ignore[attr-defined]
+    assert dict(ask.tags) == {"key": f"{3 * VALUES_MAX - 1:06d}", "other": "is there"}
+
+
 def test_of_a_list_of_texts_too() -> None:
     groups = si_pb2.UserGroupInformation(user="x" * PIECE_BYTES_MAX, groups=["g"] * (VALUES_MAX + 5))
     request = si_pb2.ApplicationRequest(new=[si_pb2.AddApplicationRequest(ugi=groups)])
