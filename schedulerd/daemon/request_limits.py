@@ -6,8 +6,8 @@ The scheduler itself judges items; this is what would cost before it sees any. `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import grpc
@@ -19,10 +19,12 @@ from schedulerd.daemon.links import Refused
 from schedulerd.daemon.shares import CLIENTS_MIN
 from schedulerd.daemon.stream_call import Parse
 from schedulerd.wire.item_count import ITEM_BYTES_MIN, item_counts
-from schedulerd.wire.reading import read_in_pieces
+from schedulerd.wire.reading import PIECE_BYTES_MAX, read_in_pieces
 
 VERSION_LENGTH_MAX = 256
 """Of the version that a resource manager says it has."""
+
+_OVER = object()
 
 RequestT = TypeVar("RequestT", bound=Message)
 
@@ -33,6 +35,8 @@ class RequestLimits:
 
     items_max: int
     resource_managers_max: int
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
+    """Of all large requests together one piece is read in a turn of the loop."""
 
     def parser(self, request_type: type[RequestT]) -> Parse[RequestT]:
         """Reads a request of the type, a large one in several turns of the loop.
@@ -42,15 +46,25 @@ class RequestLimits:
 
         async def parse(raw: bytes) -> RequestT:
             if len(raw) > ITEM_BYTES_MIN * self.items_max:
-                await self._check_items(raw, request_type)
+                await self._in_turns(self._check_items(raw, request_type))
             request = request_type()
-            for _ in read_in_pieces(raw, request):
-                await asyncio.sleep(0)
+            if len(raw) > PIECE_BYTES_MAX:
+                await self._in_turns(read_in_pieces(raw, request))
+            else:
+                request.MergeFromString(raw)
             return request
 
         return parse
 
-    async def _check_items(self, raw: bytes, request_type: type[Message]) -> None:
+    async def _in_turns(self, pieces: Iterator[None]) -> None:
+        """Does one piece after the other, with a turn of the loop after each; other requests get theirs in between."""
+        is_over = False
+        while not is_over:
+            async with self._turn:
+                is_over = next(pieces, _OVER) is _OVER
+                await asyncio.sleep(0)
+
+    def _check_items(self, raw: bytes, request_type: type[Message]) -> Iterator[None]:
         for count in item_counts(raw, request_type):
             if count > self.items_max:
                 raise Refused(
@@ -58,7 +72,7 @@ class RequestLimits:
                     f"the request has more than {self.items_max} items (setting max_message_items): send them in "
                     "several requests",
                 )
-            await asyncio.sleep(0)
+            yield
 
     def check_registration(
         self,

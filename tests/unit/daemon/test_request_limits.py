@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TypeVar
 
 import grpc
@@ -13,9 +14,11 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.core.checks import TAGS_LENGTH_MAX
+from schedulerd.daemon import request_limits
 from schedulerd.daemon.links import Refused
 from schedulerd.daemon.request_limits import VERSION_LENGTH_MAX, RequestLimits
 from schedulerd.wire.item_count import FIELDS_MAX
+from schedulerd.wire.reading import PIECE_BYTES_MAX
 
 UNKNOWN_FIELD = b"\x78\x00"
 """Of number 15, which no request has."""
@@ -128,3 +131,29 @@ def test_a_request_that_is_too_short_to_have_too_many_items_is_not_looked_throug
     reading = parse(UNKNOWN_FIELD * FIELDS_MAX * 2)
     with pytest.raises(StopIteration):
         reading.send(None)
+
+
+def test_of_large_requests_that_come_together_one_piece_is_read_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    read_at: list[int] = []
+
+    def pieces(_raw: bytes, request: Message) -> Iterator[None]:
+        for _ in range(3):
+            read_at.append(turns)
+            yield
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def play() -> None:
+        monkeypatch.setattr(request_limits, "read_in_pieces", pieces)
+        parse = RequestLimits(10**9, 1).parser(si_pb2.AllocationRequest)
+        counting = asyncio.create_task(count_turns())
+        await asyncio.gather(*(parse(bytes(PIECE_BYTES_MAX + 1)) for _ in range(20)))
+        counting.cancel()
+
+    asyncio.run(play())
+    assert len(read_at) == len(set(read_at)) == 60
