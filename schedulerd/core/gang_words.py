@@ -1,4 +1,4 @@
-"""Why a gang is given up, as a sentence for people (SEMANTICS I 16)."""
+"""Why a gang is given up, as a sentence for people (SEMANTICS I16)."""
 
 from __future__ import annotations
 

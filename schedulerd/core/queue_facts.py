@@ -46,7 +46,7 @@ class QueueChanged:
 @dataclass(slots=True)
 class TagIgnored:
     """A tag of a namespace, which limits its queue, cannot be read, and the application was accepted without it,
-    because it runs already (SEMANTICS I 5)."""
+    because it runs already (SEMANTICS I5)."""
 
     rm_id: str
     partition: str

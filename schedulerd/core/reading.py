@@ -2,7 +2,7 @@
 
 Every reader bounds the length of its text before anything else looks at it, and takes time proportional to that length.
 A value that a reader returns is exact and within int64 unless the reader says otherwise, so it can be encoded wherever
-it goes. What cannot be read exactly is refused and never rounded (SEMANTICS D and I 5).
+it goes. What cannot be read exactly is refused and never rounded (SEMANTICS D and I5).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class UpdateDecoder:
 
     def __init__(self, shared: SharedResources, priority_classes: Mapping[str, int], gang_style: str = "Hard") -> None:
         """`priority_classes` are the numbers of the names that asks may give instead; `gang_style` is the style of all
-        gangs, as this dialect has no field for it (SEMANTICS I 3)."""
+        gangs, as this dialect has no field for it (SEMANTICS I3)."""
         self._gang_style = gang_style
         self._shared = shared
         self._priority_classes = priority_classes

@@ -1,5 +1,5 @@
 """A resource manager restarts after a limit was lowered under its running gang and a namespace's annotations were
-broken: it reports what runs, and every node and pod stays (SEMANTICS I 5)."""
+broken: it reports what runs, and every node and pod stays (SEMANTICS I5)."""
 
 from __future__ import annotations
 

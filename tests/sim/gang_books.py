@@ -109,7 +109,7 @@ class GangBook:
 
     @property
     def is_complete(self) -> bool:
-        """Then it has no deadline (SEMANTICS I 8)."""
+        """Then it has no deadline (SEMANTICS I8)."""
         ask = self.spec.placeholder_ask
         is_whole = ask.is_zero() or self.held.lacks(ask.items()) is None
         return not self.pending and (is_whole or (self.was_complete and self.has_run))

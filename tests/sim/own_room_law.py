@@ -1,4 +1,4 @@
-"""The rule that room is reserved only where it helps (SEMANTICS I 9), judged without the packing of the scheduler.
+"""The rule that room is reserved only where it helps (SEMANTICS I9), judged without the packing of the scheduler.
 
 What is judged is what every packing has to satisfy; only a gang whose placeholders are all alike is judged exactly.
 """

@@ -1,4 +1,4 @@
-"""Tags by which a namespace limits its queue: read exactly, or not at all (SEMANTICS I 5).
+"""Tags by which a namespace limits its queue: read exactly, or not at all (SEMANTICS I5).
 
 Names of tags ignore case. A tag with an empty value is as if it were not there, and so is a quota that names no
 resource.

@@ -1,4 +1,4 @@
-"""Where a reservation helps: on nodes that would have room if no other application used them (SEMANTICS I 9).
+"""Where a reservation helps: on nodes that would have room if no other application used them (SEMANTICS I9).
 
 An ask that would not fit even then waits for nodes to come. A reservation for it would keep others out and never be
 used; so would one for a gang that cannot be complete on the nodes there are.

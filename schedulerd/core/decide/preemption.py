@@ -271,7 +271,7 @@ class Search:
         if found is None or self.partition.objection_without(self.ask.shape, node, found.victims) is not None:
             return None
         if node.leaving and not fits_beside_own(self.application, self.ask.shape, node):
-            return None  # what goes there is its own: no room can be kept before it is gone (SEMANTICS I 9)
+            return None  # what goes there is its own: no room can be kept before it is gone (SEMANTICS I9)
         return None if self._was_refused(node, found) else found
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:

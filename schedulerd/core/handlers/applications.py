@@ -140,7 +140,7 @@ def _mistake(spec: NewApplication) -> Mistake | None:
 
 
 def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
-    """Why a gang can never run in the leaf (SEMANTICS G1, I 13); None if it can, or runs already, or there is none."""
+    """Why a gang can never run in the leaf (SEMANTICS G1, I13); None if it can, or runs already, or there is none."""
     ask = spec.placeholder_ask
     if ask.is_zero() or is_forced(spec):
         return None

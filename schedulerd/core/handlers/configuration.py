@@ -115,7 +115,7 @@ def _set_draining(turn: Turn, partition: Partition, queue: Queue, draining: bool
 
 def _remove_partition(turn: Turn, partition: Partition) -> None:
     """Its applications fail; their asks and allocations are gone, and the RM is told of each: once, so not of those
-    that it was asked to end before (SEMANTICS I 10)."""
+    that it was asked to end before (SEMANTICS I10)."""
     message = f"partition {partition.name} is not in the queue file any more"
     stopped = TerminationType.STOPPED_BY_RM
     for application in list(partition.applications.values()):

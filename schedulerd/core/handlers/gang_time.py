@@ -1,4 +1,4 @@
-"""The time a gang has: from its first placeholder placed until it is complete, or the time is over (SEMANTICS G5, I 8).
+"""The time a gang has: from its first placeholder placed until it is complete, or the time is over (SEMANTICS G5, I8).
 
 While it has its time, what it still lacks is promised to it, and it is looked at again and again whether others have to
 give way to it. A complete gang has no deadline; placeholders that no ask takes go after a while.

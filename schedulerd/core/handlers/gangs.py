@@ -218,7 +218,7 @@ def _may_go_to(placeholder: Allocation, shape: Shape, node: Node) -> bool:
 
 
 def forget_swaps(turn: Turn, ask: Ask, keep: int = 0) -> None:
-    """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I 4)."""
+    """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I4)."""
     for placeholder in list(ask.swaps)[keep:]:
         departures.unpark(turn, placeholder)
 
@@ -303,7 +303,7 @@ def on_timeout(turn: Turn, application: Application) -> None:
 
 
 def on_idle_timeout(turn: Turn, application: Application) -> None:
-    """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I 8)."""
+    """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I8)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
     assert queue is not None

@@ -176,7 +176,7 @@ class Gang:
         self.awaits_full = True
         """Whether that may still be said."""
         self.was_complete = False
-        """Whether it ever had none pending and the whole of its `placeholderAsk` (SEMANTICS I 8)."""
+        """Whether it ever had none pending and the whole of its `placeholderAsk` (SEMANTICS I8)."""
         self.idle_alarm: Alarm | None = None
         """Rings when its idle placeholders may have been there for long enough, while it is complete and has any."""
         self.idle_since_ns: int | None = None

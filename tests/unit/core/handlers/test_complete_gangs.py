@@ -1,4 +1,4 @@
-"""A gang that is complete has no deadline any longer; its idle placeholders go after a while (SEMANTICS I 8)."""
+"""A gang that is complete has no deadline any longer; its idle placeholders go after a while (SEMANTICS I8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs that could never run are rejected when they are submitted, unless they run already (SEMANTICS G1, I 13)."""
+"""Gangs that could never run are rejected when they are submitted, unless they run already (SEMANTICS G1, I13)."""
 
 from __future__ import annotations
 

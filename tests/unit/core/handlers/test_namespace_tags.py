@@ -1,4 +1,4 @@
-"""Tags by which a namespace limits its queue: read exactly or not at all (SEMANTICS I 5)."""
+"""Tags by which a namespace limits its queue: read exactly or not at all (SEMANTICS I5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room is reserved only where it helps: an ask that waits for nodes to come holds up nobody (SEMANTICS I 9)."""
+"""Room is reserved only where it helps: an ask that waits for nodes to come holds up nobody (SEMANTICS I9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resource manager restarts after an operator made things stricter: every node and pod stays (SEMANTICS I 5)."""
+"""A resource manager restarts after an operator made things stricter: every node and pod stays (SEMANTICS I5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exception in a check rejects the item, one in a change leaves the step (SEMANTICS I 20)."""
+"""An exception in a check rejects the item, one in a change leaves the step (SEMANTICS I20)."""
 
 from __future__ import annotations
 
