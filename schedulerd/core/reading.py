@@ -1,6 +1,6 @@
 """Numbers, durations and JSON in texts from outside: tags, the queue file, headers. The one place that reads them.
 
-Every reader bounds the length of its text before anything else looks at it, and takes time proportional to that length.
+Every reader bounds the length of its text before anything else looks at it; docs/security.md says what time each takes.
 A value that a reader returns is exact and within int64 unless the reader says otherwise, so it can be encoded wherever
 it goes. What cannot be read exactly is refused and never rounded (SEMANTICS D and I5).
 """
