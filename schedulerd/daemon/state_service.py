@@ -38,6 +38,9 @@ ANSWER_BYTES_MAX = 4_000_000
 DUMPS_BYTES_MAX = 2 * 1024 * 1024
 """How long the dumps of resource managers may be in one answer."""
 
+DUMPS_HELD_MAX = 32 * 1024 * 1024
+"""Characters of dumps that wait to be checked and answered with, of all answers together."""
+
 STATE_BYTES_MAX = 2_000_000
 """How long our own dump may be in an answer; one that is longer is taken again with less of everything."""
 
@@ -69,6 +72,8 @@ class StateService:
         self._dump_of = dump_of
         self._readers = Workers("dumps of resource managers", threads=1, waiting_max=DUMPS_WAITING_MAX)
         self._identities = identities
+        self._held = 0
+        """Characters of dumps that wait."""
 
     async def state_dump(
         self, request: admin_pb2.GetStateDumpRequest, context: UnaryContext
@@ -82,9 +87,13 @@ class StateService:
             details = f"{error}; try again when they are taken"
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, details)
         wanted = [request.rmID] if request.rmID else sorted(self._resource_managers)[:LIMIT_MAX]
-        dumps = await asyncio.gather(*map(self._dump, wanted))
-        room_bytes = ANSWER_BYTES_MAX - len(state.encode())
-        return admin_pb2.GetStateDumpResponse(state=state, resourceManagers=_bounded(dumps, room_bytes))
+        held: list[int] = []
+        try:
+            dumps = await asyncio.gather(*(self._dump(rm_id, held) for rm_id in wanted))
+            room_bytes = ANSWER_BYTES_MAX - len(state.encode())
+            return admin_pb2.GetStateDumpResponse(state=state, resourceManagers=_bounded(dumps, room_bytes))
+        finally:
+            self._held -= sum(held)
 
     async def _state(self, rm_id: str, client: str) -> str:
         """The scheduler's own state, as much of it as fits into an answer. Raises `NoneLeft`."""
@@ -97,11 +106,19 @@ class StateService:
         problem = f"even {limit} of each kind of thing have {size} bytes; at most {STATE_BYTES_MAX} are sent: {advice}"
         return json.dumps({"problem": problem})
 
-    async def _dump(self, rm_id: str) -> admin_pb2.ResourceManagerDump:
+    async def _dump(self, rm_id: str, held: list[int]) -> admin_pb2.ResourceManagerDump:
+        """What the RM says, or why that is not passed on; `held` gets the length of what is."""
         try:
             dump = await self._dump_of(rm_id, DUMP_TIMEOUT_SECONDS)
         except NoStateDump as reason:
             return admin_pb2.ResourceManagerDump(rmID=rm_id, problem=str(reason))
+        problem = _too_large(len(dump))
+        if not problem and self._held + len(dump) > DUMPS_HELD_MAX:
+            problem = "too many dumps wait already; name its rmID to see it alone, or try again later"
+        if problem:
+            return admin_pb2.ResourceManagerDump(rmID=rm_id, problem=problem)
+        held.append(len(dump))
+        self._held += len(dump)
         try:
             problem = await self._readers.run(_problem, dump)
         except Busy as error:
@@ -135,11 +152,16 @@ class StateService:
         ]
 
 
+def _too_large(size: int) -> str:
+    if size <= DUMPS_BYTES_MAX:
+        return ""
+    return f"its dump is longer than {DUMPS_BYTES_MAX} bytes, which are the most that an answer takes"
+
+
 def _problem(dump: str) -> str:
     """Why a dump cannot be passed on, or ''."""
-    size = len(dump.encode())
-    if size > DUMPS_BYTES_MAX:
-        return f"its dump has {size} bytes; {DUMPS_BYTES_MAX} are the most that an answer takes"
+    if problem := _too_large(len(dump.encode())):
+        return problem
     if not dump.strip():
         return "its dump is empty"
     try:

@@ -173,13 +173,31 @@ def test_an_answer_is_never_more_than_a_client_takes_whatever_rms_say(letter: st
     play(World(), story)
 
 
+def test_of_all_dumps_so_much_is_held_and_let_go_with_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits, over = "[" + "1" * 98 + "]", "[" + "1" * 99 + "]"
+    monkeypatch.setattr(state_service, "DUMPS_HELD_MAX", 200)
+
+    async def story(world: World) -> None:
+        world.dumps = {RM: fits, "another": fits}
+        for _ in range(3):
+            assert [one.problem for one in (await world.dump()).resourceManagers] == ["", ""]
+        world.dumps = {RM: over, "another": fits}
+        problems = [one.problem for one in (await world.dump()).resourceManagers]
+        assert sorted(problems) == [
+            "",
+            "too many dumps wait already; name its rmID to see it alone, or try again later",
+        ]
+
+    play(World(), story)
+
+
 def test_a_dump_that_no_answer_takes_is_said_to_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_service, "DUMPS_BYTES_MAX", 50)
 
     async def story(world: World) -> None:
         for dump, problem in (
             (f'"{"é" * 24}"', ""),
-            (f'"{"é" * 24}x"', "its dump has 51 bytes; 50 are the most that an answer takes"),
+            (f'"{"é" * 24}x"', "its dump is longer than 50 bytes, which are the most that an answer takes"),
         ):
             world.dumps = {RM: dump}
             for asked_for in ("", RM):
