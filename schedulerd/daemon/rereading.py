@@ -1,4 +1,4 @@
-"""What a file said at the start, and says anew when it is told to look: on SIGHUP, or because the file has changed."""
+"""The base of what is read from files at the start and read again later: on SIGHUP, or because a file has changed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 CLIENTS_MIN = 4
-"""So many clients it takes to hold all of something: one gets a quarter of it, rounded up."""
+"""One client holds at most 1 part of so many of what there is for all, rounded up: a quarter."""
 
 
 class NoneLeft(Exception):

@@ -80,15 +80,21 @@ class ServerTls(Reread):
         return current
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
-        # OpenSSL opens the files by itself, whatever they are: that they are files is known by then.
-        pair = _bytes("tls_key_file", self._key_file), _bytes("tls_cert_file", self._cert_file)
+        # OpenSSL opens the files by itself, whatever they are: that they are files is known by then, and in the end that
+        # they still hold what gRPC gets.
+        files = {"tls_key_file": self._key_file, "tls_cert_file": self._cert_file}
+        if self._authorities_file is not None:
+            files["tls_client_ca_file"] = self._authorities_file
+        read = {setting: _bytes(setting, file) for setting, file in files.items()}
         _check_certificates("tls_cert_file", self._cert_file)
         _check_key(self._key_file, self._cert_file)
-        authorities = None
         if self._authorities_file is not None:
-            authorities = _bytes("tls_client_ca_file", self._authorities_file)
             _check_certificates("tls_client_ca_file", self._authorities_file)
-        return grpc.ssl_server_certificate_configuration([pair], authorities)
+        for setting, file in files.items():
+            if _bytes(setting, file) != read[setting]:
+                raise _unusable(setting, file, "changes while it is read")
+        pair = read["tls_key_file"], read["tls_cert_file"]
+        return grpc.ssl_server_certificate_configuration([pair], read.get("tls_client_ca_file"))
 
 
 def _check_certificates(setting: str, file: Path) -> None:

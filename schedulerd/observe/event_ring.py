@@ -66,7 +66,7 @@ class EventRing:
         self.next_id = first_id + count
 
     def count_failed(self, event_id: int, error: Exception) -> None:
-        """Notes that an event could not be recorded or shown. The log has a line when that happens to a newer one."""
+        """Notes that an event could not be recorded or shown. The log has a line for each event, the first time."""
         self.failed += 1
         if event_id > self._failed_last:
             self._failed_last = event_id

@@ -37,14 +37,14 @@ class Series:
         """Series that were left out, by the name of their family; 0 for a family that has room for all."""
 
     def counters(self, family: Family, samples: Samples) -> Metric:
-        """A family of counters; its first label is `rm`. The samples that come first have series of their own."""
+        """A family of counters; its first label is `rm`. Beyond the share of its `rm` samples are added up."""
         metric = CounterMetricFamily(family.name, family.documentation, labels=family.labels)
         for labels, value in self._bounded(family, samples):
             metric.add_metric(labels, value)
         return metric
 
     def gauges(self, family: Family, samples: Samples) -> Metric:
-        """A family of gauges; its first label is `rm`. The samples that come first have series of their own."""
+        """A family of gauges; its first label is `rm`. Beyond the share of its `rm` samples are added up."""
         metric = GaugeMetricFamily(family.name, family.documentation, labels=family.labels)
         for labels, value in self._bounded(family, samples):
             metric.add_metric(labels, value)

@@ -44,6 +44,26 @@ def test_a_file_that_goes_while_all_are_read_changes_nothing_and_is_named(
         ServerTls(tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
 
 
+def test_files_that_are_swapped_after_they_were_read_are_not_used_unchecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("server.pem", "server.key", "ca.pem"):
+        shutil.copy(FILES / name, tmp_path)
+    server = ServerTls(tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
+    check_key, good = tls._check_key, (tmp_path / "server.pem").read_bytes()
+    (tmp_path / "server.pem").write_bytes(good + b"another one")
+
+    def swap_and_check(file: Path, cert_file: Path) -> None:
+        cert_file.write_bytes(good)
+        check_key(file, cert_file)
+
+    monkeypatch.setattr(tls, "_check_key", swap_and_check)
+    with capture_logs() as lines:
+        asyncio.run(server.reload())
+    (line,) = lines
+    assert f"tls_cert_file {tmp_path / 'server.pem'} changes while it is read" in line["reason"]
+
+
 @pytest.mark.parametrize("replaced", ["server.pem", "server.key", "ca.pem"])
 def test_a_file_that_is_replaced_by_a_fifo_changes_nothing_and_is_named(replaced: str, tmp_path: Path) -> None:
     for name in ("server.pem", "server.key", "ca.pem"):
