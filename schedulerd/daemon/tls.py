@@ -80,8 +80,8 @@ class ServerTls(Reread):
         return current
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
-        # OpenSSL opens the files by itself, whatever they are: that they are files is known by then, and in the end that
-        # they still hold what gRPC gets.
+        # OpenSSL opens the files by itself, whatever they are: that they are files is known by then, and in the end
+        # that they still hold what gRPC gets.
         files = {"tls_key_file": self._key_file, "tls_cert_file": self._cert_file}
         if self._authorities_file is not None:
             files["tls_client_ca_file"] = self._authorities_file
