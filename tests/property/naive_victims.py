@@ -298,9 +298,10 @@ class Bench:
                 yield from self.choices_on(waiting, node_id)
 
     def may_claim(self, waiting: Waiting, node_id: str) -> bool:
-        """Whether the ask has any right, and the node could be its own if nothing ran there."""
-        node = self.nodes[node_id]
-        fits = node.capacity.minus(node.occupied).lacks(waiting.ask.resources.canonical()) is None
+        """Whether the ask has any right, and would fit on the node if no other application ran there."""
+        node, ask = self.nodes[node_id], waiting.ask
+        own = summed(one.ask.resources for one in self.on(node_id) if one.ask.application_id == ask.application_id)
+        fits = node.capacity.minus(node.occupied).minus(own).lacks(ask.resources.canonical()) is None
         is_taken = self.firmly_kept(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
         return fits and not is_taken and not self.is_beyond_its_leaf(waiting) and self.is_entitled(waiting)
 
