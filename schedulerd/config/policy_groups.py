@@ -43,7 +43,7 @@ def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
         )
     try:
         path = _path(settings, group)
-        known = _known(settings)
+        known = _known(settings) if path is None else []
     except OSError as error:
         raise PolicyGroupUnknown(
             f"policy_groups_dir {settings.policy_groups_dir} cannot be read: {error.strerror}"
