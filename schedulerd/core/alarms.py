@@ -28,6 +28,7 @@ class AlarmKind(Enum):
     CLEANUP = auto()
     RECONNECT = auto()
     EARLY_ITEM = auto()
+    BACKLOG = auto()
     SCHEDULING_STATES = auto()
     VERDICT = auto()
     TURNED_DOWN = auto()

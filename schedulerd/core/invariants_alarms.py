@@ -19,6 +19,11 @@ def alarms(scheduler: Scheduler) -> Iterator[str]:
         if (rm.alarm is not None and rm.alarm.live) != waits:
             yield f"resource manager {rm.rm_id} in state {rm.state} has {'no' if waits else 'an'} alarm"
         owned.update(alarm for alarm in (rm.alarm, *(held.alarm for held in rm.early)) if alarm is not None)
+        for (name, application_id), backlog in rm.early.backlogs.items():
+            if backlog.alarm is not None:
+                owned.add(backlog.alarm)
+            if backlog.alarm is None or not backlog.alarm.live:
+                yield f"the backlog of application {application_id} in partition {name} has no alarm"
         owned.update(trial.alarm for trial in rm.callbacks.open_trials.values() if trial.alarm is not None)
         if rm.told_states is not None and rm.told_states.alarm is not None:
             owned.add(rm.told_states.alarm)

@@ -54,12 +54,15 @@ from schedulerd.core.handlers.taking import take
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
-from schedulerd.core.model.early import EarlyItem
+from schedulerd.core.model.early import Backlog, EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.turn import Turn
+
+ALARMS_MAX = 200
+"""Alarms that ring in one step; further ones that are due ring in the next."""
 
 
 class Scheduler:
@@ -91,7 +94,10 @@ class Scheduler:
             case RunCycle():
                 run_cycle(turn, command.placements_max)
             case RingAlarms():
-                while (alarm := self.cluster.alarms.pop_due(now_ns)) is not None:
+                for _ in range(ALARMS_MAX):
+                    alarm = self.cluster.alarms.pop_due(now_ns)
+                    if alarm is None:
+                        break
                     _ring(turn, alarm)
                     alarm.subject = None  # its subject still refers to it
             case RegisterResourceManager():
@@ -199,6 +205,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         rm = turn.cluster.resource_managers[subject.rm_id]
         early.release(turn, rm, subject)
         applications.replay(turn, rm, subject, may_wait=False)
+    elif alarm.kind is AlarmKind.BACKLOG and isinstance(subject, Backlog):
+        applications.on_backlog(turn, subject)
 
 
 def _not_registered(rm_id: str) -> ItemIgnored:

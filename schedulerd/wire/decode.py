@@ -26,7 +26,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition
 from schedulerd.wire.names import partition_from_wire
-from schedulerd.wire.pieces import APPLICATIONS_BYTES_MAX, node_updates, slices
+from schedulerd.wire.pieces import APPLICATIONS_BYTES_MAX, ask_release_batches, node_updates, slices
 from schedulerd.wire.shared_resources import SharedResources
 
 _ACTIONS: Mapping[int, NodeAction] = {int(action): action for action in NodeAction}
@@ -78,12 +78,15 @@ class RequestDecoder:
         rm_id, asks = request.rmID, request.asks
         releases, ask_releases = request.releases.allocationsToRelease, request.releases.allocationAsksToRelease
         for pieces in slices(size_bytes, asks, releases, ask_releases):
+            batches = ask_release_batches(_ask_release(rm_id, item) for item in ask_releases[pieces[2]])
             yield UpdateAllocations(
                 rm_id,
                 asks=self._asks(rm_id, asks[pieces[0]]),
                 releases=[_release(rm_id, item) for item in releases[pieces[1]]],
-                ask_releases=[_ask_release(rm_id, item) for item in ask_releases[pieces[2]]],
+                ask_releases=next(batches),
             )
+            for batch in batches:
+                yield UpdateAllocations(rm_id, ask_releases=batch)
 
     def _asks(self, rm_id: str, messages: Iterable[si_pb2.AllocationAsk]) -> list[NewAsk]:
         # One loop with everything in it: at 25,000 asks per second a call per field would be felt.

@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 
 from google.protobuf.message import Message
 
-from schedulerd.core.commands import NodeUpdate, UpdateNodes
+from schedulerd.core.commands import AskRelease, NodeUpdate, UpdateNodes
 from schedulerd.wire.reading import PIECE_BYTES_MAX
 
 ITEMS_MAX = 200
@@ -20,6 +20,9 @@ ITEMS_MAX = 200
 APPLICATIONS_BYTES_MAX = 1_024
 """Of applications: no more join a command from that size on. Each goes through all placement rules, and its names may
 be matched with regular expressions (`core.decide.placement`)."""
+
+SEARCHES_MAX = 5
+"""Releases of asks in one command that name no application: each is searched for in all applications."""
 
 VALUES_PER_ITEM = 64
 """Attributes and tags that take as long as one item does."""
@@ -57,6 +60,20 @@ def _bounds_by_bytes(items: Iterable[Message], piece_bytes_max: int) -> Iterator
         size_bytes += item.ByteSize()
     if count:
         yield count
+
+
+def ask_release_batches(releases: Iterable[AskRelease]) -> Iterator[list[AskRelease]]:
+    """The releases in order, in lists of which each is for one command; at least one list, which may be empty."""
+    batch: list[AskRelease] = []
+    searches = 0
+    for release in releases:
+        if not release.application_id:
+            if searches == SEARCHES_MAX:
+                yield batch
+                batch, searches = [], 0
+            searches += 1
+        batch.append(release)
+    yield batch
 
 
 def node_updates(rm_id: str, nodes: Iterable[NodeUpdate]) -> Iterator[UpdateNodes]:

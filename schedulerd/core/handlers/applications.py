@@ -33,7 +33,7 @@ from schedulerd.core.handlers.taking import Change, take
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.early import EarlyItem
+from schedulerd.core.model.early import Backlog, EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.party import Party, group_of
 from schedulerd.core.model.queue import Queue
@@ -76,8 +76,7 @@ def _refuse(turn: Turn, rm: ResourceManager, partition: Partition, spec: NewAppl
     """The application is not taken: it is remembered as rejected, and what has been waiting for it is refused."""
     _remember_rejected(turn, partition, spec, mistake)
     reject(turn, rm, spec, mistake)
-    for held in early.take(turn, rm, partition, spec.application_id):
-        replay(turn, rm, held, may_wait=False)
+    _take_early(turn, rm, partition, spec.application_id, rm.early.last_serial)
 
 
 def _take(
@@ -93,8 +92,7 @@ def _take(
     for one in ignored:
         reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
         turn.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
-    for held in early.take(turn, rm, partition, spec.application_id):
-        replay(turn, rm, held, may_wait=True)
+    _take_early(turn, rm, partition, spec.application_id, None)
 
 
 def check_removal(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> Change:
@@ -117,6 +115,27 @@ def ignore(turn: Turn, rm: ResourceManager, item: ApplicationRemoval, mistake: M
     turn.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
 
 
+def _take_early(
+    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+) -> None:
+    """Handles what has been waiting for the application, as much of it as one step handles. If the application was
+    refused, so is what waited for it: the items up to `refused_serial`."""
+    for held in early.take(turn, rm, partition, application_id, refused_serial):
+        replay(turn, rm, held, may_wait=refused_serial is None)
+    early.keep_backlog(turn, rm, partition, application_id, refused_serial)
+
+
+def on_backlog(turn: Turn, backlog: Backlog) -> None:
+    """The next of what waited for an application has its turn, unless the application has gone again meanwhile."""
+    rm = turn.cluster.resource_managers[backlog.rm_id]
+    partition = rm.partitions.get(backlog.partition)
+    is_there = partition is not None and backlog.application_id in partition.applications
+    if partition is None or (backlog.refused_serial is None and not is_there):
+        early.forget_backlog(turn, rm, backlog.partition, backlog.application_id)
+    else:
+        _take_early(turn, rm, partition, backlog.application_id, backlog.refused_serial)
+
+
 def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
     match held.item:
@@ -125,7 +144,8 @@ def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) 
         case AllocationRelease():
             take(turn, rm, [held.item], partial(releases.check, may_wait=may_wait), releases.ignore)
         case NodeUpdate():
-            take(turn, rm, [held.item], partial(nodes.check, may_wait=may_wait), nodes.reject)
+            check_node = partial(nodes.check, may_wait=may_wait, waited_for=held.application_id)
+            take(turn, rm, [held.item], check_node, nodes.reject)
 
 
 def _mistake(spec: NewApplication) -> Mistake | None:

@@ -28,10 +28,11 @@ def check(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = Tru
     if mistake is not None or partition is None:
         return partial(reject, turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
     application = partition.applications.get(spec.application_id)
-    if application is None:
+    if application is None or (rm.early.backlogs and rm.early.has_backlog(partition.name, spec.application_id)):
         if may_wait and early.has_room(turn, rm):
             return partial(early.hold, turn, rm, spec, partition, spec.application_id)
-        return partial(reject, turn, rm, spec, early.unknown_application(partition, spec.application_id))
+        if application is None:
+            return partial(reject, turn, rm, spec, early.unknown_application(partition, spec.application_id))
     if application.placeholders or application.state is ApplicationState.FAILING:
         mistake = _not_now(application, spec)
         if mistake is not None:

@@ -3,6 +3,9 @@
 The three streams of a resource manager have no order between them, so an ask or a node with existing allocations may
 arrive before its application. It waits for a bounded time; when the application comes it is handled as if it came then,
 and when the time is over it is handled as it is, which rejects it.
+
+Where many items wait for an application, a step handles some of them. The others are its backlog: an alarm that is due
+at once makes as many steps as it takes, and what comes for the application meanwhile waits behind them.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from __future__ import annotations
 from schedulerd.core import checks
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import AskRelease, NewAsk
+from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
 from schedulerd.core.facts import EarlyAskReleased, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.early import EarlyItem, Item
+from schedulerd.core.model.early import Backlog, EarlyItem, Item
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
 HELD_MAX = 100_000
 """Early items per resource manager; one more is handled at once."""
+
+TAKEN_MAX = 200
+"""Early items that are handled in one step when their application comes. Allocations that a node comes with count as
+items."""
 
 
 def unknown_application(partition: Partition, application_id: str) -> Mistake:
@@ -47,12 +54,39 @@ def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, appl
     rm.early.add(held)
 
 
-def take(turn: Turn, rm: ResourceManager, partition: Partition, application_id: str) -> list[EarlyItem]:
-    """Everything that waited for this application, in order of arrival; it waits no longer."""
-    found = rm.early.waiting_for(partition.name, application_id)
-    for held in found:
+def take(
+    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+) -> list[EarlyItem]:
+    """The first of what waits for this application, in order of arrival: as much as one step handles, and up to
+    `refused_serial` (None: all). It waits no longer, and the application has no backlog any longer."""
+    forget_backlog(turn, rm, partition.name, application_id)
+    taken: list[EarlyItem] = []
+    count = 0
+    for held in rm.early.waiting_for(partition.name, application_id, TAKEN_MAX):
+        count += 1 + (len(held.item.existing) if isinstance(held.item, NodeUpdate) else 0)
+        if (taken and count > TAKEN_MAX) or (refused_serial is not None and held.serial > refused_serial):
+            break
         release(turn, rm, held)
-    return found
+        taken.append(held)
+    return taken
+
+
+def keep_backlog(
+    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+) -> None:
+    """What `take` has left, if anything, has its turn in the next steps."""
+    left = rm.early.waiting_for(partition.name, application_id, 1)
+    if left and (refused_serial is None or left[0].serial <= refused_serial):
+        backlog = Backlog(rm.rm_id, partition.name, application_id, refused_serial)
+        backlog.alarm = turn.cluster.alarms.set(turn.now_ns + 1, AlarmKind.BACKLOG, backlog)
+        rm.early.backlogs[partition.name, application_id] = backlog
+
+
+def forget_backlog(turn: Turn, rm: ResourceManager, partition: str, application_id: str) -> None:
+    """What still waits for the application waits as if it had not come."""
+    backlog = rm.early.backlogs.pop((partition, application_id), None)
+    if backlog is not None:
+        turn.cluster.alarms.cancel(backlog.alarm)
 
 
 def release(turn: Turn, rm: ResourceManager, held: EarlyItem) -> None:
@@ -66,13 +100,12 @@ def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRe
     came. False if there were none."""
     if not rm.early:
         return False
-    waiting = rm.early.waiting_for(partition.name, item.application_id) if item.application_id else list(rm.early)
+    if item.allocation_key:
+        waiting = rm.early.asks_of(partition.name, item.allocation_key)
+    else:
+        waiting = rm.early.waiting_for(partition.name, item.application_id)
     found = [
-        held
-        for held in waiting
-        if isinstance(held.item, NewAsk)
-        and held.partition == partition.name
-        and item.allocation_key in ("", held.item.allocation_key)
+        held for held in waiting if isinstance(held.item, NewAsk) and item.application_id in ("", held.application_id)
     ]
     taken_back: dict[tuple[str, str], None] = {}
     for held in found:

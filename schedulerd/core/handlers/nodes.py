@@ -53,15 +53,20 @@ class _Before(NamedTuple):
 _NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
-def check(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True) -> Change:
-    """What the item says is done, or it waits for an application it refers to, or is rejected with the reason."""
+def check(
+    turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
+) -> Change:
+    """What the item says is done, or it waits for an application it refers to, or is rejected with the reason.
+
+    `waited_for` is the application for which it has waited already, and behind nothing but what came before it.
+    """
     partition = rm.partition(item.partition)
     mistake = checks.identifier("nodeID", item.node_id)
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(item.partition, rm.partitions)
     if mistake is not None or partition is None:
         return partial(reject, turn, rm, item, mistake)
-    waits_for = _early_application(rm, partition, item) if may_wait else None
+    waits_for = _early_application(rm, partition, item, waited_for) if may_wait else None
     if waits_for is not None and early.has_room(turn, rm):
         return partial(early.hold, turn, rm, item, partition, waits_for)
     mistake = _mistake(rm, partition, item)
@@ -72,15 +77,18 @@ def check(turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool =
     return partial(_CHANGES[item.action], turn, partition, partition.nodes[item.node_id], item)
 
 
-def _early_application(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> str | None:
+def _early_application(
+    rm: ResourceManager, partition: Partition, item: NodeUpdate, waited_for: str | None
+) -> str | None:
     """The application this item has to wait for: one of its own allocations, or one the node waits for already."""
     held = rm.early.of_node(partition.name, item.node_id)
-    if held is not None:
+    if held is not None and held.application_id != waited_for:
         return held.application_id
     if item.action in _CREATING:
         for one in item.existing:
-            if one.application_id and one.application_id not in partition.applications:
-                return one.application_id
+            id_ = one.application_id
+            if id_ and (id_ not in partition.applications or rm.early.has_backlog(partition.name, id_)):
+                return id_
     return None
 
 

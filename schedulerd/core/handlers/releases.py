@@ -20,6 +20,7 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.partition import Partition
 from schedulerd.core.turn import Turn
 
 
@@ -27,15 +28,15 @@ def check(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait:
     """Frees what the item names: one UUID, which needs no application with it, all allocations of a key, or all of the
     application.
 
-    One of an allocation that comes with a node which still waits for an application waits behind that node.
+    One of an allocation that comes with a node which still waits for an application waits behind that node; one of all
+    allocations of an application or a key waits behind the application's backlog.
     """
     partition = rm.partition(item.partition)
     if partition is None:
         return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
-    is_known = item.uuid in partition.allocations
-    held = rm.early.of_allocation(partition.name, item.uuid) if may_wait and not is_known else None
-    if held is not None and early.has_room(turn, rm):
-        return partial(early.hold, turn, rm, item, partition, held.application_id)
+    waits_for = _early_application(rm, partition, item) if may_wait and rm.early else None
+    if waits_for is not None and early.has_room(turn, rm):
+        return partial(early.hold, turn, rm, item, partition, waits_for)
     if not item.application_id and not item.uuid:
         reason = "applicationID and UUID are both empty; one of them must be set"
         return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
@@ -48,6 +49,14 @@ def check(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait:
         reason = "no such allocation; it may have been released before"
         return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
     return partial(_release, turn, rm, application, named, item)
+
+
+def _early_application(rm: ResourceManager, partition: Partition, item: AllocationRelease) -> str | None:
+    """The application behind whose early items this release has to wait; None if it need not."""
+    if item.uuid:
+        held = rm.early.of_allocation(partition.name, item.uuid) if item.uuid not in partition.allocations else None
+        return held.application_id if held is not None else None
+    return item.application_id if rm.early.has_backlog(partition.name, item.application_id) else None
 
 
 def _release(

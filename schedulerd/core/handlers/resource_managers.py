@@ -76,6 +76,8 @@ def _drop(turn: Turn, rm: ResourceManager) -> None:
     scheduling_states.end(turn, rm)
     for held in rm.early:
         alarms.cancel(held.alarm)
+    for backlog in rm.early.backlogs.values():
+        alarms.cancel(backlog.alarm)
     for trial in rm.callbacks.open_trials.values():
         alarms.cancel(trial.alarm)
     for partition in rm.partitions.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TypeAlias
 
 from schedulerd.core.alarms import Alarm
@@ -15,7 +16,7 @@ Item: TypeAlias = NewAsk | NodeUpdate | AllocationRelease
 class EarlyItem:
     """One such item, what it waits for, and the alarm that ends its wait."""
 
-    __slots__ = ("alarm", "application_id", "item", "partition", "rm_id")
+    __slots__ = ("alarm", "application_id", "item", "partition", "rm_id", "serial")
 
     def __init__(self, rm_id: str, item: Item, partition: str, application_id: str) -> None:
         self.rm_id = rm_id
@@ -23,15 +24,37 @@ class EarlyItem:
         self.partition = partition
         self.application_id = application_id
         self.alarm: Alarm | None = None
+        self.serial = 0
+        """Higher than those of the items that came before."""
+
+
+class Backlog:
+    """What is left of the items that waited for an application which has come since: their turn is in later steps."""
+
+    __slots__ = ("alarm", "application_id", "partition", "refused_serial", "rm_id")
+
+    def __init__(self, rm_id: str, partition: str, application_id: str, refused_serial: int | None) -> None:
+        self.rm_id = rm_id
+        self.partition = partition
+        self.application_id = application_id
+        self.refused_serial = refused_serial
+        """None if the application was accepted. If it was refused, the items up to this one are refused too; later
+        ones wait for another application with this id."""
+        self.alarm: Alarm | None = None
 
 
 class EarlyItems:
-    """All of them, found by the application they wait for, by node, and by the allocations that a node comes with."""
+    """All of them, found by the application they wait for, by the key of an ask, by node, and by the allocations that a
+    node comes with."""
 
-    __slots__ = ("_by_application", "_by_node", "_by_uuid", "_count")
+    __slots__ = ("_by_application", "_by_key", "_by_node", "_by_uuid", "_count", "backlogs", "last_serial")
 
     def __init__(self) -> None:
+        self.backlogs: dict[tuple[str, str], Backlog] = {}
+        """By partition and application."""
+        self.last_serial = 0
         self._by_application: dict[tuple[str, str], dict[EarlyItem, None]] = {}
+        self._by_key: dict[tuple[str, str], dict[EarlyItem, None]] = {}
         self._by_node: dict[tuple[str, str], EarlyItem] = {}
         self._by_uuid: dict[tuple[str, str], EarlyItem] = {}
         self._count = 0
@@ -46,25 +69,36 @@ class EarlyItems:
     def add(self, held: EarlyItem) -> None:
         self._by_application.setdefault((held.partition, held.application_id), {})[held] = None
         self._count += 1
-        if isinstance(held.item, NodeUpdate):
+        held.serial = self.last_serial = self.last_serial + 1
+        if isinstance(held.item, NewAsk):
+            self._by_key.setdefault((held.partition, held.item.allocation_key), {})[held] = None
+        elif isinstance(held.item, NodeUpdate):
             self._by_node[(held.partition, held.item.node_id)] = held
             for existing in held.item.existing:
                 self._by_uuid[(held.partition, existing.uuid)] = held
 
     def remove(self, held: EarlyItem) -> None:
-        waiting = self._by_application[(held.partition, held.application_id)]
-        del waiting[held]
-        if not waiting:
-            del self._by_application[(held.partition, held.application_id)]
+        _leave(self._by_application, (held.partition, held.application_id), held)
         self._count -= 1
-        if isinstance(held.item, NodeUpdate):
+        if isinstance(held.item, NewAsk):
+            _leave(self._by_key, (held.partition, held.item.allocation_key), held)
+        elif isinstance(held.item, NodeUpdate):
             _forget(self._by_node, (held.partition, held.item.node_id), held)
             for existing in held.item.existing:
                 _forget(self._by_uuid, (held.partition, existing.uuid), held)
 
-    def waiting_for(self, partition: str, application_id: str) -> list[EarlyItem]:
-        """In order of arrival."""
-        return list(self._by_application.get((partition, application_id), ()))
+    def waiting_for(self, partition: str, application_id: str, count: int | None = None) -> list[EarlyItem]:
+        """In order of arrival; up to `count` of them, None for all."""
+        return list(islice(self._by_application.get((partition, application_id), ()), count))
+
+    def has_backlog(self, partition: str, application_id: str) -> bool:
+        """Whether the application is there, and what comes for it has to wait behind what came before it."""
+        backlog = self.backlogs.get((partition, application_id))
+        return backlog is not None and backlog.refused_serial is None
+
+    def asks_of(self, partition: str, allocation_key: str) -> list[EarlyItem]:
+        """Asks with this key, of whatever application, in order of arrival."""
+        return list(self._by_key.get((partition, allocation_key), ()))
 
     def of_node(self, partition: str, node_id: str) -> EarlyItem | None:
         """The last item that waits for this node's sake: what comes for the node now has to wait behind it."""
@@ -77,7 +111,16 @@ class EarlyItems:
     def take_apart(self) -> Iterator[None]:
         for waiting in self._by_application.values():
             yield from emptied(waiting)
-        yield from emptied(self._by_application, self._by_node, self._by_uuid)
+        for waiting in self._by_key.values():
+            yield from emptied(waiting)
+        yield from emptied(self._by_application, self._by_key, self._by_node, self._by_uuid)
+
+
+def _leave(index: dict[tuple[str, str], dict[EarlyItem, None]], key: tuple[str, str], held: EarlyItem) -> None:
+    waiting = index[key]
+    del waiting[held]
+    if not waiting:
+        del index[key]
 
 
 def _forget(index: dict[tuple[str, str], EarlyItem], key: tuple[str, str], held: EarlyItem) -> None:

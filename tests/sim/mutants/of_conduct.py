@@ -63,6 +63,20 @@ MUTANTS = (
         Seed(1, 73),
     ),
     Mutant(
+        "a backlog rings after its application is gone",
+        "handlers.early",
+        "        turn.cluster.alarms.cancel(backlog.alarm)",
+        "        pass",
+        Proof("unit.core.handlers.test_early", "test_an_application_that_is_accepted_after_all_gets_what_is_left"),
+    ),
+    Mutant(
+        "what comes for an application overtakes what waited for it",
+        "model.early",
+        "return backlog is not None and backlog.refused_serial is None",
+        "return False",
+        Proof("unit.core.handlers.test_early", "test_what_comes_meanwhile_waits_behind_what_came_before"),
+    ),
+    Mutant(
         "a thing that is put off is due as before",
         "model.due",
         "if known is None or at_ns < known:",

@@ -19,6 +19,7 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.facts import Allocated, ApplicationChanged, AskAdded, AskWithdrawn, CycleRan, ItemIgnored, Released
+from schedulerd.core.scheduler import ALARMS_MAX
 from schedulerd.core.specs import Timeouts
 from tests.unit.core.builders import (
     RM,
@@ -101,6 +102,15 @@ def test_only_alarms_that_are_due_ring(talk: Conversation) -> None:
     talk.now_ns = first_ns
     assert len(talk.step(RingAlarms())) == 1
     assert talk.scheduler.next_deadline_ns() == first_ns + 10
+
+
+def test_so_many_alarms_ring_in_a_step_and_the_rest_in_the_next(talk: Conversation) -> None:
+    talk.asks(*(an_ask(f"k{number}", app="never") for number in range(ALARMS_MAX + 1)))
+    talk.now_ns += Timeouts().early_message_ns
+    assert len(talk.step(RingAlarms())) == ALARMS_MAX
+    assert talk.scheduler.next_deadline_ns() == talk.now_ns
+    assert len(talk.step(RingAlarms())) == 1
+    assert talk.scheduler.next_deadline_ns() is None
 
 
 def test_alarms_that_are_long_due_ring_all_at_once(talk: Conversation) -> None:

@@ -178,7 +178,7 @@ def test_pieces_are_bounded_and_keep_the_order(counts: list[int]) -> None:
     for number in range(counts[1]):
         request.releases.allocationsToRelease.add(UUID=str(number))
     for number in range(counts[2]):
-        request.releases.allocationAsksToRelease.add(allocationKey=str(number))
+        request.releases.allocationAsksToRelease.add(applicationID="app", allocationKey=str(number))
     pieces = list(RequestDecoder().allocations(request))
     sizes = [len(piece.asks) + len(piece.releases) + len(piece.ask_releases) for piece in pieces]
     assert all(size == cutting.ITEMS_MAX for size in sizes[:-1])
@@ -196,6 +196,19 @@ def test_pieces_are_bounded_and_keep_the_order(counts: list[int]) -> None:
     assert sequence == [
         (name, str(number)) for name, count in zip(names, counts, strict=True) for number in range(count)
     ]
+
+
+def test_releases_that_are_searched_for_in_all_applications_are_few_in_a_command() -> None:
+    request = ask_request({"vcore": 1})
+    for number in range(2 * cutting.SEARCHES_MAX + 1):
+        request.releases.allocationAsksToRelease.add(allocationKey=str(number))
+        request.releases.allocationAsksToRelease.add(applicationID="app", allocationKey=str(number))
+    pieces = list(RequestDecoder().allocations(request))
+    assert [len(piece.asks) for piece in pieces] == [1, 0, 0]
+    searched = [[one for one in piece.ask_releases if not one.application_id] for piece in pieces]
+    assert [len(one) for one in searched] == [cutting.SEARCHES_MAX, cutting.SEARCHES_MAX, 1]
+    keys = [one.allocation_key for piece in pieces for one in piece.ask_releases]
+    assert keys == [one.allocationKey for one in request.releases.allocationAsksToRelease]
 
 
 def test_pieces_of_a_large_request_take_no_more_items_from_so_many_bytes_on() -> None:

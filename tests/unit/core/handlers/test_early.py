@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import AllocationRelease, AskRelease, NodeAction, TerminationType, UpdateAllocations
+from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.commands import (
+    AllocationRelease,
+    AskRelease,
+    NewAsk,
+    NodeAction,
+    TerminationType,
+    UpdateAllocations,
+)
 from schedulerd.core.facts import (
     Allocated,
     AskAdded,
     AskRejected,
     EarlyAskReleased,
+    Fact,
     NodeAccepted,
     NodeRejected,
     RejectCode,
@@ -222,3 +231,119 @@ def test_a_release_behind_a_node_that_never_comes_is_ignored() -> None:
     facts = talk.sleep(WAIT_NS)
     assert only(NodeRejected, facts).node_id == "n1"
     assert only(ReleaseIgnored, facts).uuid == "e1"
+
+
+@pytest.fixture
+def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "TAKEN_MAX", 2)
+
+
+def late_asks(*keys: str) -> list[NewAsk]:
+    return [an_ask(key, app="late") for key in keys]
+
+
+def added(facts: list[Fact]) -> list[str]:
+    return [fact.allocation_key for fact in of(AskAdded, facts)]
+
+
+def test_a_step_takes_so_many_of_those_that_waited_and_the_next_steps_the_rest() -> None:
+    count = 2 * early.TAKEN_MAX + 50
+    talk = a_conversation()
+    talk.asks(*late_asks(*(f"k{number}" for number in range(count))))
+    steps = [talk.apps(an_app("late"))]
+    while len(steps) < 3:
+        assert talk.scheduler.next_deadline_ns() == talk.now_ns + 1, "the next step is due at once"
+        steps.append(talk.sleep(1))
+    assert [len(of(AskAdded, facts)) for facts in steps] == [early.TAKEN_MAX, early.TAKEN_MAX, 50]
+    assert [key for facts in steps for key in added(facts)] == [f"k{number}" for number in range(count)]
+    assert talk.scheduler.next_deadline_ns() is None
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_allocations_that_a_node_comes_with_count_as_items() -> None:
+    talk = a_conversation()
+    talk.nodes(*(a_node(name, ROOM, an_existing(f"of-{name}", app="late")) for name in ("n1", "n2")))
+    talk.nodes(a_node("n3", ROOM, *(an_existing(f"e{number}", app="late") for number in range(5))))
+    steps = [talk.apps(an_app("late")), talk.sleep(1), talk.sleep(1)]
+    assert [only(NodeAccepted, facts).node_id for facts in steps] == ["n1", "n2", "n3"], "and a node is never cut"
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_what_comes_meanwhile_waits_behind_what_came_before() -> None:
+    talk = a_conversation(a_node("n0", ROOM))
+    talk.asks(*late_asks("k1", "k2", "k3"))
+    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late")))
+    assert added(talk.apps(an_app("late"))) == ["k1", "k2"]
+    assert talk.asks(*late_asks("k3", "k4")) == []
+    assert talk.nodes(a_node("n2", ROOM, an_existing("e2", app="late"))) == []
+    assert talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE)) == []
+    assert talk.step(UpdateAllocations(RM, releases=[AllocationRelease("late")])) == []
+    assert talk.step(UpdateAllocations(RM, releases=[AllocationRelease("late", uuid="e1")])) == []
+    assert added(talk.asks(an_ask("of another"))) == ["of another"], "it has nothing to wait for"
+    facts = talk.sleep(WAIT_NS)
+    assert added(facts) == ["k3", "k3", "k4"], "the second k3 is an update of the first"
+    assert [fact.node_id for fact in of(NodeAccepted, facts)] == ["n1", "n2"]
+    assert [fact.uuid for fact in of(Released, facts)] == ["e1", "e2"], "the release of all came after both"
+    assert only(ReleaseIgnored, facts).uuid == "e1", "the release of one came after that of all"
+    assert talk.node("n1").capacity == {"memory": 70}
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_a_node_that_waits_for_another_application_as_well_keeps_its_order() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1"))
+    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late"), an_existing("e2", app="later")))
+    talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE))
+    talk.apps(an_app("late"))
+    assert talk.sleep(WAIT_NS // 2) == []
+    assert only(NodeAccepted, talk.apps(an_app("later"))).node_id == "n1"
+    talk.sleep(1)
+    assert talk.node().capacity == {"memory": 70}
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_what_waited_for_an_application_that_goes_again_waits_for_the_next() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1", "k2", "k3"))
+    talk.apps(an_app("late"))
+    talk.remove("late")
+    assert talk.sleep(WAIT_NS // 2) == []
+    assert added(talk.apps(an_app("late"))) == ["k3"]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_what_waited_for_a_refused_application_is_refused_and_what_comes_then_waits() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1", "k2", "k3"))
+    refused = of(AskRejected, talk.apps(an_app("late", "root.nowhere")))
+    assert [fact.allocation_key for fact in refused] == ["k1", "k2"]
+    assert talk.asks(*late_asks("k4")) == []
+    assert only(AskRejected, talk.sleep(1)).allocation_key == "k3"
+    assert added(talk.apps(an_app("late"))) == ["k4"]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_an_application_that_is_accepted_after_all_gets_what_is_left() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1", "k2", "k3"))
+    talk.apps(an_app("late", "root.nowhere"))
+    assert added(talk.apps(an_app("late"))) == ["k3"]
+    assert talk.sleep(WAIT_NS) == []
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_asks_of_a_backlog_may_be_taken_back() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1", "k2", "k3", "k4"))
+    talk.apps(an_app("late"))
+    assert only(EarlyAskReleased, talk.release_asks(application_id="late", allocation_key="k3")).allocation_key == "k3"
+    assert added(talk.sleep(1)) == ["k4"]
+
+
+@pytest.mark.usefixtures("two_at_a_time")
+def test_nothing_is_left_of_a_backlog_whose_resource_manager_registers_again() -> None:
+    talk = a_conversation()
+    talk.asks(*late_asks("k1", "k2", "k3"))
+    talk.apps(an_app("late"))
+    talk.register(a_partition_spec())
+    assert {alarm.kind for alarm in talk.scheduler.cluster.alarms.live()} == {AlarmKind.RECONNECT}
