@@ -84,7 +84,8 @@ class AdminService:
             reason = "config: is empty; send the text of a queue file, or name a policyGroup"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
         try:
-            loaded = await self._queue_files.wanted(rm_id, request.config, request.policyGroup)
+            client = self._identities.client(context, rm_id)
+            loaded = await self._queue_files.wanted(rm_id, request.config, request.policyGroup, client)
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
             self._refuse(rm_id, "UpdateConfiguration", reasons_of(error, is_sent=bool(request.config)))
             problems = _problems(error.problems) if isinstance(error, QueueFileInvalid) else []

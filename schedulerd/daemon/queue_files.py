@@ -23,6 +23,7 @@ from schedulerd.config import (
 )
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.daemon.reading_process import ReadingProcess
+from schedulerd.daemon.shares import NoneLeft, Turns
 from schedulerd.daemon.workers import Busy, TooSlow, Workers
 
 REASONS_MAX = 20
@@ -76,22 +77,29 @@ class TextReader:
 class QueueFiles:
     """Reads queue files. Whoever calls keeps what was read: nothing is remembered here."""
 
-    def __init__(self, read_policy_group: ReadPolicyGroup, load: Load) -> None:
+    def __init__(self, read_policy_group: ReadPolicyGroup, load: Load, waiting_max: int = 1_000) -> None:
+        """Resource managers may want `waiting_max` queue files at a time, those of one client a quarter of them."""
         self._read_policy_group = read_policy_group
         self._load_text = load
+        self._turns = Turns(waiting_max, "queue files are wanted")
         self._files = Workers(
             "queue files", threads=_FILE_THREADS, waiting_max=FILES_WAITING_MAX, seconds_max=FILE_SECONDS_MAX
         )
 
-    async def wanted(self, rm_id: str, text: str, policy_group: str) -> LoadedQueueFile:
+    async def wanted(self, rm_id: str, text: str, policy_group: str, client: str) -> LoadedQueueFile:
         """What a resource manager asks for: the text that it sends, else the file of the policy group.
 
-        Raises `PolicyGroupUnknown`, `QueueFileInvalid` and `Busy`. Warnings are logged.
+        Of one client one is read after the other, so that nobody waits for many large ones of another. Raises
+        `PolicyGroupUnknown`, `QueueFileInvalid` and `Busy`. Warnings are logged.
         """
-        if text:
-            loaded = await self._load(QueueFileText(text, f"config sent for {rm_id!r}"), None)
-        else:
-            loaded = await self.of_group(policy_group)
+        try:
+            async with self._turns.turn(client):
+                if text:
+                    loaded = await self._load(QueueFileText(text, f"config sent for {rm_id!r}"), None)
+                else:
+                    loaded = await self.of_group(policy_group)
+        except NoneLeft as problem:
+            raise Busy(f"{problem}; try again later") from problem
         log_warnings(loaded, rm_id)
         return loaded
 

@@ -24,6 +24,9 @@ from schedulerd.config import Problem, QueueFile, QueueFileInvalid, load_queue_f
 
 CPU_SECONDS_MAX = 30.0
 """Of processor time, for one text; the longest of a megabyte takes ten."""
+SECONDS_MAX = 300.0
+"""Of time, for one text: where processors are few it takes longer than its processor time, and a process that stands
+still takes none."""
 MEMORY_BYTES_MAX = 2**30
 """Of address space; a text of a megabyte takes a quarter of it."""
 
@@ -32,8 +35,8 @@ _RECURSION_MAX = 10_000
 """Specs of nested queues are pickled by recursion."""
 
 _TOO_COSTLY = (
-    f"reading the text takes more than {CPU_SECONDS_MAX:g} s of processor time or {MEMORY_BYTES_MAX} bytes of memory; "
-    "make it smaller"
+    f"reading the text takes more than {CPU_SECONDS_MAX:g} s of processor time, {SECONDS_MAX:g} s of time or "
+    f"{MEMORY_BYTES_MAX} bytes of memory; make it smaller"
 )
 
 _Answer: TypeAlias = "QueueFile | tuple[Problem, ...]"
@@ -64,11 +67,18 @@ class ReadingProcess:
                 process = self._running()
             except OSError as error:
                 raise _unread(source, f"the process that reads texts cannot be started: {error.strerror}") from error
+            patience = threading.Timer(SECONDS_MAX, process.kill)
+            patience.daemon = True
             try:
+                patience.start()
                 answer = _ask(process, (text, source))
+            except RuntimeError as error:  # the system has no thread left
+                raise _unread(source, f"the process that reads texts cannot be watched: {error}") from error
             except (OSError, EOFError) as error:
                 _end(process)
                 raise _unread(source, _TOO_COSTLY) from error
+            finally:
+                patience.cancel()
         if isinstance(answer, QueueFile):
             return answer
         raise QueueFileInvalid(source, answer)

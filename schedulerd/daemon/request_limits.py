@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import checks
 from schedulerd.daemon.links import Refused
-from schedulerd.daemon.shares import CLIENTS_MIN
+from schedulerd.daemon.shares import share_of
 from schedulerd.daemon.stream_call import Parse
 from schedulerd.wire.item_count import ITEM_BYTES_MIN, item_counts
 from schedulerd.wire.reading import PIECE_BYTES_MAX, read_in_pieces
@@ -91,7 +91,7 @@ class RequestLimits:
         mistake = checks.tags("buildInfo", request.buildInfo)
         if mistake is not None:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, mistake.reason)
-        share = -(-self.resource_managers_max // CLIENTS_MIN)
+        share = share_of(self.resource_managers_max)
         if request.rmID not in registered and len(of_client) >= share:
             raise Refused(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -152,7 +152,8 @@ class Daemon:
         `own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that.
         """
         self._settings = settings
-        queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load)
+        wanted_max = settings.resource_managers_max
+        queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load, wanted_max)
         self._not_ready_because = "starting"
         metrics, seed = Metrics(settings.metrics_series_max), random_seed()
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)

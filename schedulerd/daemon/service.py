@@ -105,7 +105,9 @@ class SchedulerService:
             await self._refuse(request, context, refusal.ending)
         reloads_before = self._reloads.started
         try:
-            loaded = await self._queue_files.wanted(request.rmID, request.config, request.policyGroup)
+            loaded = await self._queue_files.wanted(
+                request.rmID, request.config, request.policyGroup, client or request.rmID
+            )
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
             ending = Ending(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
             reasons = reasons_of(error, is_sent=bool(request.config))

@@ -6,12 +6,18 @@ apart but by the rmID that a request names.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 CLIENTS_MIN = 4
 """One client holds at most 1 part of so many of what there is for all, rounded up: a quarter."""
+
+
+def share_of(total: int) -> int:
+    """How many of so many one client may hold."""
+    return -(-total // CLIENTS_MIN)
 
 
 class NoneLeft(Exception):
@@ -30,7 +36,7 @@ class Shared:
     @property
     def each_max(self) -> int:
         """How many one client may hold."""
-        return -(-self._total_max // CLIENTS_MIN)
+        return share_of(self._total_max)
 
     @contextmanager
     def held(self, client: str | None) -> Iterator[None]:
@@ -47,3 +53,27 @@ class Shared:
             self._held[key] -= 1
             if not self._held[key]:
                 del self._held[key]
+
+
+class Turns:
+    """Work that one client has done one piece after the other, so that those of another wait for one of it at most."""
+
+    def __init__(self, waiting_max: int, what: str) -> None:
+        """So many pieces wait or are done at a time, of which one client has its share; `what` is as for `Shared`."""
+        self._pieces = Shared(waiting_max, what)
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        """Of clients with work: whose turn it is, and how many pieces there are."""
+
+    @asynccontextmanager
+    async def turn(self, client: str) -> AsyncIterator[None]:
+        """The context is one piece of work, and begins when it is its turn. Raises `NoneLeft` at once."""
+        with self._pieces.held(client):
+            lock, count = self._turns.get(client, (asyncio.Lock(), 0))
+            self._turns[client] = (lock, count + 1)
+            try:
+                async with lock:
+                    yield
+            finally:
+                lock, count = self._turns.pop(client)
+                if count > 1:
+                    self._turns[client] = (lock, count - 1)

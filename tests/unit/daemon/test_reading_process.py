@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.config import Problem, QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.daemon import reading_process
 from schedulerd.daemon.reading_process import ReadingProcess
 
 FILES = Path(__file__).parents[2] / "data" / "queue_files"
@@ -77,9 +79,24 @@ def test_a_text_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pyt
     process = ReadingProcess()
     try:
         assert process.load("", "short").partitions == ()
-        with pytest.raises(QueueFileInvalid, match=r"^long: 1 problem\n  reading the text takes more than 30 s of "):
+        with pytest.raises(QueueFileInvalid, match=r"^long: 1 problem\n  reading the text takes more than 30 s of pro"):
             process.load("- [a, b]\n" * 20_000, "long")
         assert process.load("", "short").partitions == ()
+    finally:
+        process.close()
+
+
+def test_a_process_that_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ReadingProcess()
+    try:
+        process.load("", "first")
+        assert process._process is not None
+        os.kill(process._process.pid, signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(reading_process, "SECONDS_MAX", 0.1)
+            with pytest.raises(QueueFileInvalid, match=r"300 s of time"):
+                process.load("", "second")
+        assert process.load("", "third").partitions == ()
     finally:
         process.close()
 

@@ -92,7 +92,7 @@ class World:
         return [dict(line) for line in logs]
 
     async def register(self, rm_id: str, text: str = "", policy_group: str = "") -> None:
-        loaded = await self.queue_files.wanted(rm_id, text, policy_group)
+        loaded = await self.queue_files.wanted(rm_id, text, policy_group, rm_id)
         command = RegisterResourceManager(rm_id, loaded.partitions, configuration=loaded.configuration)
         await (await self.owner.submit(command))
         self.reads.clear()
@@ -222,7 +222,7 @@ def test_who_sends_its_own_configuration_while_a_file_is_read_keeps_it() -> None
     async def play(world: World) -> None:
         world.files["gpu"] = a_file("a")
         await world.register("rm", policy_group="gpu")
-        own = await world.queue_files.wanted("rm", a_file("a", "sent"), "")
+        own = await world.queue_files.wanted("rm", a_file("a", "sent"), "", "rm")
         world.files["gpu"] = a_file("a", "from_file")
         reading, go_on = world.hold("gpu")
         reload = asyncio.create_task(world.reloads.reload())
