@@ -13,6 +13,7 @@ from typing import Literal, TextIO, TypeAlias, get_args
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from schedulerd.daemon.log_writer import LogWriter
 from schedulerd.daemon.redaction import loggable
 
 LogFormat: TypeAlias = Literal["json", "console"]
@@ -35,12 +36,15 @@ class LogLevel:
         logging.getLogger().setLevel(level.upper())
 
 
-def configure(level: str = "info", log_format: LogFormat = "json", stream: TextIO | None = None) -> LogLevel:
+def configure(
+    level: str = "info", log_format: LogFormat = "json", stream: TextIO | None = None, *, by_thread: bool = False
+) -> LogLevel:
     """Sets up logging for the whole process and gives the handle to its level; a later call replaces an earlier one.
 
     Lines go to `stream` (default: stderr): time in UTC as RFC 3339, level, logger, event, then the event's own keys and
-    values. `json` writes one object a line; `console` is for people and shows tracebacks over several lines. Raises
-    `ValueError` for a level or format that does not exist, before anything is changed.
+    values. `json` writes one object a line; `console` is for people and shows tracebacks over several lines. With
+    `by_thread` a thread writes them (`log_writer`); the stream has to be one of the system's then. Raises `ValueError`
+    for a level or format that does not exist, before anything is changed.
     """
     if log_format not in get_args(LogFormat):
         raise ValueError(f"log format {log_format!r} does not exist; allowed are {', '.join(get_args(LogFormat))}")
@@ -60,7 +64,7 @@ def configure(level: str = "info", log_format: LogFormat = "json", stream: TextI
         cache_logger_on_first_use=True,
     )
     target = stream if stream is not None else sys.stderr
-    handler = logging.StreamHandler(target)
+    handler: logging.Handler = LogWriter(target.fileno()) if by_thread else logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*common, structlog.stdlib.ExtraAdder()],
@@ -74,6 +78,12 @@ def configure(level: str = "info", log_format: LogFormat = "json", stream: TextI
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     return log_level
+
+
+def flush() -> None:
+    """Returns when all lines are written, or after a bounded time: before the process is ended on the spot."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
 
 
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:

@@ -24,7 +24,7 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.pace import Pace
 from schedulerd.instant import Instant, read_clocks
 
-TURN_SECONDS = 0.010
+TURN_SECONDS = 0.005
 """How long commands are taken before the turn is closed. One more cycle and the encoding of responses come on top."""
 
 DISMANTLE_SECONDS = 0.008

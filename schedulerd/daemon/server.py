@@ -55,7 +55,7 @@ from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
 from schedulerd.daemon.link import Ending
 from schedulerd.daemon.links import Links
-from schedulerd.daemon.logs import LogLevel, configure
+from schedulerd.daemon.logs import LogLevel, configure, flush
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
@@ -94,7 +94,7 @@ log = structlog.stdlib.get_logger(__name__)
 def serve(settings: Settings) -> int:
     """Runs the daemon in this process until a signal or a failure ends it; returns the exit status."""
     hold_little()
-    log_level = configure(settings.log_level.value, settings.log_format.value)
+    log_level = configure(settings.log_level.value, settings.log_format.value, by_thread=True)
     try:
         return uvloop.run(_serve(settings, log_level))
     except StartupFailed as failure:
@@ -342,6 +342,7 @@ def _stop_signal() -> asyncio.Future[None]:
     def on_signal(number: signal.Signals) -> None:
         if told.done():
             log.warning("second signal: exiting at once", signal=number.name)
+            flush()
             os._exit(128 + number)
         log.info("signal", signal=number.name)
         told.set_result(None)

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from schedulerd.daemon.failures import ExitCode
+from schedulerd.daemon.logs import flush
 
 STEP_SECONDS_MAX = 3.0
 """How long a step of a shutdown may take; the shutdown goes on without it then."""
@@ -55,6 +56,7 @@ def exit_within(seconds: float, status: ExitCode) -> None:
         threads = sorted(thread.name for thread in threading.enumerate() if not thread.daemon)
         tasks = [] if loop.is_closed() else _names(asyncio.all_tasks(loop))
         log.error("shutdown is not over in time: exiting", seconds=seconds, threads=_cut(threads), tasks=tasks)
+        flush()
 
     def give_up() -> None:
         saying = threading.Thread(target=say, name="last line", daemon=True)

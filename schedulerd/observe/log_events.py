@@ -1,8 +1,8 @@
 """Facts as log lines: what an operator wants to read, at the level at which it is worth reading.
 
-What happens once per ask is for `debug` alone and costs one dictionary look-up when `debug` is off. A broken resource
-manager can cause thousands of rejections a second; of each kind only the first few in a second are written and the rest
-are counted, so that logging cannot become the daemon's main work.
+What happens once per ask is for `debug` alone and costs one dictionary look-up when `debug` is off. A resource manager
+can cause thousands of rejections, or of changes of nodes, in a second: of each kind only the first ones in a second are
+written and the rest are counted, so that logging cannot become the daemon's main work.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ IMPACT_LINES_MAX = 50
 
 COMPLAINTS_MAX = 20
 """How many lines about mistakes of one kind by one resource manager are written per second."""
+
+NEWS_MAX = 100
+"""How many lines of another kind about one resource manager are written per second. A line takes some 0.15 ms."""
 
 _ON_THE_WAY = frozenset(
     {
@@ -105,6 +108,7 @@ _DETAILS = {
     q.QueueChanged: _Line(_QUEUE, "queue changed", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
 }
+_COMPLAINT_EVENTS = frozenset(line.event for line in _COMPLAINTS.values())
 _USUAL: dict[type, _Line] = {**_NEWS, **_COMPLAINTS}
 _ALL: dict[type, _Line] = {**_USUAL, **_DETAILS}
 _LOGGERS = sorted({line.logger for line in _ALL.values()})
@@ -121,7 +125,8 @@ class FactLog:
         self._stdlib_logger = logging.getLogger(_LOGGER)
         self._second_started_ns = 0
         self._now = Instant(0, 0)
-        self._complaints: dict[tuple[str, str, str], int] = {}
+        self._counts: dict[tuple[str, str, str, int], int] = {}
+        """What there was to write in this second, by event, resource manager, code or state, and level."""
 
     def observe(self, facts: Sequence[f.Fact], now: Instant) -> None:
         """Writes what is worth it at the current level; `now` is the time of the step."""
@@ -145,7 +150,7 @@ class FactLog:
         level = _level(fact, line)
         if not self._stdlib_logger.isEnabledFor(level):
             return
-        if type(fact) in _COMPLAINTS and not self._may_complain(fact, line):
+        if type(fact) not in _DETAILS and not self._has_room(fact, line, level):
             return
         self._loggers[line.logger].log(level, line.event, **_values(fact, self._now))
 
@@ -172,17 +177,22 @@ class FactLog:
         new = fact.configuration
         self._loggers[line.logger].log(line.level, event, rm_id=fact.rm_id, source=new.source, checksum=new.checksum)
 
-    def _may_complain(self, fact: f.Fact, line: _Line) -> bool:
-        kind = (line.event, getattr(fact, "rm_id", ""), getattr(fact, "code", ""))
-        count = self._complaints[kind] = self._complaints.get(kind, 0) + 1
-        return count <= COMPLAINTS_MAX
+    def _has_room(self, fact: f.Fact, line: _Line, level: int) -> bool:
+        which = str(getattr(fact, "code", "") or getattr(fact, "state", ""))
+        kind = (line.event, getattr(fact, "rm_id", ""), which, level)
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        return count <= _lines_max(line.event)
 
     def _report_suppressed(self) -> None:
-        for (event, rm_id, code), count in self._complaints.items():
-            if count > COMPLAINTS_MAX:
-                logger = self._loggers[_LOGGER]
-                logger.warning("lines suppressed", of=event, rm_id=rm_id, code=code, count=count - COMPLAINTS_MAX)
-        self._complaints.clear()
+        for (event, rm_id, which, level), count in self._counts.items():
+            more = count - _lines_max(event)
+            if more > 0:
+                self._loggers[_LOGGER].log(level, "lines suppressed", of=event, rm_id=rm_id, which=which, count=more)
+        self._counts.clear()
+
+
+def _lines_max(event: str) -> int:
+    return COMPLAINTS_MAX if event in _COMPLAINT_EVENTS else NEWS_MAX
 
 
 def described(fact: f.Fact, now: Instant) -> tuple[str, dict[str, object]]:

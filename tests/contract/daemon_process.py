@@ -50,6 +50,9 @@ class DaemonProcess:
         )
         self.lines: list[str] = []
         """What it has written to its log so far."""
+        self.log_is_read = threading.Event()
+        """Cleared, nobody reads what it writes to its log."""
+        self.log_is_read.set()
         self._unread: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
@@ -68,6 +71,7 @@ class DaemonProcess:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait(LIMIT_SECONDS)
+        self.log_is_read.set()
         self._reader.join(LIMIT_SECONDS)
         assert self._process.stderr is not None
         self._process.stderr.close()
@@ -104,6 +108,7 @@ class DaemonProcess:
     def wait(self) -> int:
         """Its exit status, when all of its log is read; who waits too long gets `subprocess.TimeoutExpired`."""
         status = self._process.wait(LIMIT_SECONDS)
+        self.log_is_read.set()
         self._reader.join(LIMIT_SECONDS)
         return status
 
@@ -150,6 +155,7 @@ class DaemonProcess:
     def _read_log(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
+            self.log_is_read.wait()
             self.lines.append(line)
             self._unread.put(line)
         self._unread.put(None)

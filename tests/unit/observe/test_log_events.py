@@ -234,11 +234,24 @@ def test_lines_about_a_reload_are_bounded_and_kept_to_their_level(written: Writt
     ]
 
 
-def test_news_are_never_suppressed(written: Written) -> None:
-    written.log.observe(
-        [application(ApplicationState.NEW, ApplicationState.ACCEPTED, f"app-{n}") for n in range(100)], at(SECOND_NS)
-    )
-    assert len(written.lines()) == 100
+def test_of_news_more_lines_are_written_than_of_mistakes_and_each_state_counts_for_itself(written: Written) -> None:
+    many = log_events.NEWS_MAX + 5
+    good = [application(ApplicationState.NEW, ApplicationState.ACCEPTED, f"app-{n}") for n in range(many)]
+    bad = application(ApplicationState.ACCEPTED, ApplicationState.FAILED, "app-0")
+    written.log.observe([*good, bad], at(SECOND_NS))
+    *lines, last = written.lines()
+    assert len(lines) == log_events.NEWS_MAX
+    assert last["state"] == "Failed"
+    written.log.observe([], at(2 * SECOND_NS))
+    (suppressed,) = written.lines()
+    told = suppressed["level"], suppressed["of"], suppressed["which"], suppressed["count"]
+    assert told == ("info", "application changed", "Accepted", 5)
+
+
+def test_details_are_written_all_of_them_where_they_are_wanted(written: Written) -> None:
+    written.level.set("debug")
+    written.log.observe([ask(vcore=1)] * (2 * log_events.NEWS_MAX), at(SECOND_NS))
+    assert len(written.lines()) == 2 * log_events.NEWS_MAX
 
 
 def test_nothing_is_put_together_for_a_level_that_is_off(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
