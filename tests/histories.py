@@ -90,7 +90,11 @@ def _bare(message: Message) -> Message:
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING and field.name in SENTENCES:
             message.ClearField(field.name)
-        elif field.type == field.TYPE_MESSAGE and field.message_type is not None and field.message_type.GetOptions().map_entry:
+        elif (
+            field.type == field.TYPE_MESSAGE
+            and field.message_type is not None
+            and field.message_type.GetOptions().map_entry
+        ):
             continue
         elif field.type == field.TYPE_MESSAGE:
             for one in value if field.is_repeated else (value,):

@@ -19,7 +19,7 @@ class AlarmKind(Enum):
     APPLICATION_STATE = auto()
     PLACEHOLDER_TIMEOUT = auto()
     PLACEHOLDERS_IDLE = auto()
-    GANG_PATIENCE = auto()
+    GANG_DEADLOCK = auto()
     APPLICATION_EXECUTION = auto()
     ALLOCATION_EXECUTION = auto()
     PATIENCE = auto()

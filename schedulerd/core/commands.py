@@ -161,7 +161,7 @@ class AllocationAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PlacementConstraint:
-    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same shape, so it can be a key."""
+    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same request class, so it can be a key."""
 
     node: tuple[Expression, ...] = ()
     """About node attributes, all to be met."""

@@ -1,28 +1,28 @@
 """One scheduling cycle: place the next ask, and the next, up to a bound.
 
 What cannot be placed is set aside with its reason (the queue whose quota is short, or no node with room) for all asks
-of its shape at once, so a cycle spends its time on what moves. The bounds are counts: a bound by time would make a
-replay of the same commands diverge.
+of its request class at once, so a cycle spends its time on what moves. The bounds are counts: a bound by time would
+make a replay of the same commands diverge.
 """
 
 from __future__ import annotations
 
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import CycleRan
-from schedulerd.core.handlers import gangs, preemption, reserving, trials, waiting
+from schedulerd.core.handlers import gangs, predicate_checks, preemption, reserving, waiting
 from schedulerd.core.handlers.placements import place
 from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.host import ClosedFor, Closing, Host
+from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.turn import Turn
+from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.step_context import StepContext
 
 PARKED_MAX = 200
-"""How many shapes one cycle may find impossible in a partition before it gives the loop back."""
+"""How many request classes one cycle may find impossible in a partition before it gives the loop back."""
 
 
-def run_cycle(turn: Turn, placements_max: int) -> None:
+def run_cycle(turn: StepContext, placements_max: int) -> None:
     """Places up to `placements_max` asks over all partitions whose resource manager is there."""
     partitions = turn.cluster.running_partitions()
     if not partitions:
@@ -32,40 +32,43 @@ def run_cycle(turn: Turn, placements_max: int) -> None:
     placements = parked = visits = 0
     more = False
     for partition in partitions[first:] + partitions[:first]:
-        before = partition.patience.effort.visits
+        before = partition.retry_timers.budget.visits
         visits_end = before + preemption.VISITS_PER_SLICE - visits
         placed, refused, cut = _run_partition(turn, partition, placements_max - placements, visits_end)
-        visits += partition.patience.effort.visits - before
+        visits += partition.retry_timers.budget.visits - before
         placements += placed
         partition.moves += placed
         parked += refused
         more = more or cut
     if placements or parked:
-        turn.say(CycleRan(placements=placements, parked=parked, more=more))
+        turn.say(CycleRan(placements=placements, unschedulable=parked, more=more))
 
 
-def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits_end: int) -> tuple[int, int, bool]:
-    """Returns how many asks were placed or asked about, how many shapes set aside, and whether it stopped at a bound.
+def _run_partition(
+    turn: StepContext, partition: Partition, placements_max: int, visits_end: int
+) -> tuple[int, int, bool]:
+    """Returns how many asks were placed or asked about, how many request classes set aside, and whether it stopped at a
+    bound.
 
     `visits_end` is where it stops to look for who might end for whom.
     """
     placements = parked = repeated = 0
     first_fit = partition.first_fit
-    patience = partition.patience
-    effort = patience.effort
+    patience = partition.retry_timers
+    effort = patience.budget
     callbacks = partition.callbacks
     is_asked_first, may_be_full = callbacks.predicates, callbacks.predicates or callbacks.preemption_predicates
     while placements < placements_max and parked + repeated < PARKED_MAX and effort.visits < visits_end:
         if may_be_full and callbacks.is_full:
             return placements, parked, False
-        if patience.is_over:
-            waiting.look(turn, partition)
+        if patience.has_due:
+            waiting.enqueue_due(turn, partition)
         # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
         if (
             (partition.swaps and gangs.swap_next(turn, partition))
             or (partition.ready and waiting.serve_next(turn, partition))
             or (
-                (patience.reserving or patience.requiring or patience.unserved)
+                (patience.to_reserve or patience.to_reserve_required or patience.overflow)
                 and reserving.reserve_next(turn, partition, visits_end)
             )
         ):
@@ -84,36 +87,36 @@ def _run_partition(turn: Turn, partition: Partition, placements_max: int, visits
         application, group, closing = found
         queue = application.queue
         assert queue is not None
-        shape = group.kind
+        request_class = group.pending_class
         if closing is not None:
-            _repeat(closing, application, shape)
+            _repeat(closing, application, request_class)
             repeated += 1
             continue
-        short = queue.short_for(shape)
+        short = queue.short_for(request_class)
         if short is not None:
-            short.close(shape, ClosedFor.QUOTA)
+            short.block(request_class, BlockReason.QUOTA)
             parked += 1
             continue
-        node = first_fit(shape)
+        node = first_fit(request_class)
         if node is None:
-            waiting.park(turn, partition, shape, group.first())
+            waiting.mark_unschedulable(turn, partition, request_class, group.first())
             parked += 1
             continue
         if is_asked_first:
-            trials.attempt(turn, application, group.first(), node)
+            predicate_checks.attempt(turn, application, group.first(), node)
         else:
             place(turn, application, group.first(), node)
         placements += 1
     return placements, parked, True
 
 
-def _repeat(closing: Closing, application: Application, shape: Shape) -> None:
-    """The shape is closed above: do not come across it on this way again."""
-    hosts: list[Host] = [application]
+def _repeat(closing: Block, application: Application, request_class: RequestClass) -> None:
+    """The request class is closed above: do not come across it on this way again."""
+    hosts: list[ParentEntity] = [application]
     assert application.queue is not None
-    hosts.extend(application.queue.lineage)
+    hosts.extend(application.queue.path_to_root)
     for host in hosts:
         if host is closing.origin:
             return
-        if shape not in host.lines.closed:
-            host.repeat(shape, closing)
+        if request_class not in host.pending_index.blocked_by:
+            host.propagate(request_class, closing)

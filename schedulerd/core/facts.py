@@ -198,7 +198,7 @@ class AskAdded:
     resources: Resources
     count: int
     placeholder: bool
-    was_parked: bool = False
+    awaited_placeholder: bool = False
     """True: it is no new demand, it waited for its placeholder to go (`WithdrawCause.PARKED`) and does so no longer."""
 
 
@@ -348,7 +348,7 @@ class CycleRan:
 
     placements: int
     """With swaps begun, reservations made and others asked to end: each counts towards the pass's bound."""
-    parked: int
+    unschedulable: int
     """How many kinds of ask were set aside during this pass because nothing can place them for now."""
     more: bool
     """True if the pass stopped at its bound and another one should follow."""

@@ -21,11 +21,11 @@ from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.host import ClosedFor, Host
-from schedulerd.core.model.line import Contender, Key
+from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.pending_index import Key, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.model.user_usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
@@ -51,13 +51,13 @@ def violations(scheduler: Scheduler, partitions: Iterable[Partition] | None = No
             _users,
             invariants_room.reservations,
             invariants_room.rooms,
-            invariants_trials.trials,
+            invariants_trials.predicate_checks,
             invariants_constraints.constraints,
         ):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
     for rm in scheduler.cluster.resource_managers.values():
         found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_trials.calls(rm))
-        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_states.told_states(rm))
+        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_states.scheduling_state_tracker(rm))
     found.extend(invariants_alarms.alarms(scheduler))
     return found
 
@@ -91,7 +91,7 @@ def _nodes(partition: Partition) -> Iterator[str]:
     for node in partition.nodes.values():
         counted = Resources()
         for uuid, allocation in node.allocations.items():
-            counted.add(allocation.shape.items)
+            counted.add(allocation.request_class.items)
             if allocation.node is not node or allocation.application.allocations.get(uuid) is not allocation:
                 yield f"node {node.node_id} has allocation {uuid} that its application does not have there"
         yield from _differ(f"allocated of node {node.node_id}", node.allocated, counted)
@@ -126,19 +126,19 @@ def _applications(partition: Partition) -> Iterator[str]:
         name = f"application {app.application_id}"
         real, placeholder, pending = Resources(), Resources(), Resources()
         for uuid, allocation in app.allocations.items():
-            (placeholder if allocation.placeholder else real).add(allocation.shape.items)
+            (placeholder if allocation.placeholder else real).add(allocation.request_class.items)
             if allocation.node.allocations.get(uuid) is not allocation:
                 yield f"{name} has allocation {uuid} that its node does not have"
             if allocation.ask.allocations.get(uuid) is not allocation:
                 yield f"{name} has allocation {uuid} that its ask does not have"
         for ask in app.asks.values():
-            pending.add(ask.shape.items, ask.pending)
+            pending.add(ask.request_class.items, ask.pending)
             if ask.pending < 0:
                 yield f"{name} ask {ask.key} has {ask.pending} pending"
-            to_come, most = ask.pending + ask.parked, ask.spec.max_allocations
+            to_come, most = ask.pending + ask.awaiting_placeholder, ask.spec.max_allocations
             if to_come and ask.placed + to_come > most:
                 yield f"{name} ask {ask.key} has {ask.placed} placed and {to_come} to come, of {most}"
-            if not ask.pending and not ask.allocations and not ask.parked:
+            if not ask.pending and not ask.allocations and not ask.awaiting_placeholder:
                 yield f"{name} remembers ask {ask.key} that has nothing pending and nothing alive"
             if (ask.pending > 0) != (ask.band in app.groups and ask in app.groups[ask.band]):
                 yield f"{name} ask {ask.key} has {ask.pending} pending, but its group does not say so"
@@ -157,7 +157,7 @@ def _applications(partition: Partition) -> Iterator[str]:
 
 
 def _open_gangs(partition: Partition) -> Iterator[str]:
-    named = [*partition.open_gangs, *([partition.favoured] if partition.favoured is not None else [])]
+    named = [*partition.open_gangs, *([partition.priority_gang] if partition.priority_gang is not None else [])]
     if any(partition.applications.get(app.application_id) is not app for app in named):
         yield "an application that is not there any longer counts as an open gang"
 
@@ -177,10 +177,10 @@ def _gang(app: Application, name: str) -> Iterator[str]:
         if allocation.placeholder and allocation.releasing is None:
             idle[allocation.spec.task_group] = idle.get(allocation.spec.task_group, 0) + 1
     for ask in {**dict.fromkeys(app.asks.values()), **parked}:
-        if ask.parked != parked.get(ask, 0) or app.asks.get(ask.key) is not ask:
-            yield f"{name} ask {ask.key} counts {ask.parked} parked, there are {parked.get(ask, 0)}"
-    if app.parked != sum(parked.values()):
-        yield f"{name} counts {app.parked} parked, there are {sum(parked.values())}"
+        if ask.awaiting_placeholder != parked.get(ask, 0) or app.asks.get(ask.key) is not ask:
+            yield f"{name} ask {ask.key} counts {ask.awaiting_placeholder} parked, there are {parked.get(ask, 0)}"
+    if app.awaiting_placeholder != sum(parked.values()):
+        yield f"{name} counts {app.awaiting_placeholder} parked, there are {sum(parked.values())}"
     pending = sum(ask.pending for ask in app.asks.values() if ask.placeholder)
     gang = app.gang
     if gang is None:
@@ -192,18 +192,18 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     asked = Resources()
     for ask in app.asks.values():
         if ask.placeholder:
-            asked.add(ask.shape.items, ask.pending)
+            asked.add(ask.request_class.items, ask.pending)
     yield from _differ(f"what pending placeholders of {name} will use", gang.asked, asked)
     for task_group in gang.task_groups.values():
-        if task_group.parked != parked_behind.pop(task_group.name, 0):
-            yield f"{name} counts {task_group.parked} parked behind placeholders of {task_group.name}"
+        if task_group.awaiting_placeholder != parked_behind.pop(task_group.name, 0):
+            yield f"{name} counts {task_group.awaiting_placeholder} parked behind placeholders of {task_group.name}"
         if task_group.idle != idle.pop(task_group.name, 0):
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
         yield f"{name} has placeholders of task groups that its gang does not know"
     held = Resources()
     for allocation in app.allocations.values():
-        held.add(allocation.shape.items if allocation.spec.task_group else ())
+        held.add(allocation.request_class.items if allocation.spec.task_group else ())
     yield from _differ(f"held by the gang of {name}", gang.held, held)
     if gang.has_idle and app.gang_alarm is None and gang_time.needs_time(app):
         yield f"{name} has placeholders that no time ends"
@@ -214,12 +214,12 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     may_idle = gang.has_idle and app.state in SCHEDULABLE_STATES and gang_time.is_complete(app)
     if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
         yield f"{name} has {'idle' if may_idle else 'no idle'} placeholders, and an alarm that says otherwise"
-    if gang.patience is not None and app.gang_alarm is None:
+    if gang.deadlock_alarm is not None and app.gang_alarm is None:
         yield f"{name} has the patience of a gang that has begun, and has not"
     if (gang.pending > 0) != (app in app.partition.open_gangs):
         yield f"{name} has {gang.pending} pending placeholders, the partition thinks otherwise"
-    if app.partition.favoured is app and not (gang.pending and app.gang_alarm):
-        yield f"{name} is favoured, though it needs nothing or has no time"
+    if app.partition.priority_gang is app and not (gang.pending and app.gang_alarm):
+        yield f"{name} is priority gang, though it needs nothing or has no time"
     if gang.promised and app.gang_alarm is None:
         yield f"{name} is promised {gang.promised} though its time is over"
     for resource, amount in gang.promised.items():
@@ -229,7 +229,7 @@ def _gang(app: Application, name: str) -> Iterator[str]:
         for group in task_group.waiting:
             if group.denied != (app.partition.denied.get(group) is app):
                 yield f"{name} has asks that nobody tries again when nodes change"
-    if gang.next_swap() is not None and app.passes_on and app not in app.partition.swaps:
+    if gang.next_swap() is not None and app.propagates_demand and app not in app.partition.swaps:
         yield f"{name} has a real ask and its placeholder, and nobody looks"
 
 
@@ -246,7 +246,7 @@ def _queues(partition: Partition) -> Iterator[str]:
             pending.add(app.pending.items())
         yield from _differ(f"allocated of {queue.path}", queue.allocated, allocated)
         yield from _differ(f"pending of {queue.path}", queue.pending, pending)
-        yield from _differ(f"promised in {queue.path}", queue.promised, promised[queue])
+        yield from _differ(f"promised in {queue.path}", queue.gang_quota_promised, promised[queue])
         if queue.is_leaf and any(not child.draining for child in queue.children.values()):
             yield f"{queue.path} is a leaf and has queues that are not draining"
         if queue.is_unneeded and partition.cleanup_alarm is None:
@@ -256,9 +256,9 @@ def _queues(partition: Partition) -> Iterator[str]:
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
         if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
-            turn = queue.whose_turn()
+            turn = queue.next_to_start()
             for app in queue.applications.values():
-                if app.waits_its_turn != (app.state is ApplicationState.ACCEPTED and app is not turn):
+                if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not turn):
                     yield f"it is {'not ' if app is not turn else ''}the turn of {app.application_id} in {queue.path}"
 
 
@@ -282,77 +282,81 @@ def _promised_and_running(partition: Partition) -> tuple[dict[Queue, Resources],
 def _waiting(partition: Partition) -> Iterator[str]:
     """Every pending ask can be found from the root, or is set aside for a reason that still holds."""
     for queue in partition.root.subtree():
-        contenders: list[Contender] = [*queue.children.values(), *queue.applications.values()]
-        yield from _host(queue, queue.path, contenders)
+        entities: list[SchedulingEntity] = [*queue.children.values(), *queue.applications.values()]
+        yield from _host(queue, queue.path, entities)
     for app in partition.applications.values():
         name = f"application {app.application_id}"
         yield from _host(app, name, list(app.groups.values()))
         for group in app.groups.values():
-            needs = [group.kind] if app.may_stand(group) else []
+            needs = [group.pending_class] if app.is_schedulable(group) else []
             if group.pending != sum(ask.pending for ask in group):
                 yield f"{name} has a group that counts {group.pending} pending"
-            if list(group.needs) != needs or group.kind.items != group.shape.items:
-                yield f"{name} has a group that does not wait for its own shape"
+            if list(group.needs) != needs or group.pending_class.items != group.request_class.items:
+                yield f"{name} has a group that does not wait for its own request class"
 
 
-def _host(host: Host, name: str, contenders: list[Contender]) -> Iterator[str]:
-    lines = host.lines
-    needy = [contender for contender in contenders if contender.needs]
+def _host(host: ParentEntity, name: str, entities: list[SchedulingEntity]) -> Iterator[str]:
+    lines = host.pending_index
+    needy = [entity for entity in entities if entity.needs]
     in_line = list(lines)
     first = lines.first()
-    if first is None and not (needy or in_line or host.needs or lines.closed or lines.shapes()):
+    if first is None and not (needy or in_line or host.needs or lines.blocked_by or lines.request_classes()):
         return
-    wanted = {shape for contender in needy for shape in contender.needs}
-    if wanted != set(lines.shapes()):
-        yield f"what is needed at {name} is not what its contenders need"
-    if {contender for _, contender in in_line} != set(needy):
+    wanted = {request_class for entity in needy for request_class in entity.needs}
+    if wanted != set(lines.request_classes()):
+        yield f"what is needed at {name} is not what its entities need"
+    if {entity for _, entity in in_line} != set(needy):
         yield f"those who stand in line at {name} are not those who need something"
-    own = {shape for shape, closing in lines.closed.items() if closing.origin is host}
-    if host.host is not None and host.needs.keys() != (wanted - own if host.passes_on else set()):
-        yield f"{name} does not ask above for what its contenders need"
-    for shape, closing in lines.closed.items():
-        if shape not in wanted:
-            yield f"{name} is closed for {shape.resources}, which nobody needs there"
-        if closing.origin is not host and closing.origin.lines.closed.get(shape) is not closing:
-            yield f"{name} is closed for {shape.resources} for a reason that is gone"
-        is_for_quota = closing.origin is host and closing.reason is ClosedFor.QUOTA
-        if isinstance(host, Queue) and is_for_quota and host.refusal(shape) is None:
-            yield f"{name} is closed for {shape.resources} though its quota has room"
-    if (wanted <= lines.closed.keys()) != (first is None):
+    own = {request_class for request_class, closing in lines.blocked_by.items() if closing.origin is host}
+    if host.parent_entity is not None and host.needs.keys() != (wanted - own if host.propagates_demand else set()):
+        yield f"{name} does not ask above for what its entities need"
+    for request_class, closing in lines.blocked_by.items():
+        if request_class not in wanted:
+            yield f"{name} is closed for {request_class.resources}, which nobody needs there"
+        if closing.origin is not host and closing.origin.pending_index.blocked_by.get(request_class) is not closing:
+            yield f"{name} is closed for {request_class.resources} for a reason that is gone"
+        is_for_quota = closing.origin is host and closing.reason is BlockReason.QUOTA
+        if isinstance(host, Queue) and is_for_quota and host.refusal(request_class) is None:
+            yield f"{name} is closed for {request_class.resources} though its quota has room"
+    if (wanted <= lines.blocked_by.keys()) != (first is None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
-    keys: list[tuple[Key, Contender]] = []
-    for key, contender in in_line:
-        if isinstance(contender, (Host, AskGroup)) and key != contender.key():
+    keys: list[tuple[Key, SchedulingEntity]] = []
+    for key, entity in in_line:
+        if isinstance(entity, (ParentEntity, AskGroup)) and key != entity.key():
             yield f"the place of somebody in line at {name} is stale"
-        if not contender.needs.keys() <= lines.closed.keys():
-            keys.append((key, contender))
+        if not entity.needs.keys() <= lines.blocked_by.keys():
+            keys.append((key, entity))
     if keys and first is not min(keys, key=lambda one: one[0])[1]:
         yield f"the first in line at {name} is not the one with the smallest key"
 
 
 def _shapes(partition: Partition) -> Iterator[str]:
-    uses: dict[Shape, int] = {}
-    waiting: dict[tuple[Shape, Queue], int] = {}
+    uses: dict[RequestClass, int] = {}
+    waiting: dict[tuple[RequestClass, Queue], int] = {}
     for app in partition.applications.values():
         for group in app.groups.values():
-            if group.needs and app.passes_on and app.queue is not None:
-                place = group.kind, app.queue
+            if group.needs and app.propagates_demand and app.queue is not None:
+                place = group.pending_class, app.queue
                 waiting[place] = waiting.get(place, 0) + group.pending
-            for one in {group.shape, group.kind}:
+            for one in {group.request_class, group.pending_class}:
                 uses[one] = uses.get(one, 0) + 1
-    if uses != {shape: shape.uses for shape in partition.shapes.known()}:
-        yield "the known shapes are not those that applications have asks of"
-    if waiting != {(shape, leaf): n for shape in partition.shapes.known() for leaf, n in shape.waiting.items()}:
-        yield "what is counted to wait by shape and leaf is not what is looked at there"
-    parked = list(partition.shapes.parked())
-    if {shape for shape in uses if shape.parked} != set(parked):
-        yield "the parked shapes are not those marked parked"
-    for shape in parked:
-        if shape.turned_down:
+    if uses != {request_class: request_class.uses for request_class in partition.request_classes.known()}:
+        yield "the known request classes are not those that applications have asks of"
+    if waiting != {
+        (request_class, leaf): n
+        for request_class in partition.request_classes.known()
+        for leaf, n in request_class.pending_by_leaf.items()
+    }:
+        yield "what is counted to wait by request class and leaf is not what is looked at there"
+    parked = list(partition.request_classes.unschedulable())
+    if {request_class for request_class in uses if request_class.unschedulable} != set(parked):
+        yield "the parked request classes are not those marked parked"
+    for request_class in parked:
+        if request_class.refused:
             continue
-        for node in partition.nodes.values() if shape.required_node else partition.node_order:
-            if partition.refusal(shape, node) is None:
-                yield f"shape {shape.resources} is parked though node {node.node_id} has room"
+        for node in partition.nodes.values() if request_class.required_node else partition.node_order:
+            if partition.refusal(request_class, node) is None:
+                yield f"request class {request_class.resources} is parked though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:
@@ -361,11 +365,11 @@ def _users(partition: Partition) -> Iterator[str]:
     for app in partition.applications.values():
         if app.queue is None:
             continue
-        for queue in app.queue.lineage:
+        for queue in app.queue.path_to_root:
             for allocation in app.allocations.values():
-                by_user.setdefault((app.spec.user, queue.path), Resources()).add(allocation.shape.items)
+                by_user.setdefault((app.spec.user, queue.path), Resources()).add(allocation.request_class.items)
                 if app.group:
-                    by_group.setdefault((app.group, queue.path), Resources()).add(allocation.shape.items)
+                    by_group.setdefault((app.group, queue.path), Resources()).add(allocation.request_class.items)
     yield from _ledgers(partition, "user", partition.usages.users, by_user)
     yield from _ledgers(partition, "group", partition.usages.groups, by_group)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from schedulerd.core.model.cluster import ResourceManager
 
 
-def told_states(rm: ResourceManager) -> Iterator[str]:
+def scheduling_state_tracker(rm: ResourceManager) -> Iterator[str]:
     """Nothing is remembered of asks that do not wait, and what is begun goes on."""
-    states = rm.told_states
+    states = rm.scheduling_state_tracker
     if states is None:
         return
     for name, told in states.told.items():

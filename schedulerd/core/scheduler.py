@@ -39,13 +39,13 @@ from schedulerd.core.handlers import (
     gang_time,
     gangs,
     nodes,
+    predicate_checks,
     queues,
     quota_preemption,
-    releases,
     reservations,
     resource_managers,
+    rm_releases,
     scheduling_states,
-    trials,
     utilization,
     verdicts,
     waiting,
@@ -56,10 +56,10 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 ALARMS_MAX = 200
 """Alarms that ring in one step; further ones that are due ring in the next."""
@@ -89,7 +89,7 @@ class Scheduler:
         anything changed, rejects that item (`handlers/taking.py`).
         """
         self._now_ns = now_ns = max(now_ns, self._now_ns)
-        turn = Turn(self.cluster, now_ns)
+        turn = StepContext(self.cluster, now_ns)
         match command:
             case RunCycle():
                 run_cycle(turn, command.placements_max)
@@ -112,11 +112,11 @@ class Scheduler:
         for partition in self.cluster.partitions():
             if partition.gangs_touched:
                 gang_time.review(turn, partition)
-            partition.settle()
-            waiting.arm(turn, partition)
+            partition.end_of_step()
+            waiting.schedule_alarm(turn, partition)
         for rm in self.cluster.resource_managers.values():
-            if rm.told_states is not None:
-                scheduling_states.hear(turn, rm, rm.told_states)
+            if rm.scheduling_state_tracker is not None:
+                scheduling_states.hear(turn, rm, rm.scheduling_state_tracker)
         self.failed_checks = turn.failed_checks
         return turn.facts
 
@@ -136,11 +136,11 @@ class Scheduler:
         return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 
-def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
+def _of_resource_manager(turn: StepContext, rm: ResourceManager, command: Command) -> None:
     match command:
         case UpdateAllocations():
             take(turn, rm, command.asks, asks.check, asks.reject)
-            take(turn, rm, command.releases, releases.check, releases.ignore)
+            take(turn, rm, command.releases, rm_releases.check, rm_releases.ignore)
             take(turn, rm, command.ask_releases, asks.check_release, asks.ignore)
         case UpdateApplications():
             take(turn, rm, command.new, applications.check, applications.reject)
@@ -170,7 +170,7 @@ def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> N
             resource_managers.stop(turn, rm, command.cause)
 
 
-def _ring(turn: Turn, alarm: Alarm) -> None:
+def _ring(turn: StepContext, alarm: Alarm) -> None:
     subject = alarm.subject
     if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
         application_states.on_state_timeout(turn, subject)
@@ -178,8 +178,8 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
         gangs.on_timeout(turn, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDERS_IDLE and isinstance(subject, Application):
         gangs.on_idle_timeout(turn, subject)
-    elif alarm.kind is AlarmKind.GANG_PATIENCE and isinstance(subject, Application):
-        gangs.on_patience_end(turn, subject)
+    elif alarm.kind is AlarmKind.GANG_DEADLOCK and isinstance(subject, Application):
+        gangs.on_deadlock_timeout(turn, subject)
     elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
         execution_times.end_application(turn, subject)
     elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):
@@ -187,20 +187,20 @@ def _ring(turn: Turn, alarm: Alarm) -> None:
     elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
         queues.clean(turn, subject)
     elif alarm.kind is AlarmKind.PATIENCE and isinstance(subject, Partition):
-        subject.patience.is_over = True
+        subject.retry_timers.has_due = True
     elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
         reservations.on_expired(turn, subject)
     elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
         quota_preemption.on_time_over(turn, *subject)
-    elif alarm.kind is AlarmKind.VERDICT and isinstance(subject, Trial):
+    elif alarm.kind is AlarmKind.VERDICT and isinstance(subject, PredicateCheck):
         verdicts.on_timeout(turn, subject)
     elif alarm.kind is AlarmKind.TURNED_DOWN and isinstance(subject, Partition):
-        trials.on_rested(turn, subject)
+        predicate_checks.on_rested(turn, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
         resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.SCHEDULING_STATES and isinstance(subject, ResourceManager):
-        assert subject.told_states is not None
-        scheduling_states.on_time(turn, subject, subject.told_states)
+        assert subject.scheduling_state_tracker is not None
+        scheduling_states.on_time(turn, subject, subject.scheduling_state_tracker)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
         rm = turn.cluster.resource_managers[subject.rm_id]
         early.release(turn, rm, subject)

@@ -255,7 +255,7 @@ class Timeouts:
     """How long an application with one allocation stays Starting before it counts as Running."""
     placeholder_ns: int = 15 * MINUTE_NS
     """How long a gang may take from its first placeholder placed, if the application does not say (SEMANTICS G5)."""
-    gang_patience_ns: int = MINUTE_NS
+    gang_deadlock_timeout_ns: int = MINUTE_NS
     """How long a gang finds no node for its next placeholder before later gangs give theirs back for it; at most half
     of the gang's own time. 0: they never do."""
     retention_ns: int = 3 * DAY_NS

@@ -19,9 +19,9 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.commands import GiveVerdicts
 from schedulerd.daemon.calls import Calls, NoStateDump
-from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.rm_session import Ending, RmSession
+from schedulerd.daemon.rm_sessions import Refused, RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import Hello, HelloInvalid, read_hello, verdicts_in
@@ -44,7 +44,7 @@ class CallbackStream(StreamCall):
         self,
         directory: Directory,
         tally: CallbackTally,
-        links: Links,
+        links: RmSessions,
         owner: Owner,
         context: ServicerContext,
         parse: Parse[callback_pb2.CallbackAnswer],
@@ -55,7 +55,7 @@ class CallbackStream(StreamCall):
         self._tally = tally
         self._clock_seconds = clock_seconds
         self._parse = parse
-        self._link: Link | None = None
+        self._link: RmSession | None = None
         self._hello: Hello | None = None
         self._calls: Calls | None = None
         self._connected = asyncio.Event()

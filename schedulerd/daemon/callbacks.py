@@ -28,8 +28,8 @@ from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
 from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.calls import Calls, NoStateDump
-from schedulerd.daemon.link import Ending, Post
-from schedulerd.daemon.links import Links
+from schedulerd.daemon.rm_session import Ending, Post
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.callback import EventMessage, InterfaceVersion
@@ -52,7 +52,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
 class Callbacks:
     """The callback stream of each RM that has one; at most one each."""
 
-    def __init__(self, links: Links, post: Post, tally: CallbackTally, call_later: CallLater) -> None:
+    def __init__(self, links: RmSessions, post: Post, tally: CallbackTally, call_later: CallLater) -> None:
         """`post` queues a command for the scheduler; `call_later` is the loop's."""
         self._links = links
         self._post = post

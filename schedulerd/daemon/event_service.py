@@ -15,7 +15,7 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.links import rm_id_problem
+from schedulerd.daemon.rm_sessions import rm_id_problem
 from schedulerd.daemon.service import UnaryContext, unary
 from schedulerd.daemon.shares import NoneLeft, Shared
 from schedulerd.observe.event_messages import admin_event, encoded

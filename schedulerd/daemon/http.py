@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections, Tell
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
@@ -136,7 +136,7 @@ def _debug_state(looks: Looks, gate: Gate) -> Endpoint:
     async def debug_state(request: Request) -> Response:
         gate.check("http_debug_state", request)
         try:
-            query = StateQuery.model_validate(dict(request.query_params))
+            query = StateParameters.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
         try:

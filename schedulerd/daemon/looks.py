@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.json_pieces import json_pieces
 from schedulerd.daemon.shares import Shared
 from schedulerd.daemon.slices import GAP_SECONDS, SLICE_SECONDS
@@ -30,7 +30,7 @@ class Looks:
     """Takes looks for everybody who wants one."""
 
     def __init__(
-        self, look_at: Callable[[StateQuery], object], *, clock: Callable[[], float] = time.perf_counter
+        self, look_at: Callable[[StateParameters], object], *, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         """`look_at` gives what can be shown as JSON and does not change any more.
 
@@ -42,7 +42,7 @@ class Looks:
         self._asked_for = Shared(LOOKS_MAX, "looks at the state are asked for")
         self._not_before = clock()
 
-    async def take(self, query: StateQuery, client: str | None = None) -> str:
+    async def take(self, query: StateParameters, client: str | None = None) -> str:
         """One look as JSON text, when it is its turn. Raises `NoneLeft` at once.
 
         A `client` may ask for a quarter of them; None is for clients that cannot be told apart. A look that is
@@ -53,7 +53,7 @@ class Looks:
                 await asyncio.sleep(self._not_before - self._clock())
                 return await self._take(query)
 
-    async def _take(self, query: StateQuery) -> str:
+    async def _take(self, query: StateParameters) -> str:
         text: list[str] = []
         began = since = self._clock()
         idle = 0.0

@@ -53,8 +53,6 @@ from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.http_access import BearerToken, Gate
 from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure, flush
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner, StepFailed
@@ -64,6 +62,8 @@ from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.rereading import Reread
+from schedulerd.daemon.rm_session import Ending
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
@@ -159,13 +159,13 @@ class Daemon:
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
-        # Links and owner need each other: responses go one way, what became of a stream the other.
+        # RM sessions and owner need each other: responses go one way, what became of a stream the other.
         identities = Identities(settings.rm_identities, settings.tls_identity_names)
         if settings.rm_identities:
             log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
         refusals = Refusals()
         metrics.watch_refusals(lambda: refusals.counts)
-        self._links = Links(
+        self._links = RmSessions(
             ResponseEncoder(),
             lambda command: self._owner.post(command),
             outbox_bytes_max=settings.outbox_max_bytes,

@@ -30,12 +30,12 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import ItemIgnored
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import Groups
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import REGISTERED_AGAIN, Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles, reasons_of
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_session import Ending
+from schedulerd.daemon.rm_sessions import REGISTERED_AGAIN, Refused, RmSessions, rm_id_problem
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.daemon.streams import Dialogue, RequestT, StreamSession
 from schedulerd.daemon.workers import Busy
@@ -62,7 +62,7 @@ class SchedulerService:
     def __init__(
         self,
         owner: Owner,
-        links: Links,
+        links: RmSessions,
         queue_files: QueueFiles,
         reloads: Reloads,
         resource_managers: Mapping[str, ResourceManager],

@@ -19,9 +19,9 @@ from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.rm_session import Ending
+from schedulerd.daemon.rm_sessions import Refused, RmSessions, rm_id_problem
 from schedulerd.daemon.shares import NoneLeft
 
 COMMANDS_UNDER_WAY_MAX = 5
@@ -43,7 +43,7 @@ _LOST = Ending(grpc.StatusCode.OK, "the client is gone")
 class StreamCall(ABC):
     """Serves one call; `run` returns or aborts when it is over."""
 
-    def __init__(self, method: str, links: Links, owner: Owner, context: ServicerContext) -> None:
+    def __init__(self, method: str, links: RmSessions, owner: Owner, context: ServicerContext) -> None:
         self.over = asyncio.Event()
         """Set when the call neither reads nor writes any more."""
         self._method = method

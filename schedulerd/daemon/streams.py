@@ -26,10 +26,10 @@ import grpc
 import structlog
 
 from schedulerd.core.commands import AbsenceCause, Command
-from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position, takes_part
+from schedulerd.daemon.rm_session import Ending, RmSession
+from schedulerd.daemon.rm_sessions import Refused, RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.reading import PIECE_BYTES_MAX
@@ -91,14 +91,14 @@ class Dialogue(Generic[RequestT]):
 class StreamSession(StreamCall, Generic[RequestT]):
     """Serves one call of an update method."""
 
-    def __init__(self, dialogue: Dialogue[RequestT], links: Links, owner: Owner, context: ServicerContext) -> None:
+    def __init__(self, dialogue: Dialogue[RequestT], links: RmSessions, owner: Owner, context: ServicerContext) -> None:
         super().__init__(dialogue.kind.value, links, owner, context)
         self._dialogue = dialogue
         self._position: Position | None = None
         """How far the client has come, if it says so."""
         self._headers: asyncio.Future[None] | None = None
         """That they are sent; None before."""
-        self._link: Link | None = None
+        self._link: RmSession | None = None
         self._overtaken = asyncio.Event()
         self._may_read = asyncio.Event()
         self._my_turn = asyncio.Event()
@@ -248,7 +248,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
         taken.request_taken()
         await self._may_read.wait()
 
-    def _resume(self, link: Link) -> Taken:
+    def _resume(self, link: RmSession) -> Taken:
         """Goes on where the client is; gives what counts the requests after the first one."""
         outbox, taken = link.outboxes[self._dialogue.kind], link.taken[self._dialogue.kind]
         if self._position is None:

@@ -81,7 +81,7 @@ def _ask_added(fact: f.AskAdded) -> Kept:
 
 
 def _ask_added_records(fact: f.AskAdded) -> tuple[Record, ...]:
-    if fact.was_parked:
+    if fact.awaited_placeholder:
         message = "its placeholder did not make room for it: it waits like any other request"
         return (_about_request(fact, "RequestWaitsAgain", message),)
     message = f"{fact.count} allocations of these resources" if fact.count > 1 else ""

@@ -107,12 +107,12 @@ class PreemptionTally:
             del self.queues[key]
 
     def _reserved(self, fact: p.Reserved) -> None:
-        key = (fact.rm_id, fact.partition, _kind(fact.firm))
+        key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] += 1
         self._made[key] += 1
 
     def _reservation_ended(self, fact: p.ReservationEnded) -> None:
-        key = (fact.rm_id, fact.partition, _kind(fact.firm))
+        key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] -= 1
         self._ended[*key, fact.end] += 1
 

@@ -218,7 +218,7 @@ class Tally:
     def _ask_added(self, fact: f.AskAdded) -> None:
         count = fact.count
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
-        if fact.was_parked:
+        if fact.awaited_placeholder:
             queue.parked_asks -= count
         else:
             self._asks_added[fact.rm_id, fact.partition] += count
@@ -343,7 +343,7 @@ class Tally:
         self.reload(fact.rm_id, ReloadResult.REFUSED, self._now.wall_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
-        self.counters[families.SHAPES_PARKED][()] += fact.parked
+        self.counters[families.SHAPES_PARKED][()] += fact.unschedulable
         self.counters[families.CYCLES_CUT][()] += fact.more
 
 

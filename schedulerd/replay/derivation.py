@@ -48,10 +48,10 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import (
     Answer,
     ApplicationDemand,
-    Chapter,
     Demand,
     Question,
     Run,
+    RunSegment,
     Send,
     is_idle,
 )
@@ -205,7 +205,7 @@ class Derivation:
 
     def _begin_chapter(self, step: Step, opened: _Open) -> None:
         since_ns = step.now_ns if opened.idle_since_ns is None else opened.idle_since_ns
-        opened.demand.chapters.append(Chapter(step.now_ns - since_ns))
+        opened.demand.chapters.append(RunSegment(step.now_ns - since_ns))
         opened.began_ns = step.now_ns
         opened.idle_since_ns = None
 

@@ -147,7 +147,7 @@ class Measure:
                 self._allocated(fact)
             case Released():
                 self._released(fact)
-            case AskAdded(was_parked=False):
+            case AskAdded(awaited_placeholder=False):
                 self._queue(fact).pending += fact.count
             case AskWithdrawn() if fact.cause is not WithdrawCause.PARKED:
                 queue = self._queue(fact)

@@ -28,8 +28,8 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueSpec
 from tests.property.naive import exceeds, is_within, lineage
 
-Harm: TypeAlias = list[tuple[tuple[int, int], Fraction]]
-Order: TypeAlias = tuple[Harm, int, list[int]]
+Cost: TypeAlias = list[tuple[tuple[int, int], Fraction]]
+Order: TypeAlias = tuple[Cost, int, list[int]]
 """Of sets of one node: harm, number of victims, and their ages, the oldest first."""
 
 
@@ -115,7 +115,7 @@ class Bench:
             case Released():
                 del self.running[fact.uuid]
             case Reserved():
-                self.kept[fact.allocation_key, fact.node_id] = fact.firm
+                self.kept[fact.allocation_key, fact.node_id] = fact.entitled
             case ReservationEnded():
                 del self.kept[fact.allocation_key, fact.node_id]
 
@@ -140,7 +140,7 @@ class Bench:
             if firm and is_within(self.waiting[key].queue, queue)
         )
 
-    def firmly_kept(self, key: str, node_id: str = "") -> int:
+    def entitled_reserved(self, key: str, node_id: str = "") -> int:
         """On how many nodes, or whether on that one, room is kept firmly for the ask."""
         return sum(firm for (one, node), firm in self.kept.items() if one == key and node_id in ("", node))
 
@@ -172,7 +172,7 @@ class Bench:
 
         With `stays`, not even when all that was asked to end has ended.
         """
-        own = waiting.ask.resources if self.firmly_kept(waiting.ask.allocation_key) else Resources()
+        own = waiting.ask.resources if self.entitled_reserved(waiting.ask.allocation_key) else Resources()
         for path in lineage(waiting.queue):
             used = self.used(path, stays=stays).plus(self.claimed(path)).minus(own)
             if exceeds(used, waiting.ask.resources, self.specs[path].max):
@@ -302,7 +302,9 @@ class Bench:
         node, ask = self.nodes[node_id], waiting.ask
         own = summed(one.ask.resources for one in self.on(node_id) if one.ask.application_id == ask.application_id)
         fits = node.capacity.minus(node.occupied).minus(own).lacks(ask.resources.canonical()) is None
-        is_taken = self.firmly_kept(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
+        is_taken = (
+            self.entitled_reserved(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
+        )
         return fits and not is_taken and not self.is_beyond_its_leaf(waiting) and self.is_entitled(waiting)
 
     def is_beyond_its_leaf(self, waiting: Waiting) -> bool:

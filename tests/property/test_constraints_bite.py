@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core import expressions
 from schedulerd.core.commands import Expression, Operator
-from schedulerd.core.model import constraint, waking
+from schedulerd.core.model import constraint, requeue
 from schedulerd.core.model.affinity import Affinity
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.constraints import Constraints
@@ -47,14 +47,14 @@ def wants_the_key(one: Expression, value: str | None) -> bool:
     return EXPRESSION_HOLDS(one, value) and (one.operator is not Operator.NOT_IN or value is not None)
 
 
-def no_wishes(known: Constraints, shape: Any, rule: Any, affinity: Affinity, may: Any) -> Any:
-    return SEARCH(known, shape, rule, affinity, may) if affinity.is_required else None
+def no_wishes(known: Constraints, request_class: Any, rule: Any, affinity: Affinity, may: Any) -> Any:
+    return SEARCH(known, request_class, rule, affinity, may) if affinity.is_required else None
 
 
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "what is gone is counted": (Constraints, "freed", freed_but_counted),
     "what is placed is not counted": (Affinity, "change", lambda *_: False),
-    "groups that open wake nobody": (waking, "_wake_regrouped", wakes_nobody),
+    "groups that open wake nobody": (requeue, "_wake_regrouped", wakes_nobody),
     "attributes are what they were": (Constraints, "regroup", lambda *_: None),
     "the ask itself does not count": (constraint, "all_hold", lambda *_: False),
     "one more than the most is let in": (Affinity, "holds", holds_for_one_more),

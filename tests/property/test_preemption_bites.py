@@ -14,15 +14,15 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.decide import claim, preemption, victims
-from schedulerd.core.decide.claim import Claim, Side, in_use
+from schedulerd.core.decide import preemption, preemption_context, victims
 from schedulerd.core.decide.preemption import Search, shortage
+from schedulerd.core.decide.preemption_context import PreemptionContext, VictimQueue, in_use
 from schedulerd.core.decide.victims import Budget, Candidate
 from schedulerd.core.handlers import preemption as handler
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.patience import Refused
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.retry_timers import Refused
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
 from tests.property.full_cluster import plans
@@ -33,33 +33,37 @@ from tests.unit.core import builders
 
 pytestmark = pytest.mark.interpreted
 
-MAY_END, NEW_SIDE = Claim.may_end, Claim._new_side
+MAY_END, NEW_SIDE = PreemptionContext.may_end, PreemptionContext._new_side
 SMALLEST_SET = victims.smallest_set
 FENCED, EXEMPT = PreemptionPolicy.FENCE, PreemptionPolicy.DISABLED
 
 
-def those_that_leave_too(one: Claim, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
+def those_that_leave_too(
+    one: PreemptionContext, allocations: Iterable[Allocation], short: Resources
+) -> Iterator[Candidate]:
     for allocation in list(allocations):
         releasing, allocation.releasing = allocation.releasing, None
         yield from MAY_END(one, [allocation], short)
         allocation.releasing = releasing
 
 
-def guarantee_of_the_leaf(one: Claim, leaf: Queue) -> Side | None:
+def guarantee_of_the_leaf(one: PreemptionContext, leaf: Queue) -> VictimQueue | None:
     side = NEW_SIDE(one, leaf)
     return side and replace(side, budgets=tuple(budget for budget in side.budgets if budget is one._budgets.get(leaf)))
 
 
-def rights_however_much_is_used(one: Claim, level: int) -> frozenset[str]:
+def rights_however_much_is_used(one: PreemptionContext, level: int) -> frozenset[str]:
     return frozenset(
-        name for name, _ in one.ask.shape.items if any(q.guaranteed[name] for q in one.queue.lineage[:level])
+        name
+        for name, _ in one.ask.request_class.items
+        if any(q.guaranteed[name] for q in one.queue.path_to_root[:level])
     )
 
 
-def rights_by_any_guarantee(one: Claim, level: int) -> frozenset[str]:
+def rights_by_any_guarantee(one: PreemptionContext, level: int) -> frozenset[str]:
     """As if it were enough that one of the queues stays within its own."""
-    way = one.queue.lineage[:level]
-    items = one.ask.shape.items
+    way = one.queue.path_to_root[:level]
+    items = one.ask.request_class.items
     return frozenset(name for name, n in items for q in way if in_use(q)[name] + n <= q.guaranteed[name])
 
 
@@ -79,24 +83,28 @@ def without_what_leaves(items: Items, node: Node, kept: Resources) -> Resources:
 EXAMPLES_MAX = 1_500
 """Of stories most breaks take less than a hundred; which examples are drawn depends on what else is imported."""
 STORY_BREAKS: dict[str, tuple[object, str, Any]] = {
-    "fences are open": (claim, "PreemptionPolicy", SimpleNamespace(FENCE=None, DISABLED=EXEMPT)),
-    "the exempt end": (claim, "PreemptionPolicy", SimpleNamespace(FENCE=FENCED, DISABLED=None)),
+    "fences are open": (preemption_context, "PreemptionPolicy", SimpleNamespace(FENCE=None, DISABLED=EXEMPT)),
+    "the exempt end": (preemption_context, "PreemptionPolicy", SimpleNamespace(FENCE=FENCED, DISABLED=None)),
     "the exempt end on an only node": (preemption, "PreemptionPolicy", SimpleNamespace(DISABLED=None)),
-    "a claim is no use": (claim, "in_use", lambda queue: queue.allocated.minus(queue.leaving)),
-    "who leaves counts": (claim, "in_use", lambda queue: queue.allocated.plus(queue.claimed)),
-    "a guarantee has no end": (Claim, "_rights", rights_however_much_is_used),
-    "one guarantee is as good as all": (Claim, "_rights", rights_by_any_guarantee),
-    "a max is no reason": (Claim, "_short_of_quota", lambda _: (Resources(), None)),
+    "a claim is no use": (preemption_context, "in_use", lambda queue: queue.allocated.minus(queue.leaving)),
+    "who leaves counts": (preemption_context, "in_use", lambda queue: queue.allocated.plus(queue.quota_reserved)),
+    "a guarantee has no end": (PreemptionContext, "_rights", rights_however_much_is_used),
+    "one guarantee is as good as all": (PreemptionContext, "_rights", rights_by_any_guarantee),
+    "a max is no reason": (PreemptionContext, "_short_of_quota", lambda _: (Resources(), None)),
     "guarantees protect nobody": (Budget, "times", lambda *_: None),
-    "guarantees of parents protect nobody": (Claim, "_new_side", guarantee_of_the_leaf),
-    "priorities do not matter": (Side, "admits", lambda *_: True),
-    "offsets of victims do not matter": (Side, "admits", lambda side, priority: priority <= side.priority),
-    "offsets of asks do not matter": (Claim, "_priorities_at_levels", lambda one: [one.ask.spec.priority] * 9),
+    "guarantees of parents protect nobody": (PreemptionContext, "_new_side", guarantee_of_the_leaf),
+    "priorities do not matter": (VictimQueue, "admits", lambda *_: True),
+    "offsets of victims do not matter": (VictimQueue, "admits", lambda side, priority: priority <= side.priority),
+    "offsets of asks do not matter": (
+        PreemptionContext,
+        "_priorities_at_levels",
+        lambda one: [one.ask.spec.priority] * 9,
+    ),
     "nobody is protected more": (victims, "rank_of", lambda _: (0, 0)),
-    "sizes do not matter": (claim, "unit_weights", lambda total: dict.fromkeys(total, 0)),
+    "sizes do not matter": (preemption_context, "unit_weights", lambda total: dict.fromkeys(total, 0)),
     "the first node will do": (Search, "_beats", lambda search, *_: search._found is not None),
     "the oldest end": (preemption, "smallest_set", the_oldest_first),
-    "who leaves is asked again": (Claim, "may_end", those_that_leave_too),
+    "who leaves is asked again": (PreemptionContext, "may_end", those_that_leave_too),
     "who leaves makes no room": (preemption, "shortage", without_what_leaves),
     "what others claim is free": (preemption, "shortage", lambda items, node, _: shortage(items, node, Resources())),
     "nobody rests after a refusal": (handler, "Refused", lambda priority, at, _, why: Refused(priority, at, 0, why)),

@@ -22,7 +22,7 @@ from schedulerd.core.model import application as application_module
 from schedulerd.core.model import queue as queue_module
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.host import Host
+from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Items, Limits, Resources
@@ -35,7 +35,7 @@ from tests.unit.core import builders
 
 pytestmark = pytest.mark.interpreted
 
-FREE, CONFIGURE, ASSESS, LINE_UP = commit.free, Queue.configure, reload.assess, Application.line_up
+FREE, CONFIGURE, ASSESS, LINE_UP = commit.free, Queue.configure, reload.assess, Application.enqueue_all
 
 
 def without_guarantee(*arguments: Any, **named: Any) -> Any:
@@ -54,13 +54,13 @@ def off_by_one(queue: Queue, items: Items, _: Items = ()) -> str | None:
 def free_but_for_a_ledger(allocation: Allocation) -> None:
     ledger = allocation.application.usage_ledgers[-1]
     FREE(allocation)
-    ledger.usage.add(allocation.shape.items)
+    ledger.usage.add(allocation.request_class.items)
 
 
 def free_but_for_the_root(allocation: Allocation) -> None:
     root = allocation.application.partition.root
     FREE(allocation)
-    root.allocated.add(allocation.shape.items)
+    root.allocated.add(allocation.request_class.items)
 
 
 def configure_but_for_max(queue: Queue, spec: QueueSpec) -> None:
@@ -85,8 +85,8 @@ EXAMPLES_MAX = 1_000
 """Most breaks take some ten; which examples are drawn depends on what else is imported."""
 Check = Callable[[Any, Any], None]
 BREAKS: dict[str, tuple[Check, object, str, Any]] = {
-    "queues keep their place": (check_next_ask, Host, "rekey", lambda *_: None),
-    "priorities are not shown": (check_next_ask, Host, "show_priority", lambda *_: None),
+    "queues keep their place": (check_next_ask, ParentEntity, "rekey", lambda *_: None),
+    "priorities are not shown": (check_next_ask, ParentEntity, "show_priority", lambda *_: None),
     "queues are ordered by usage alone": (check_next_ask, queue_module, "queue_key", without_guarantee),
     "applications are not ordered by priority": (
         check_next_ask,
@@ -94,7 +94,7 @@ BREAKS: dict[str, tuple[Check, object, str, Any]] = {
         "application_key",
         without_priority,
     ),
-    "whoever wants to starts": (check_next_ask, Queue, "give_turn", lambda *_: None),
+    "whoever wants to starts": (check_next_ask, Queue, "admit_next", lambda *_: None),
     "quotas are off by one": (check_quotas, Queue, "lacks_quota", off_by_one),
     "headroom is that of the queue itself": (check_quotas, Queue, "headroom", lambda q: q.max.left(q.allocated)),
     "freed quota wakes nobody": (check_quotas, Queue, "reopen_where_quota_allows", lambda _: []),
@@ -107,7 +107,7 @@ BREAKS: dict[str, tuple[Check, object, str, Any]] = {
     "what the file has no longer still holds": (check_reloads, Queue, "configure", configure_but_for_max),
     "queues that are gone do not drain": (check_reloads, Queue, "set_draining", lambda *_: None),
     "the same file is a new one": (check_same_file, configuration, "assess", always_changed),
-    "lining up anew turns the order round": (check_lining_up_anew, Application, "line_up", line_up_backwards),
+    "lining up anew turns the order round": (check_lining_up_anew, Application, "enqueue_all", line_up_backwards),
 }
 
 

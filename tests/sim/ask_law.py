@@ -37,7 +37,7 @@ class AskLaw:
                 name = command.rm_id, plain_name(ask.partition), ask.application_id, ask.allocation_key
                 wanted[name] = max(ask.max_allocations, wanted.get(name, 0))
             for fact in facts:
-                if isinstance(fact, AskAdded) and not fact.was_parked:
+                if isinstance(fact, AskAdded) and not fact.awaited_placeholder:
                     name = fact.rm_id, fact.partition, fact.application_id, fact.allocation_key
                     held = held if held is not None else _held(self._before)
                     if fact.count + held[name] > wanted.get(name, fact.count + held[name]):
@@ -56,7 +56,7 @@ class AskLaw:
             if one.state == ApplicationState.FAILING
         }
         for fact in facts:
-            if not isinstance(fact, AskAdded) or fact.was_parked:
+            if not isinstance(fact, AskAdded) or fact.awaited_placeholder:
                 continue
             if (fact.rm_id, fact.partition, fact.application_id) in failing:
                 yield f"ask {fact.allocation_key} is taken while {fact.application_id} is Failing"

@@ -86,7 +86,7 @@ class ConstraintLaw:
                 return self._placed(self._partition(fact), estate, fact)
             case ReleaseRequested(cause=ReleaseCause.REPLACED):
                 return _given_up(self._partition(fact), estate, fact)
-            case Reserved(firm=False):
+            case Reserved(entitled=False):
                 return _wrong_for(self._asked(fact), estate, fact.node_id, "room is kept for it")
             case Preempted():
                 ended = [uuid for _, uuid in fact.victims]
@@ -99,11 +99,11 @@ class ConstraintLaw:
         return []
 
     def _questioned(self, estate: Estate, fact: VerdictWanted) -> list[str]:
-        trial = self._partition(fact).callbacks.open_trials.get(fact.call_id)
-        if trial is None:
+        predicate_check = self._partition(fact).callbacks.open_predicate_checks.get(fact.call_id)
+        if predicate_check is None:
             return []
-        gone = [trial.placeholder.uuid] if trial.placeholder is not None else []
-        return _wrong_for(trial.ask.spec, _without(estate, *gone), fact.node_id, "it is asked whether it may")
+        gone = [predicate_check.placeholder.uuid] if predicate_check.placeholder is not None else []
+        return _wrong_for(predicate_check.ask.spec, _without(estate, *gone), fact.node_id, "it is asked whether it may")
 
     def _partition(
         self, fact: Allocated | ReleaseRequested | Reserved | Preempted | VerdictWanted | VerdictReached

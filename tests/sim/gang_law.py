@@ -234,9 +234,9 @@ class GangLaw:
                 required = one.tags.get(REQUIRED_NODE_TAG, fact.node_id)
                 if any(_has_room(node, one) for node in partition.nodes if node.node_id == fact.node_id == required):
                     yield f"{one.uuid} takes room on {one.node_id}, though there is some on {fact.node_id}"
-            if isinstance(one, AskAdded) and one.was_parked:
+            if isinstance(one, AskAdded) and one.awaited_placeholder:
                 asked = self._asked.get((one.application_id, one.allocation_key), [])
-                rooms = [node.node_id for node in partition.nodes if _has_room(node, one, node.kept)]
+                rooms = [node.node_id for node in partition.nodes if _has_room(node, one, node.reserved)]
                 if rooms and not any(REQUIRED_NODE_TAG in ask.tags for ask in asked):
                     yield f"{one.allocation_key} waits anew, though there is room on {rooms}"
 

@@ -145,7 +145,7 @@ class VerdictJudge(Judge):
         for calls in self._calls.values():
             problems += calls.hear(now_ns, command, facts, self._seen)
             rm = self._scheduler.cluster.resource_managers.get(calls.rm_id)
-            if set(calls.open) != set(rm.callbacks.open_trials if rm is not None else ()):
+            if set(calls.open) != set(rm.callbacks.open_predicate_checks if rm is not None else ()):
                 problems.append(f"{calls.rm_id} does not know what it is asked")
         were_down, self._down = self._down, self._turned_down()
         self._seen["turned down"] += bool(self._down - were_down)
@@ -165,7 +165,7 @@ class VerdictJudge(Judge):
     def _may_have(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:
         """Whether it is not being tried, and neither its constraint nor a refusal is against the node."""
         is_refused = self._refusals.bar(partition, ask, node)
-        return not ask.trials and not is_refused and self._constraint_law.allows(partition, ask, node)
+        return not ask.predicate_checks and not is_refused and self._constraint_law.allows(partition, ask, node)
 
     def _turned_down(self) -> set[Ask]:
-        return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.turned_down}
+        return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.refused_asks}

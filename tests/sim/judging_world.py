@@ -30,7 +30,7 @@ Placed = tuple[str, str, str, str]
 
 EXPECTED = (
     *(f"verdict {outcome}" for outcome in VerdictOutcome),
-    *("call to place", "call to keep room", "call to end others", "placed on trial", "answer to nothing"),
+    *("call to place", "call to keep room", "call to end others", "placed on predicate check", "answer to nothing"),
     *("stream lost with open calls", "turned down", "called back", "swap agreed"),
 )
 
@@ -105,7 +105,7 @@ class Calls:
             return
         if self.agreed[place]:
             self.agreed[place] -= 1
-            seen["swap agreed" if fact.replaces else "placed on trial"] += 1
+            seen["swap agreed" if fact.replaces else "placed on predicate check"] += 1
         elif not fact.replaces:  # a swap may have begun before there was a stream
             yield f"{place} was placed, and {self.rm_id} did not agree to that"
 

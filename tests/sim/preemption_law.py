@@ -32,7 +32,7 @@ from schedulerd.core.views import ApplicationView, AskView, PartitionView
 from tests.sim.claim import Claim, broken_guarantee, frees, is_opted_out, kinds
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
-from tests.sim.oracle import PLACEABLE_STATES, Accounts, waits_its_turn
+from tests.sim.oracle import PLACEABLE_STATES, Accounts, awaits_start
 from tests.sim.room_books import Kept, Place, RoomBooks, exceeded, is_below
 
 
@@ -66,7 +66,7 @@ def judged(moment: Moment, fact: Fact) -> Iterator[str]:
 def _preempted(moment: Moment, fact: Preempted) -> Iterator[str]:
     place, book = Place.of(fact), moment.book
     kept, ask = book.reservations.get(place), moment.ask(*place[:2])
-    if kept is None or not kept.fact.firm or ask is None:
+    if kept is None or not kept.fact.entitled or ask is None:
         yield f"no room is kept firmly for it, or nothing is pending of it: {ask}"
         return
     named = [uuid for _, uuid in fact.victims]
@@ -124,7 +124,7 @@ def _fits_now(moment: Moment, fact: Preempted, ask: AskView) -> bool:
 def _has_just_been_left(moment: Moment, node_id: str) -> bool:
     """Whether room was kept there, or counted in a quota, until a moment ago, so that asks were not tried again yet."""
     ended = (one for one in moment.earlier if isinstance(one, ReservationEnded))
-    return any(one.node_id == node_id or one.firm for one in ended)
+    return any(one.node_id == node_id or one.entitled for one in ended)
 
 
 def _not_the_least(moment: Moment, fact: Preempted, claim: Claim, victims: Sequence[Allocated]) -> Iterator[str]:
@@ -220,13 +220,13 @@ def may_claim(books: RoomBooks, partition: PartitionView, item: ApplicationView,
         return False
     accounts = Accounts(partition)
     if ask.required_node:
-        return not waits_its_turn(partition, item) and not accounts.limited(item, ask.resources)
+        return not awaits_start(partition, item) and not accounts.limited(item, ask.resources)
     asked = books.asked(partition.rm_id, item.application_id, ask.allocation_key, ask.resources, ask.priority)
     return (
         bool(asked)
         and all(one.allow_preempt_other for one in asked)
         and not any(queue.limits for queue in partition.queues if is_below(item.queue, queue.path))
-        and not (accounts.has_to_wait(item) or waits_its_turn(partition, item))
+        and not (accounts.has_to_wait(item) or awaits_start(partition, item))
         and not (ask.placeholder and accounts.gated(item))
     )
 

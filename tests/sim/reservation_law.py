@@ -22,7 +22,7 @@ from schedulerd.core.views import AskView, NodeView, PartitionView
 from tests.sim import own_room_law
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
-from tests.sim.oracle import PLACEABLE_STATES, Accounts, waits_its_turn
+from tests.sim.oracle import PLACEABLE_STATES, Accounts, awaits_start
 from tests.sim.room_books import Place, RoomBook, exceeded, is_below
 
 
@@ -61,7 +61,7 @@ def _reserved(moment: Moment, fact: Reserved) -> Iterator[str]:
         item = moment.application(place.application_id)
         sizes = own_room_law.wanted(item, moment.earlier) if item is not None else []
         yield from own_room_law.against(book, item, place, fact.resources, sizes)
-    if not fact.firm:
+    if not fact.entitled:
         yield from _reserved_after_a_wait(moment, fact, ask)
     elif not ask.required_node:
         following = moment.later[0] if moment.later else None
@@ -78,7 +78,7 @@ def _reserved_after_a_wait(moment: Moment, fact: Reserved, ask: AskView) -> Iter
     if any(place.node_id == fact.node_id for place in book.reservations):
         yield "room is kept for others there"
     most = max(RESERVED_NODES_MIN, len(moment.after.nodes) * RESERVED_NODES_PERCENT // 100)
-    if sum(not one.fact.firm for one in book.reservations.values()) >= most:
+    if sum(not one.fact.entitled for one in book.reservations.values()) >= most:
         yield f"room is kept on {most} nodes already"
     yield from _beyond_a_quota(moment, fact)
     is_other_room_free = any(isinstance(one, ReservationEnded) for one in moment.earlier)
@@ -111,7 +111,7 @@ def _ended(moment: Moment, fact: ReservationEnded) -> Iterator[str]:
     if kept is None:
         yield "no room is kept for it there"
         return
-    if (fact.firm, fact.kept_ns) != (kept.fact.firm, moment.now_ns - kept.since_ns):
+    if (fact.entitled, fact.kept_ns) != (kept.fact.entitled, moment.now_ns - kept.since_ns):
         yield f"{fact} ends {kept}"
     match fact.end:
         case ReservationEnd.PLACED:
@@ -147,7 +147,9 @@ def _is_needed(moment: Moment, place: Place) -> bool:
         and (one.rm_id, one.partition, one.application_id) == (*moment.name, place.application_id)
         for one in (*moment.earlier, *moment.later)
     )
-    stronger = any(isinstance(one, Reserved) and one.firm and Place.of(one)[:2] == place[:2] for one in moment.later)
+    stronger = any(
+        isinstance(one, Reserved) and one.entitled and Place.of(one)[:2] == place[:2] for one in moment.later
+    )
     return waiting and not changed and not stronger
 
 
@@ -155,7 +157,7 @@ def _waits(partition: PartitionView, place: Place) -> bool:
     for item in partition.applications:
         if item.application_id == place.application_id:
             ask = next((one for one in item.asks if one.allocation_key == place.allocation_key), None)
-            if ask is None or item.state not in PLACEABLE_STATES or waits_its_turn(partition, item):
+            if ask is None or item.state not in PLACEABLE_STATES or awaits_start(partition, item):
                 return False
             if ask.placeholder:
                 return not item.held_back_for
@@ -177,14 +179,16 @@ def _node_is_good(moment: Moment, place: Place, size: Resources) -> Iterator[str
     if not ask.required_node and beside_own.lacks(size.items()) is not None:
         return
     room = book.available(place.node_id).plus(book.leaving_from(place.node_id)).minus(book.before(place))
-    is_hopeless = kept.fact.firm and not ask.required_node and not kept.victims and room.lacks(size.items()) is not None
+    is_hopeless = (
+        kept.fact.entitled and not ask.required_node and not kept.victims and room.lacks(size.items()) is not None
+    )
     if node.ready and (node.schedulable or ask.required_node) and not is_hopeless:
         yield f"ends for its node, which takes it, and will have {dict(room)} for it: {node}"
 
 
 def _is_over_quota(moment: Moment, fact: Reserved) -> bool:
     """Whether a quota or limit may have been short; what limits allow is looked at when the step is over."""
-    own = Place.of(fact) if fact.firm else None
+    own = Place.of(fact) if fact.entitled else None
     for queue in moment.after.queues:
         if is_below(fact.queue, queue.path):
             used = moment.book.used(queue.path).plus(moment.book.claimed(queue.path, but=own))
@@ -237,8 +241,8 @@ class Rests:
 
     def judged(self, moment: Moment, fact: Fact) -> Iterator[str]:
         if isinstance(fact, Reserved):
-            is_claimed = fact.firm and bool(moment.later) and isinstance(moment.later[0], Preempted)
-            for name in () if is_claimed else (_ask_name(fact), *([_node_name(fact)] * (not fact.firm))):
+            is_claimed = fact.entitled and bool(moment.later) and isinstance(moment.later[0], Preempted)
+            for name in () if is_claimed else (_ask_name(fact), *([_node_name(fact)] * (not fact.entitled))):
                 if moment.now_ns < self._until_ns.get(name, 0):
                     yield f"room is kept again, though {name} rests until {self._until_ns[name]}"
 
@@ -251,7 +255,7 @@ class Rests:
             self._until_ns.pop(_node_name(fact), None)
         elif isinstance(fact, ReservationEnded) and fact.end is ReservationEnd.EXPIRED:
             self._until_ns[_ask_name(fact)] = now_ns + TIMEOUTS.reservation_ns
-            if not fact.firm:
+            if not fact.entitled:
                 self._until_ns[_node_name(fact)] = now_ns + TIMEOUTS.reservation_ns
 
 
@@ -267,7 +271,7 @@ def differences(book: RoomBook, partition: PartitionView) -> Iterator[str]:
     """Where the reservations that are shown are not those that were said."""
     shown = {
         Place(one.application_id, one.allocation_key, one.node_id): (
-            one.firm,
+            one.entitled,
             one.since_ns,
             Resources(one.resources),
             sorted(one.waits_for),
@@ -276,7 +280,7 @@ def differences(book: RoomBook, partition: PartitionView) -> Iterator[str]:
         for one in node.reservations
     }
     counted = {
-        place: (one.fact.firm, one.since_ns, one.fact.resources, sorted(one.victims))
+        place: (one.fact.entitled, one.since_ns, one.fact.resources, sorted(one.victims))
         for place, one in book.reservations.items()
     }
     if shown != counted:

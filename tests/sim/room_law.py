@@ -74,7 +74,7 @@ class RoomLaw:
         self._searching = {
             (one.rm_id, one.name): (search.application.application_id, search.ask.key)
             for one in self._scheduler.cluster.partitions()
-            if (search := one.patience.search) is not None
+            if (search := one.retry_timers.search) is not None
         }
         return found
 
@@ -90,7 +90,7 @@ class RoomLaw:
         ]
 
     def _unused_right(self, partition: PartitionView, item: ApplicationView, ask: AskView) -> tuple[object, int] | None:
-        """Harm and number of those who could end for it."""
+        """cost and number of those who could end for it."""
         book = self._books.by_name[partition.rm_id, partition.name]
         if not preemption_law.may_claim(self._books, partition, item, ask):
             return None

@@ -58,7 +58,7 @@ def seen(moment: Moment, fact: Fact) -> Iterator[str]:
         case QuotaPreempted(victims=count) if count:
             yield "ended above a lowered max"
         case Reserved():
-            yield "room kept at once" if fact.firm else "room kept after a wait"
+            yield "room kept at once" if fact.entitled else "room kept after a wait"
             others = [place for place in moment.book.reservations if place.node_id == fact.node_id]
             if _is_daemon(moment, Place.of(fact)) and any(_is_daemon(moment, place) for place in others):
                 yield "several required-node asks on a node"

@@ -160,10 +160,10 @@ class Sightings(Counter[str]):
                         gone[uuid].termination is not TerminationType.PLACEHOLDER_REPLACED
                     )
                 case ApplicationChanged(state=ApplicationState.FAILING, cause=cause) if cause.startswith(GANG_TIMEOUT):
-                    parked = [one for one in facts if isinstance(one, AskAdded) and one.was_parked]
+                    parked = [one for one in facts if isinstance(one, AskAdded) and one.awaited_placeholder]
                     same = [one for one in parked if one.application_id == fact.application_id]
                     self["gang given up in a swap"] += bool(same)
-                case AskAdded(was_parked=True):
+                case AskAdded(awaited_placeholder=True):
                     lost = any(isinstance(one, NodeChanged) and one.state is NodeState.REMOVED for one in facts)
                     self["node lost under a swap"] += lost
                     self["swap without room at its end"] += not lost and bool(gone)
@@ -181,7 +181,7 @@ class Sightings(Counter[str]):
                 self[f"rejected {fact.code.value}"] += 1
                 late = isinstance(command, RingAlarms) and fact.code is RejectCode.UNKNOWN_APPLICATION
                 self["early ask rejected after its wait"] += late and isinstance(fact, AskRejected)
-            case AskAdded(was_parked=False):
+            case AskAdded(awaited_placeholder=False):
                 self["early ask taken when its application came"] += isinstance(command, UpdateApplications)
             case NodeAccepted():
                 self["early node taken when its application came"] += isinstance(command, UpdateApplications)

@@ -13,19 +13,19 @@ import pytest
 from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, gangs, releases
+from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases, rm_releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model import waking
+from schedulerd.core.model import requeue
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.gang import TaskGroup
-from schedulerd.core.model.host import ClosedFor, Closing, Host
-from schedulerd.core.model.line import Lines
+from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.node_order import NodeOrder
+from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.party import Party
+from schedulerd.core.model.pending_index import PendingIndex
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape, Shapes
+from schedulerd.core.model.request_class import RequestClass, RequestClasses
 from schedulerd.core.model.user_usage import Usages
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.scheduler import Scheduler
@@ -43,8 +43,8 @@ def test_the_story_is_sound_and_says_enough() -> None:
     assert not pond.scheduler.wants_cycle()
     assert pond.application(1).state is ApplicationState.RUNNING
     assert pond.application(3).state is ApplicationState.COMPLETING
-    assert pond.queue("root.batch.fifo").lines.closed
-    assert list(pond.partition.shapes.parked())
+    assert pond.queue("root.batch.fifo").pending_index.blocked_by
+    assert list(pond.partition.request_classes.unschedulable())
 
 
 def first(mapping: Any) -> Any:
@@ -68,13 +68,13 @@ def repeat_closing(pond: Pond) -> None:
     pond.scheduler.step(START_NS, RunCycle(50))
 
 
-def large(pond: Pond) -> Shape:
-    """The shape no node fits, which app-2 waits for."""
-    return pond.application(2).asks["big"].shape
+def large(pond: Pond) -> RequestClass:
+    """The request class no node fits, which app-2 waits for."""
+    return pond.application(2).asks["big"].request_class
 
 
 def move_behind_its_siblings(pond: Pond) -> None:
-    pond.partition.settle()
+    pond.partition.end_of_step()
     pond.queue("root.open").guaranteed.update(memory=7)
 
 
@@ -90,25 +90,25 @@ def leave_a_shared_line(pond: Pond) -> None:
 
 def come_first_out_of_turn(pond: Pond) -> None:
     ask(pond, 4, "big", 71)
-    pond.queue("root.open").lines._front.reverse()
+    pond.queue("root.open").pending_index._front.reverse()
 
 
 def repeat_and_lose_the_reason(pond: Pond) -> None:
     repeat_closing(pond)
-    pond.queue("root").lines.reopen(large(pond))
+    pond.queue("root").pending_index.unblock(large(pond))
 
 
 def repeat_and_forget_where(pond: Pond) -> None:
     repeat_closing(pond)
-    pond.queue("root").lines.closed[large(pond)].repeated.clear()
+    pond.queue("root").pending_index.blocked_by[large(pond)].propagated_to.clear()
     pond.node(1).available.update(memory=99)
     pond.partition.note_free_node(pond.node(1))
-    pond.partition.settle()
+    pond.partition.end_of_step()
 
 
 def close_where_nobody_needs_it(pond: Pond) -> None:
-    closing = pond.queue("root").lines.closed[large(pond)]
-    pond.queue("root.nothing").lines.closed[large(pond)] = closing
+    closing = pond.queue("root").pending_index.blocked_by[large(pond)]
+    pond.queue("root.nothing").pending_index.blocked_by[large(pond)] = closing
 
 
 CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
@@ -156,18 +156,18 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         "nobody needs root.nothing any longer",
     ),
     "missing from a line": (leave_a_shared_line, "stand in line at root.open are not those who need something"),
-    "line of its shape lost": (
-        lambda p: p.queue("root.open").lines._by_shape.clear(),
-        "what is needed at root.open is not what its contenders need",
+    "line of its request class lost": (
+        lambda p: p.queue("root.open").pending_index._by_shape.clear(),
+        "what is needed at root.open is not what its entities need",
     ),
     "not offered by a queue": (lambda p: p.queue("root.open").needs.clear(), "root.open does not ask above"),
     "not offered by an application": (
         lambda p: p.application(2).needs.clear(),
-        "application app-2 does not ask above for what its contenders need",
+        "application app-2 does not ask above for what its entities need",
     ),
-    "not its own shape": (
+    "not its own request class": (
         lambda p: first(p.application(2).groups).needs.clear(),
-        "app-2 has a group that does not wait for its own shape",
+        "app-2 has a group that does not wait for its own request class",
     ),
     "reason gone": (repeat_and_lose_the_reason, "root.open is closed for {'memory': 70} for a reason that is gone"),
     "repeated and never reopened": (
@@ -180,7 +180,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         "is closed for {'memory': 20, 'vcore': 1} though its quota has room",
     ),
     "front lost a line": (
-        lambda p: p.queue("root.open").lines._front.clear(),
+        lambda p: p.queue("root.open").pending_index._front.clear(),
         "somebody at root.open could be next and is not found",
     ),
     "front out of order": (come_first_out_of_turn, "the first in line at root.open is not the one with the smallest"),
@@ -193,10 +193,13 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         lambda p: p.partition.allocations.popitem(),
         "the partition knows 5 allocations, its nodes have 6",
     ),
-    "shape forgotten": (lambda p: setattr(next(iter(p.partition.shapes.parked())), "uses", 9), "the known shapes"),
-    "shape unmarked": (
-        lambda p: setattr(next(iter(p.partition.shapes.parked())), "parked", False),
-        "the parked shapes are not those marked parked",
+    "request class forgotten": (
+        lambda p: setattr(next(iter(p.partition.request_classes.unschedulable())), "uses", 9),
+        "the known request classes",
+    ),
+    "request class unmarked": (
+        lambda p: setattr(next(iter(p.partition.request_classes.unschedulable())), "unschedulable", False),
+        "the parked request classes are not those marked parked",
     ),
     "parked for nothing": (lambda p: p.node(1).available.update(memory=99), "is parked though node node-1 has room"),
     "user ledger": (
@@ -235,16 +238,23 @@ def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
 # Broken code: a simulation finds it
 
 
-def close_here_only(host: Host, shape: Shape, reason: ClosedFor) -> None:
-    host.lines.close(shape, Closing(host, reason))
+def close_here_only(host: ParentEntity, request_class: RequestClass, reason: BlockReason) -> None:
+    host.pending_index.block(request_class, Block(host, reason))
 
 
-GATED = Shapes.gated
+GATED = RequestClasses.with_account
 GANG_TIMEOUT_NS = gang_time.timeout_ns
 
 
-def without_gate(shapes: Shapes, shape: Shape, party: Party | None, *, starts: bool, gate: Items) -> Shape:
-    return GATED(shapes, shape, party, starts=starts, gate=())
+def without_gate(
+    request_classes: RequestClasses,
+    request_class: RequestClass,
+    limit_subject: LimitSubject | None,
+    *,
+    starts: bool,
+    gate: Items,
+) -> RequestClass:
+    return GATED(request_classes, request_class, limit_subject, starts=starts, gate=())
 
 
 GANG_SEEDS = (10, 1, 4, 7, 12)
@@ -252,15 +262,23 @@ GANG_SEEDS = (10, 1, 4, 7, 12)
 
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
-    "parked shapes are never woken": (waking, "_wake", lambda *_: None),
+    "parked request classes are never woken": (requeue, "_wake", lambda *_: None),
     "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
-    "closings are never taken back": (Host, "reopen", lambda *_: None),
-    "repeated closings are not remembered": (Host, "repeat", lambda host, shape, why: host.lines.close(shape, why)),
-    "what is closed is still offered above": (Host, "close", close_here_only),
-    "states are not reconsidered": (Application, "reconsider", lambda *_: None),
-    "open lines are not shown": (Lines, "_show", lambda *_: None),
-    "a shape stays known when its line is empty": (Lines, "_drop_shape", lambda *_: None),
-    "queues whose pending changed keep their place": (Partition, "settle", lambda partition: partition.touched.clear()),
+    "closings are never taken back": (ParentEntity, "unblock", lambda *_: None),
+    "repeated closings are not remembered": (
+        ParentEntity,
+        "propagate",
+        lambda host, request_class, why: host.pending_index.block(request_class, why),
+    ),
+    "what is closed is still offered above": (ParentEntity, "block", close_here_only),
+    "states are not reconsidered": (Application, "on_state_changed", lambda *_: None),
+    "open lines are not shown": (PendingIndex, "_show", lambda *_: None),
+    "a request class stays known when its line is empty": (PendingIndex, "_drop_shape", lambda *_: None),
+    "queues whose pending changed keep their place": (
+        Partition,
+        "end_of_step",
+        lambda partition: partition.touched.clear(),
+    ),
     "alarms are never cancelled": (Alarms, "cancel", lambda *_: None),
     "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
     "applications keep their place": (Application, "rekey", lambda *_: None),
@@ -269,23 +287,31 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "idle applications never complete": (application_states, "on_less", lambda *_: None),
     "a drained node stays open": (commit, "shut_node", lambda *_: None),
     "usage outlives its application": (commit, "retire", lambda *_: None),
-    "nobody looks for swaps": (Application, "look_for_swaps", lambda *_: None),
+    "nobody looks for swaps": (Application, "note_possible_swap", lambda *_: None),
     "placeholders on their way out are taken again": (TaskGroup, "drop_idle", lambda *_: None),
-    "an ask stays parked when its placeholder goes": (commit, "unpark", lambda placeholder: placeholder.swap),
+    "an ask stays parked when its placeholder goes": (
+        commit,
+        "end_placeholder_wait",
+        lambda placeholder: placeholder.swap,
+    ),
     "promises are not kept": (commit, "_lower_promise", lambda *_: None),
     "promises do not end": (commit, "end_promise", lambda *_: None),
     "the time of a gang ends nothing": (gangs, "on_timeout", lambda *_: None),
     "no state ends by itself": (application_states, "on_state_timeout", lambda *_: None),
     "applications run for ever": (execution_times, "end_application", lambda *_: None),
-    "who was held back stays so": (Partition, "favour", lambda partition, app: setattr(partition, "favoured", app)),
+    "who was held back stays so": (
+        Partition,
+        "set_priority_gang",
+        lambda partition, app: setattr(partition, "priority_gang", app),
+    ),
     "the first stays first for ever": (gang_time, "end", lambda *_: None),
     "a swap takes room that is not there": (Partition, "refusal", lambda *_: None),
-    "real asks do not wait for their gang": (Application, "may_stand", lambda *_: True),
-    "every gang may start": (Shapes, "gated", without_gate),
+    "real asks do not wait for their gang": (Application, "is_schedulable", lambda *_: True),
+    "every gang may start": (RequestClasses, "with_account", without_gate),
     "a gang has twice its time": (gang_time, "timeout_ns", lambda *args: 2 * GANG_TIMEOUT_NS(*args)),
     "no gang fails": (gangs, "HARD_STYLE", "never"),
     "it does not count why placeholders go": (TaskGroup, "count_release", lambda *_: None),
-    "asks of a gang that fails stay parked": (departures, "unpark", lambda *_: None),
+    "asks of a gang that fails stay parked": (releases, "end_placeholder_wait", lambda *_: None),
     "a gang that gave way is not asked for again": (commit, "ask_anew", lambda *_: False),
     "a placeholder of any size will do": (Resources, "lacks", lambda *_: None),
     "what the RM takes back stays parked": (gangs, "forget_swaps", lambda *_: None),
@@ -300,12 +326,12 @@ def test_a_simulation_finds_broken_code(owner: object, name: str, broken: Any, m
 
 
 def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = releases.finish
+    finish = rm_releases.finish
 
     def silent(*arguments: Any, **named: Any) -> None:
         finish(*arguments, **{**named, "confirm": False})
 
-    monkeypatch.setattr(releases, "finish", silent)
+    monkeypatch.setattr(rm_releases, "finish", silent)
     _, failure = simulate(1, 600, Sightings())
     assert failure is not None
     assert any("vanishes without a word" in problem for problem in failure.problems)

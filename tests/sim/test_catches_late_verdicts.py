@@ -10,8 +10,8 @@ import pytest
 from schedulerd.core.handlers import verdicts
 from schedulerd.core.model.constraints import Constraints, May
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.trial import Trial
+from schedulerd.core.model.predicate_check import PredicateCheck
+from schedulerd.core.model.request_class import RequestClass
 from tests.sim.choosy_judging_world import WORLDS
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import simulate
@@ -23,20 +23,27 @@ STEPS = 400
 FIRST_FIT = Constraints.first_fit
 
 
-def by_room_alone(trial: Trial) -> bool:
+def by_room_alone(predicate_check: PredicateCheck) -> bool:
     """What the node is like, and who is there, was looked at when it was asked."""
-    application, node, group = trial.application, trial.node, trial.ask.group
-    if group is None or application.queue is None or not application.passes_on or not application.lets_stand(group):
+    application, node, group = predicate_check.application, predicate_check.node, predicate_check.ask.group
+    if (
+        group is None
+        or application.queue is None
+        or not application.propagates_demand
+        or not application.admits_group(group)
+    ):
         return False
-    has_room = node.ordered and node.free.lacks(trial.ask.shape.items) is None
-    return has_room and application.queue.short_for(group.kind) is None
+    has_room = node.ordered and node.free.lacks(predicate_check.ask.request_class.items) is None
+    return has_room and application.queue.short_for(group.pending_class) is None
 
 
-def second_choice_anywhere(constraints: Constraints, shape: Shape, may: May | None = None) -> Node | None:
+def second_choice_anywhere(
+    constraints: Constraints, request_class: RequestClass, may: May | None = None
+) -> Node | None:
     """Who was refused where it wants to be is tried wherever there is room."""
     if may is None:
-        return FIRST_FIT(constraints, shape)
-    return constraints._partition.node_order.first_fit_where(shape, may)
+        return FIRST_FIT(constraints, request_class)
+    return constraints._partition.node_order.first_fit_where(request_class, may)
 
 
 BREAKS: dict[str, tuple[object, str, Any, str]] = {

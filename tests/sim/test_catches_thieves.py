@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.decide import claim
+from schedulerd.core.decide import preemption_context
 from schedulerd.core.decide import preemption as decide_preemption
-from schedulerd.core.decide.claim import Claim, Side
-from schedulerd.core.decide.victims import Budget, Candidate, Effort, VictimSet, smallest_set
+from schedulerd.core.decide.preemption_context import PreemptionContext, VictimQueue
+from schedulerd.core.decide.victims import Budget, Candidate, VictimSet, WorkBudget, smallest_set
 from schedulerd.core.handlers import preemption, reservations, reserving, waiting
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
 from schedulerd.core.specs import PreemptionPolicy
 from tests.sim.sightings import Sightings
@@ -29,14 +29,14 @@ SEEDS = (8, 2, 5, 20, 11, 29, 14, 26)
 STEPS = 500
 
 
-def any_room_will_do(partition: Partition, shape: Shape) -> Node | None:
+def any_room_will_do(partition: Partition, request_class: RequestClass) -> Node | None:
     """What is kept for others is given away."""
-    fits = (one for one in partition.node_order if one.available.lacks(shape.items) is None)
-    return next((one for one in fits if shape.required_node in ("", one.node_id)), None)
+    fits = (one for one in partition.node_order if one.available.lacks(request_class.items) is None)
+    return next((one for one in fits if request_class.required_node in ("", one.node_id)), None)
 
 
 def one_more(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget | None = None
 ) -> VictimSet | None:
     """Somebody ends who need not."""
     everybody = list(candidates)
@@ -48,7 +48,7 @@ def one_more(
 
 
 def any_set(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget | None = None
 ) -> VictimSet | None:
     """Whom it harms does not matter: ranks are forgotten, and the largest go first."""
     return smallest_set([one._replace(rank=(0, 0)) for one in candidates], need, dict.fromkeys(unit, 1), effort)
@@ -68,16 +68,21 @@ def policies(**ignored: None) -> SimpleNamespace:
 
 BREAKS: dict[str, tuple[object, str, Any, str]] = {
     "victims forget guarantees": (Budget, "times", lambda *_: None, "which is guaranteed"),
-    "priorities do not count": (Side, "admits", lambda *_: True, "its priority is"),
-    "fences do not hold": (claim, "PreemptionPolicy", policies(FENCE=None), "nothing is guaranteed to it"),
-    "nothing is spared": (claim, "PreemptionPolicy", policies(DISABLED=None), "may not be ended"),
+    "priorities do not count": (VictimQueue, "admits", lambda *_: True, "its priority is"),
+    "fences do not hold": (preemption_context, "PreemptionPolicy", policies(FENCE=None), "nothing is guaranteed to it"),
+    "nothing is spared": (preemption_context, "PreemptionPolicy", policies(DISABLED=None), "may not be ended"),
     "one victim too many": (decide_preemption, "smallest_set", one_more, "is not needed for"),
     "any victim will do": (decide_preemption, "smallest_set", any_set, "would have been enough"),
-    "those who wait do not wait for long": (Application, "claims_from_ns", lambda *_: 0, "it has waited for"),
-    "nobody may claim anything": (Claim, "refusal", lambda *_: PreemptionRefusal.QUOTA, "no quota or limit is against"),
-    "nobody ends for anybody": (Application, "claim_later", lambda *_: None, "room that others would make"),
+    "those who wait do not wait for long": (Application, "preemption_from_ns", lambda *_: 0, "it has waited for"),
+    "nobody may claim anything": (
+        PreemptionContext,
+        "refusal",
+        lambda *_: PreemptionRefusal.QUOTA,
+        "no quota or limit is against",
+    ),
+    "nobody ends for anybody": (Application, "schedule_preemption", lambda *_: None, "room that others would make"),
     "nobody ends for a daemon": (preemption, "for_required_node", lambda *_: False, "room that others would make"),
-    "nobody is found": (Claim, "may_end", lambda *_: iter(()), "would have been enough"),
+    "nobody is found": (PreemptionContext, "may_end", lambda *_: iter(()), "would have been enough"),
     "what leaves is not counted": (commit_room, "_count_leaving", lambda *_: None, "leaving"),
     "kept room is given away": (Partition, "first_fit", any_room_will_do, "that is kept for others"),
     "room is kept for ever": (reservations, "on_expired", lambda *_: None, "room is kept for"),

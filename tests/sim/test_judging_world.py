@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.handlers import trials, verdicts
+from schedulerd.core.handlers import predicate_checks, verdicts
 from schedulerd.core.model.application import Application
 from tests.sim.judging_world import (
     EXPECTED,
@@ -51,12 +51,12 @@ def _nothing(*_: object, **__: object) -> None:
     ("owner", "name", "broken"),
     [
         pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
-        pytest.param(Application, "review", _nothing, id="an ask on trial stays in its line"),
-        pytest.param(trials, "review", _nothing, id="verdicts for asks that are gone are waited for"),
+        pytest.param(Application, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
+        pytest.param(predicate_checks, "review", _nothing, id="verdicts for asks that are gone are waited for"),
         pytest.param(verdicts, "_may_be_placed", lambda _: True, id="a verdict is not judged again"),
-        pytest.param(trials, "on_rested", _nothing, id="nobody is called back after a while"),
-        pytest.param(trials, "forget_all", _nothing, id="a stream that is gone is waited for"),
-        pytest.param(trials, "finish", _nothing, id="a call is never over"),
+        pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),
+        pytest.param(predicate_checks, "forget_all", _nothing, id="a stream that is gone is waited for"),
+        pytest.param(predicate_checks, "finish", _nothing, id="a call is never over"),
     ],
 )
 def test_broken_code_is_found(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:

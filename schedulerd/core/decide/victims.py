@@ -1,6 +1,6 @@
 """Which of some allocations to end, so that enough room comes free and as little harm as possible is done.
 
-Harm is counted by rank: what is taken of the most protected rank weighs most, whatever is spared of the others. Within
+cost is counted by rank: what is taken of the most protected rank weighs most, whatever is spared of the others. Within
 a rank it is the weight of what is taken, and of equal sets the one with fewer and younger victims is best.
 
 Allocations that are alike (same rank, queue and size) are interchangeable, so only their number is searched for; that
@@ -30,7 +30,7 @@ _WEIGHT_OF_ALL = 10**30
 Rank: TypeAlias = tuple[int, int]
 """Kind of the allocation (ordinary, opted out, originator), then priority: the higher, the more protected."""
 
-Harm: TypeAlias = tuple[tuple[Rank, int], ...]
+Cost: TypeAlias = tuple[tuple[Rank, int], ...]
 """Weight taken of each rank, the most protected first; ranks of which nothing is taken are left out."""
 
 
@@ -53,7 +53,7 @@ class Budget:
                 self.left[name] -= amount * times
 
 
-class Effort:
+class WorkBudget:
     """How much was looked at to find out who might end; it is what is bounded and counted instead of time."""
 
     __slots__ = ("visits",)
@@ -76,9 +76,9 @@ class VictimSet(NamedTuple):
     """What to end, the least protected first, and the harm of it."""
 
     victims: tuple[Allocation, ...]
-    harm: Harm
+    harm: Cost
 
-    def order(self) -> tuple[Harm, int]:
+    def order(self) -> tuple[Cost, int]:
         """The smallest is the best."""
         return self.harm, len(self.victims)
 
@@ -86,7 +86,7 @@ class VictimSet(NamedTuple):
 def may_end(allocation: Allocation) -> bool:
     """Whether it may be ended for others at all, whoever they are: not what is on its way out, must run on its node, or
     is opted out (SI `allowPreemptSelf`; SEMANTICS I1)."""
-    if allocation.releasing is not None or allocation.shape.required_node:
+    if allocation.releasing is not None or allocation.request_class.required_node:
         return False
     spec = allocation.application.partition.spec
     return allocation.spec.allow_preempt_self or spec.preemption_optout is OptOut.LAST
@@ -94,7 +94,7 @@ def may_end(allocation: Allocation) -> bool:
 
 def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Budget, ...] = ()) -> Candidate:
     """`unit` is the weight of one of each resource."""
-    weight = sum([amount * unit.get(name, 0) for name, amount in allocation.shape.items])
+    weight = sum([amount * unit.get(name, 0) for name, amount in allocation.request_class.items])
     return Candidate(allocation, rank_of(allocation), weight, budgets)
 
 
@@ -110,7 +110,7 @@ def rank_of(allocation: Allocation) -> Rank:
 
 
 def smallest_set(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget | None = None
 ) -> VictimSet | None:
     """The least harmful set that frees `need`, or None if there is none within the budgets.
 
@@ -134,12 +134,12 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
     for one in candidates:
         if one.allocation in ended:
             for budget in one.budgets:
-                budget.take(one.allocation.shape.items, 1)
+                budget.take(one.allocation.request_class.items, 1)
         else:
             rest.append(one)
     found: list[Allocation] = []
     for one in sorted(rest, key=lambda one: one.rank):
-        items = one.allocation.shape.items
+        items = one.allocation.request_class.items
         if len(found) < most and all(budget.times(items) != 0 for budget in one.budgets):
             for budget in one.budgets:
                 budget.take(items, 1)
@@ -148,7 +148,7 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
 
 
 def harmless_part(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget
 ) -> tuple[Allocation, ...]:
     """The least harmful set that frees `need`; if there is none, as much as the budgets allow, harmless first."""
     search = _Search(_kinds(candidates, need), need, unit, PART_STEPS_MAX)
@@ -185,10 +185,10 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
     """Most protected first, and the largest first among those of one rank; who frees nothing needed is left out."""
     kinds: dict[tuple[Rank, Items, tuple[Budget, ...]], _Kind] = {}
     for age, (allocation, rank, weight, budgets) in enumerate(candidates):
-        items = allocation.shape.items
+        items = allocation.request_class.items
         kind = kinds.get((rank, items, budgets))
         if kind is None:
-            amounts = allocation.shape.resources
+            amounts = allocation.request_class.resources
             frees = tuple([amounts[name] for name in need])
             kind = kinds[rank, items, budgets] = _Kind(rank, items, frees, weight, budgets)
         kind.members.append(allocation)
@@ -198,7 +198,7 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
 
 
 class _Found(NamedTuple):
-    harm: Harm
+    harm: Cost
     size: int
     ages: list[int]
     """Oldest first: of sets that are equal otherwise, the one whose oldest is youngest."""
@@ -250,7 +250,7 @@ class _Search:
     def was_complete(self) -> bool:
         return len(self.kinds) <= KINDS_MAX and self.steps < self.steps_max
 
-    def _descend(self, at: int, harm: Harm, size: int) -> None:
+    def _descend(self, at: int, harm: Cost, size: int) -> None:
         """Tries every number of the kind `at`, with all that follow."""
         self.steps += 1
         if max(self.rest, default=0) <= 0:
@@ -285,7 +285,7 @@ class _Search:
                 self._take(kind, 1)
                 taken += 1
             counts.append(taken)
-        harm: Harm = ()
+        harm: Cost = ()
         for kind, taken in zip(self.kinds, reversed(counts), strict=True):
             while taken and all(rest + frees <= 0 for rest, frees in zip(self.rest, kind.frees, strict=True) if frees):
                 self._take(kind, -1)
@@ -307,7 +307,7 @@ class _Search:
         for budget in kind.budgets:
             budget.take(kind.items, times)
 
-    def _is_hopeless(self, at: int, harm: Harm, size: int) -> bool:
+    def _is_hopeless(self, at: int, harm: Cost, size: int) -> bool:
         """Whether what follows cannot free enough, or only with more harm, or more victims, than the best set has."""
         least, fewest = 0, 0
         for rest, ahead, lower, largest, unit in zip(self.rest, *self._outlooks[at], self.units, strict=True):
@@ -323,7 +323,7 @@ class _Search:
             harm = _more(harm, self.kinds[at].rank, least)
         return (harm, size + fewest) > self.best[:2]
 
-    def _note(self, harm: Harm) -> None:
+    def _note(self, harm: Cost) -> None:
         taken = [(kind, count) for kind, count in self._taken if count]
         ages = sorted((age for kind, count in taken for age in kind.ages[:count]), reverse=True)
         found = _Found(harm, len(ages), ages, taken)
@@ -331,7 +331,7 @@ class _Search:
             self.best = found
 
 
-def _more(harm: Harm, rank: Rank, weight: int) -> Harm:
+def _more(harm: Cost, rank: Rank, weight: int) -> Cost:
     """With so much taken of a rank that is the last of it, or less protected than all of it."""
     if harm and harm[-1][0] == rank:
         return *harm[:-1], (rank, harm[-1][1] + weight)

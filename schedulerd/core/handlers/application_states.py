@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from schedulerd.core import commit
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.placement import tag
+from schedulerd.core.decide.queue_placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.handlers import departures, gang_time, queues
+from schedulerd.core.handlers import gang_time, queues, releases
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.partition import REMEMBERED_MAX
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 """SI constant `AppTagStateAwareDisable`."""
@@ -35,7 +35,7 @@ TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
 """States that end by themselves: which field of Timeouts says when, and what moves them then."""
 
 
-def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, cause: str = "") -> None:
+def fire(turn: StepContext, application: Application, trigger: ApplicationTrigger, cause: str = "") -> None:
     """Moves the application and says so. Raises IllegalMove if the table has no such move."""
     old = application.state
     new = move(APPLICATION, old, trigger)
@@ -64,9 +64,9 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
             at_ns=turn.now_ns,
         )
     )
-    application.reconsider()
+    application.on_state_changed()
     if queue is not None:
-        queue.give_turn()
+        queue.admit_next()
     if new is ApplicationState.COMPLETING:
         commit.retire(application)
     elif new is ApplicationState.EXPIRED:
@@ -75,7 +75,7 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
         _leave_queue(turn, application)
 
 
-def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -> None:
+def on_ask(turn: StepContext, application: Application, *, placeholder: bool = False) -> None:
     """An ask was added: a new application is accepted, one that was about to complete runs again.
 
     A recovered placeholder is no reason to run again, as there is nothing to do yet.
@@ -87,7 +87,7 @@ def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -
         fire(turn, application, ApplicationTrigger.RUN)
 
 
-def on_placed(turn: Turn, application: Application, allocation: Allocation) -> None:
+def on_placed(turn: StepContext, application: Application, allocation: Allocation) -> None:
     """An allocation was made: the first real one starts the application, the second makes it running.
 
     A placeholder changes no state until the whole of `placeholderAsk` is there (gang design: pending placeholders hold
@@ -106,10 +106,10 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
         fire(turn, application, ApplicationTrigger.RUN)
     elif not application.groups and application.queue is not None:
-        application.queue.give_turn()
+        application.queue.admit_next()
 
 
-def on_taken_over(turn: Turn, allocation: Allocation) -> None:
+def on_taken_over(turn: StepContext, allocation: Allocation) -> None:
     """A node came with the allocation. Where the others of its application were asked to go already, so is this one:
     nobody would ask for it later, and the application would wait for it for ever."""
     application = allocation.application
@@ -118,12 +118,12 @@ def on_taken_over(turn: Turn, allocation: Allocation) -> None:
         commit.keep_promise(application)
     message = f"application {application.application_id} is {state}: what is reported of it goes with the rest"
     if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
-        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+        releases.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     elif state is ApplicationState.COMPLETING and application.alarm is None:
-        departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
+        releases.request_release(turn, allocation, ReleaseCause.UNUSED, message)
 
 
-def on_swapped(turn: Turn, application: Application) -> None:
+def on_swapped(turn: StepContext, application: Application) -> None:
     """A real ask took the room of its placeholder.
 
     The application is Starting since its gang was complete; the first swap does not change that, unless it is the last
@@ -137,14 +137,14 @@ def on_swapped(turn: Turn, application: Application) -> None:
         fire(turn, application, ApplicationTrigger.RUN)
 
 
-def on_fewer_asks(turn: Turn, application: Application) -> None:
+def on_fewer_asks(turn: StepContext, application: Application) -> None:
     """Asks are gone. Placeholders hold room for asks that are still to come, so with them nothing ends yet, unless the
     application runs already: then they are no activity (gang design, Definition)."""
     if not application.placeholders or application.state is ApplicationState.RUNNING:
         on_less(turn, application)
 
 
-def on_less(turn: Turn, application: Application) -> None:
+def on_less(turn: StepContext, application: Application) -> None:
     """Asks or allocations are gone: without any left the application ends, or waits for its end."""
     if not application.placeholders:
         gang_time.end(turn, application)
@@ -165,13 +165,13 @@ def on_less(turn: Turn, application: Application) -> None:
         fire(turn, application, ApplicationTrigger.COMPLETE)
 
 
-def _give_grace(turn: Turn, application: Application) -> None:
+def _give_grace(turn: StepContext, application: Application) -> None:
     """A gang that goes on without placeholders has its real asks still to come: it does not complete at once."""
     deadline_ns = turn.now_ns + turn.cluster.timeouts.completing_ns
     application.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
 
 
-def on_state_timeout(turn: Turn, application: Application) -> None:
+def on_state_timeout(turn: StepContext, application: Application) -> None:
     """The time of its present state is over."""
     application.alarm = None
     if application.state is ApplicationState.ACCEPTED:
@@ -180,12 +180,12 @@ def on_state_timeout(turn: Turn, application: Application) -> None:
     if application.state is ApplicationState.COMPLETING and application.allocations:
         message = f"application {application.application_id} is completing: its unused placeholders go"
         for allocation in application.allocations.values():
-            departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
+            releases.request_release(turn, allocation, ReleaseCause.UNUSED, message)
         return
     fire(turn, application, TIMED_STATES[application.state][1])
 
 
-def forget(turn: Turn, application: Application) -> None:
+def forget(turn: StepContext, application: Application) -> None:
     """Nothing is remembered of it any longer."""
     for alarm in (application.alarm, application.run_alarm):
         turn.cluster.alarms.cancel(alarm)
@@ -203,13 +203,13 @@ def forget(turn: Turn, application: Application) -> None:
     )
 
 
-def _leave_queue(turn: Turn, application: Application) -> None:
+def _leave_queue(turn: StepContext, application: Application) -> None:
     """A terminated application gives its id and its place in the queue back, and is remembered for a while."""
     partition, queue = application.partition, application.queue
     if queue is not None:
         message = f"application {application.application_id} is {application.state}"
         ended = WithdrawCause.APPLICATION_ENDED
-        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
+        releases.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
         gang_time.forget(turn, application)
         queues.leave(turn, application)
         commit.retire(application)
@@ -218,7 +218,7 @@ def _leave_queue(turn: Turn, application: Application) -> None:
         forget(turn, next(iter(partition.terminated.values())))
 
 
-def _limit_run(turn: Turn, application: Application) -> None:
+def _limit_run(turn: StepContext, application: Application) -> None:
     """Its execution time, if limited, runs from Starting until it ends, also while it is Completing in between.
 
     One that had only asks before it was Completing has never been Starting when it runs: then it runs from there.

@@ -18,7 +18,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.decide import namespace_tags
 from schedulerd.core.decide.namespace_tags import UnreadableTag
-from schedulerd.core.decide.placement import Placement, is_forced, place_application
+from schedulerd.core.decide.queue_placement import Placement, is_forced, place_application
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationChanged,
@@ -28,21 +28,21 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, departures, early, gang_time, nodes, queues, releases
+from schedulerd.core.handlers import application_states, asks, early, gang_time, nodes, queues, releases, rm_releases
 from schedulerd.core.handlers.taking import Change, take
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem
+from schedulerd.core.model.limit_subject import LimitSubject, group_of
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.party import Party, group_of
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def check(turn: Turn, rm: ResourceManager, spec: NewApplication) -> Change:
+def check(turn: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:
     """An application goes into its queue, and then what has been waiting for it; or it is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec)
@@ -72,7 +72,9 @@ def check(turn: Turn, rm: ResourceManager, spec: NewApplication) -> Change:
     return partial(_take, turn, rm, partition, spec, placement, ignored)
 
 
-def _refuse(turn: Turn, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
+def _refuse(
+    turn: StepContext, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake
+) -> None:
     """The application is not taken: it is remembered as rejected, and what has been waiting for it is refused."""
     _remember_rejected(turn, partition, spec, mistake)
     reject(turn, rm, spec, mistake)
@@ -80,7 +82,7 @@ def _refuse(turn: Turn, rm: ResourceManager, partition: Partition, spec: NewAppl
 
 
 def _take(
-    turn: Turn,
+    turn: StepContext,
     rm: ResourceManager,
     partition: Partition,
     spec: NewApplication,
@@ -95,7 +97,7 @@ def _take(
     _take_early(turn, rm, partition, spec.application_id, None)
 
 
-def check_removal(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> Change:
+def check_removal(turn: StepContext, rm: ResourceManager, item: ApplicationRemoval) -> Change:
     """An application is removed: its asks and allocations are released and each of them confirmed."""
     partition = rm.partition(item.partition)
     application = partition.applications.get(item.application_id) if partition is not None else None
@@ -110,13 +112,13 @@ def check_removal(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> 
     return partial(_remove, turn, partition, application, message)
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
+def ignore(turn: StepContext, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
     turn.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
 
 
 def _take_early(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    turn: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
     """Handles what has been waiting for the application, as much of it as one step handles. If the application was
     refused, so is what waited for it: the items up to `refused_serial`."""
@@ -125,7 +127,7 @@ def _take_early(
     early.keep_backlog(turn, rm, partition, application_id, refused_serial)
 
 
-def on_backlog(turn: Turn, backlog: Backlog) -> None:
+def on_backlog(turn: StepContext, backlog: Backlog) -> None:
     """The next of what waited for an application has its turn, unless the application has gone again meanwhile."""
     rm = turn.cluster.resource_managers[backlog.rm_id]
     partition = rm.partitions.get(backlog.partition)
@@ -136,13 +138,13 @@ def on_backlog(turn: Turn, backlog: Backlog) -> None:
         _take_early(turn, rm, partition, backlog.application_id, backlog.refused_serial)
 
 
-def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
+def replay(turn: StepContext, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
     match held.item:
         case NewAsk():
             take(turn, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
         case AllocationRelease():
-            take(turn, rm, [held.item], partial(releases.check, may_wait=may_wait), releases.ignore)
+            take(turn, rm, [held.item], partial(rm_releases.check, may_wait=may_wait), rm_releases.ignore)
         case NodeUpdate():
             check_node = partial(nodes.check, may_wait=may_wait, waited_for=held.application_id)
             take(turn, rm, [held.item], check_node, nodes.reject)
@@ -171,7 +173,7 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
             f"placeholderAsk is set, and queue {leaf.written} has application.sort.policy fair, under which several "
             "gangs would get a part each; it must be fifo or stateaware",
         )
-    for queue in leaf.lineage:
+    for queue in leaf.path_to_root:
         most = queues.max_with(leaf, spec.tags) if queue is leaf else queue.max
         name = most.exceeded_by({}, ask.items())
         if name is not None:
@@ -180,9 +182,9 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
                 f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
                 "the gang could never be placed",
             )
-    party = Party(spec.user, group_of(leaf, spec.groups))
-    for queue in leaf.lineage:
-        for limit, account, is_group in party.limits_at(queue):
+    limit_subject = LimitSubject(spec.user, group_of(leaf, spec.groups))
+    for queue in leaf.path_to_root:
+        for limit, account, is_group in limit_subject.limits_at(queue):
             name = limit.max.exceeded_by({}, ask.items()) if limit.max is not None else None
             if limit.max is not None and name is not None:
                 who = f"{'group' if is_group else 'user'} {shown(account)}"
@@ -194,9 +196,9 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
     return None
 
 
-def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:
+def _accept(turn: StepContext, partition: Partition, queue: Queue, spec: NewApplication) -> None:
     application = Application(spec, partition, queue, partition.next_serial(), turn.now_ns)
-    application.account()
+    application.update_limits()
     partition.applications[spec.application_id] = application
     queue.applications[spec.application_id] = application
     turn.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
@@ -214,11 +216,11 @@ def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication
     )
 
 
-def _remove(turn: Turn, partition: Partition, application: Application, message: str) -> None:
+def _remove(turn: StepContext, partition: Partition, application: Application, message: str) -> None:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
     assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
-    departures.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+    releases.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
     _complete(turn, application)
     if not application.allocations:
         _complete(turn, application)
@@ -226,15 +228,15 @@ def _remove(turn: Turn, partition: Partition, application: Application, message:
         application_states.forget(turn, application)
         return
     for allocation in list(application.allocations.values()):
-        departures.free(turn, allocation)
-        turn.say(departures.released(allocation, stopped, confirm=True, message=message))
+        releases.free(turn, allocation)
+        turn.say(releases.released(allocation, stopped, confirm=True, message=message))
     gang_time.forget(turn, application)
     commit.retire(application)
     queues.leave(turn, application)
     application_states.forget(turn, application)
 
 
-def _complete(turn: Turn, application: Application) -> None:
+def _complete(turn: StepContext, application: Application) -> None:
     """One step towards its end, if its state has one."""
     completing = application.state is ApplicationState.COMPLETING
     if is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE) and not (
@@ -243,13 +245,13 @@ def _complete(turn: Turn, application: Application) -> None:
         application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
 
 
-def reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
+def reject(turn: StepContext, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(spec.partition)
     turn.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))
 
 
-def _remember_rejected(turn: Turn, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
+def _remember_rejected(turn: StepContext, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
     """A rejected application is remembered for a while, so that one can see later why it never ran."""
     application = Application(spec, partition, None, partition.next_serial(), turn.now_ns)
     application_states.fire(turn, application, ApplicationTrigger.REJECT, mistake.reason)

@@ -8,20 +8,20 @@ from schedulerd.core import checks, commit, constraint_checks
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.handlers import application_states, departures, early, gangs
+from schedulerd.core.handlers import application_states, early, gangs, releases
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
 """The most allocations one ask may stand for."""
 
 
-def check(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
+def check(turn: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
     """An ask is taken, or updates a known one, or waits for its application, or is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec, partition)
@@ -40,27 +40,27 @@ def check(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = Tru
     return partial(_take, turn, partition, application, spec)
 
 
-def _take(turn: Turn, partition: Partition, application: Application, spec: NewAsk) -> None:
+def _take(turn: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
-        shape = partition.shape_of(spec)
-        ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
+        request_class = partition.request_class_of(spec)
+        ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), turn.now_ns)
     else:
-        if ask.shape.turned_down:
-            application.turn(ask, down=False)
-        wanted = partition.shape_of(spec).identity, spec.task_group, spec.placeholder
-        is_other = wanted != (ask.shape.identity, ask.spec.task_group, ask.placeholder)
+        if ask.request_class.refused:
+            application.reclassify(ask, down=False)
+        wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
+        is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
         gangs.forget_swaps(turn, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
-        departures.withdraw_ask(
+        releases.withdraw_ask(
             turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
         if is_other:
             ask.task_group = spec.task_group
-        ask.renew(spec, partition.shape_of(spec))
+        ask.renew(spec, partition.request_class_of(spec))
     _demand(turn, application, ask)
 
 
-def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
+def reject(turn: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
     turn.say(
         AskRejected(
             rm_id=rm.rm_id,
@@ -73,7 +73,7 @@ def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> N
     )
 
 
-def check_release(turn: Turn, rm: ResourceManager, item: AskRelease) -> Change:
+def check_release(turn: StepContext, rm: ResourceManager, item: AskRelease) -> Change:
     """The RM takes asks back: one by its key, or all of an application; each of them is confirmed with the type of this
     release (gang design, AllocationAskRelease; SEMANTICS I7)."""
     if item.termination not in OF_RM:
@@ -88,7 +88,7 @@ def check_release(turn: Turn, rm: ResourceManager, item: AskRelease) -> Change:
     return partial(_release, turn, rm, partition, item)
 
 
-def _release(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
+def _release(turn: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
     dropped = early.drop_asks(turn, rm, partition, item)
     if item.application_id:
         one = partition.applications.get(item.application_id)
@@ -102,28 +102,30 @@ def _release(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRel
         ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
+def ignore(turn: StepContext, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
     turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
 
 
-def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
+def _release_of(turn: StepContext, application: Application, item: AskRelease) -> bool:
     """Releases what `item` names of this application; False if nothing of it is pending."""
     if item.allocation_key:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
     else:
         named = sorted(application.asks.values(), key=lambda ask: ask.serial)
     named = [
-        ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
+        ask
+        for ask in named
+        if ask.pending or ask.awaiting_placeholder or any(one.yields_to_gang for one in ask.allocations.values())
     ]
     message = checks.message(item.message)
     for ask in named:
         gangs.forget_swaps(turn, ask)
         gangs.forget_give_way(ask.allocations.values())
         count = ask.pending
-        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
+        releases.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
-            commit.take_back_promise(application, ask.shape.items, count)
+            commit.take_back_promise(application, ask.request_class.items, count)
             assert application.queue is not None
             application.partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
@@ -132,9 +134,9 @@ def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
     return bool(named)
 
 
-def _demand(turn: Turn, application: Application, ask: Ask) -> None:
+def _demand(turn: StepContext, application: Application, ask: Ask) -> None:
     """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
-    count = max(0, ask.spec.max_allocations - ask.placed - ask.parked)
+    count = max(0, ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder)
     if not count:
         commit.forget_if_done(application, ask)
         application_states.on_fewer_asks(turn, application)
@@ -142,7 +144,7 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
     application_states.on_ask(turn, application)
     commit.demand(application, ask, count)
     assert application.queue is not None
-    application.queue.give_turn()
+    application.queue.admit_next()
     turn.say(
         AskAdded(
             application.partition.rm_id,
@@ -150,7 +152,7 @@ def _demand(turn: Turn, application: Application, ask: Ask) -> None:
             application.queue.path,
             application.application_id,
             ask.key,
-            ask.shape.resources,
+            ask.request_class.resources,
             count,
             ask.placeholder,
         )
@@ -183,7 +185,7 @@ def _mistake(spec: NewAsk, partition: Partition | None) -> Mistake | None:
         return Mistake(
             RejectCode.INVALID_COUNT, f"maxAllocations is {count}; it must be between 1 and {MAX_ALLOCATIONS_MAX}"
         )
-    is_known_size = partition is not None and partition.shapes.knows_size(spec.resources)
+    is_known_size = partition is not None and partition.request_classes.knows_size(spec.resources)
     return (
         checks.identifier("allocationKey", spec.allocation_key)
         or checks.identifier("applicationID", spec.application_id)

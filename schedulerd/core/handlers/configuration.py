@@ -19,13 +19,13 @@ from schedulerd.core.facts import WithdrawCause
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import (
     application_states,
-    departures,
     gang_time,
     nodes,
+    predicate_checks,
     queue_changes,
     queues,
     quota_preemption,
-    trials,
+    releases,
 )
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
@@ -33,10 +33,10 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def check(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Change:
+def check(turn: StepContext, rm: ResourceManager, command: UpdateConfiguration) -> Change:
     """The new partitions and queues are applied, or it is said why none of it can be.
 
     What the file says already is left alone: the same file again changes nothing, and a partition that did not change
@@ -50,7 +50,7 @@ def check(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Chan
     return partial(_update, turn, rm, command, assessment)
 
 
-def reject(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
+def reject(turn: StepContext, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
     turn.say(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
 
 
@@ -58,7 +58,7 @@ def _nothing() -> None:
     """What a command that is void changes."""
 
 
-def _update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, assessment: Assessment) -> None:
+def _update(turn: StepContext, rm: ResourceManager, command: UpdateConfiguration, assessment: Assessment) -> None:
     replaced = rm.configuration
     if command.configuration != replaced:
         rm.configuration, rm.configured_at_ns = command.configuration, turn.now_ns
@@ -69,7 +69,7 @@ def _update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, asses
     turn.say(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
 
 
-def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
+def _change(turn: StepContext, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
@@ -77,8 +77,10 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
             queue_changes.added(turn, partition, partition.root.subtree())
         elif partition.spec != spec:
             # First, as it puts asks back into their lines, which are in the order of the old file until all are anew.
-            mine = (one for one in rm.callbacks.open_trials.values() if one.application.partition is partition)
-            trials.void_all(turn, mine)
+            mine = (
+                one for one in rm.callbacks.open_predicate_checks.values() if one.application.partition is partition
+            )
+            predicate_checks.void_all(turn, mine)
             _apply(turn, partition, partition.root, spec.root)
             partition.reconfigure(spec)
             gang_time.reset_idle(turn, partition)
@@ -89,7 +91,7 @@ def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -
         _remove_partition(turn, rm.partitions.pop(name))
 
 
-def _apply(turn: Turn, partition: Partition, queue: Queue, spec: QueueSpec) -> None:
+def _apply(turn: StepContext, partition: Partition, queue: Queue, spec: QueueSpec) -> None:
     before = queue_changes.rules(queue)
     queue.configure(spec)
     queue_changes.changed(turn, partition, queue, before)
@@ -106,14 +108,14 @@ def _apply(turn: Turn, partition: Partition, queue: Queue, spec: QueueSpec) -> N
             _set_draining(turn, partition, child, drains(child, spec))
 
 
-def _set_draining(turn: Turn, partition: Partition, queue: Queue, draining: bool) -> None:
+def _set_draining(turn: StepContext, partition: Partition, queue: Queue, draining: bool) -> None:
     before = {one: queue_changes.rules(one) for one in queue.subtree()}
     queue.set_draining(draining)
     for one in before:
         queue_changes.changed(turn, partition, one, before[one])
 
 
-def _remove_partition(turn: Turn, partition: Partition) -> None:
+def _remove_partition(turn: StepContext, partition: Partition) -> None:
     """Its applications fail; their asks and allocations are gone, and the RM is told of each: once, so not of those
     that it was asked to end before (SEMANTICS I10)."""
     message = f"partition {partition.name} is not in the queue file any more"
@@ -122,11 +124,11 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
         if is_legal(APPLICATION, application.state, ApplicationTrigger.FAIL):
             application_states.fire(turn, application, ApplicationTrigger.FAIL, message)
         ended = WithdrawCause.APPLICATION_ENDED
-        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
+        releases.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
         for allocation in list(application.allocations.values()):
-            departures.free(turn, allocation)
+            releases.free(turn, allocation)
             is_told = allocation.releasing is None
-            turn.say(departures.released(allocation, stopped, confirm=is_told, message=message))
+            turn.say(releases.released(allocation, stopped, confirm=is_told, message=message))
         application_states.on_less(turn, application)
         if not application.is_terminal:
             commit.retire(application)
@@ -134,8 +136,8 @@ def _remove_partition(turn: Turn, partition: Partition) -> None:
     for application in list(partition.terminated.values()):
         application_states.forget(turn, application)
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
-    turn.cluster.alarms.cancel(partition.patience.alarm)
-    turn.cluster.alarms.cancel(partition.turned_down.alarm)
+    turn.cluster.alarms.cancel(partition.retry_timers.alarm)
+    turn.cluster.alarms.cancel(partition.refused_asks.alarm)
     for queue in partition.root.subtree():
         quota_preemption.forget(turn, queue)
     queue_changes.removed(turn, partition, reversed(partition.root.subtree()))

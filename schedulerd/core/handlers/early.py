@@ -18,7 +18,7 @@ from schedulerd.core.facts import EarlyAskReleased, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem, Item
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 HELD_MAX = 100_000
 """Early items per resource manager; one more is handled at once."""
@@ -41,12 +41,12 @@ def unknown_application(partition: Partition, application_id: str) -> Mistake:
     )
 
 
-def has_room(turn: Turn, rm: ResourceManager) -> bool:
+def has_room(turn: StepContext, rm: ResourceManager) -> bool:
     """Whether one more item may wait; if not, it is handled at once."""
     return turn.cluster.timeouts.early_message_ns > 0 and len(rm.early) < HELD_MAX
 
 
-def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> None:
+def hold(turn: StepContext, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> None:
     """Lets `item` wait for the application, for a bounded time."""
     held = EarlyItem(rm.rm_id, item, partition.name, application_id)
     deadline_ns = turn.now_ns + turn.cluster.timeouts.early_message_ns
@@ -55,7 +55,7 @@ def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, appl
 
 
 def take(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    turn: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> list[EarlyItem]:
     """The first of what waits for this application, in order of arrival: as much as one step handles, and up to
     `refused_serial` (None: all). It waits no longer, and the application has no backlog any longer."""
@@ -72,7 +72,7 @@ def take(
 
 
 def keep_backlog(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    turn: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
     """What `take` has left, if anything, has its turn in the next steps."""
     left = rm.early.waiting_for(partition.name, application_id, 1)
@@ -82,20 +82,20 @@ def keep_backlog(
         rm.early.backlogs[partition.name, application_id] = backlog
 
 
-def forget_backlog(turn: Turn, rm: ResourceManager, partition: str, application_id: str) -> None:
+def forget_backlog(turn: StepContext, rm: ResourceManager, partition: str, application_id: str) -> None:
     """What still waits for the application waits as if it had not come."""
     backlog = rm.early.backlogs.pop((partition, application_id), None)
     if backlog is not None:
         turn.cluster.alarms.cancel(backlog.alarm)
 
 
-def release(turn: Turn, rm: ResourceManager, held: EarlyItem) -> None:
+def release(turn: StepContext, rm: ResourceManager, held: EarlyItem) -> None:
     """The item waits no longer."""
     turn.cluster.alarms.cancel(held.alarm)
     rm.early.remove(held)
 
 
-def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
+def drop_asks(turn: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
     """The RM takes back asks that are still waiting for their application: each is confirmed once, however often it
     came. False if there were none."""
     if not rm.early:

@@ -9,31 +9,31 @@ from __future__ import annotations
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ReleaseCause, WithdrawCause
-from schedulerd.core.handlers import application_states, departures
+from schedulerd.core.handlers import application_states, releases
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.specs import MILLISECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 EXECUTION_TIMEOUT = "ExecutionTimeout"
 
 
-def begin(turn: Turn, allocation: Allocation) -> None:
+def begin(turn: StepContext, allocation: Allocation) -> None:
     """The allocation was placed, and its ask limits how long it may run."""
     deadline_ns = turn.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
     allocation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ALLOCATION_EXECUTION, allocation)
 
 
-def end_allocation(turn: Turn, allocation: Allocation) -> None:
+def end_allocation(turn: StepContext, allocation: Allocation) -> None:
     """Its time is over: the RM is asked to end it."""
     allocation.alarm = None
     timeout_ms = allocation.spec.execution_timeout_ms
     message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
-    departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+    releases.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
 
 
-def end_application(turn: Turn, application: Application) -> None:
+def end_application(turn: StepContext, application: Application) -> None:
     """Its time is over: it fails, and the RM is asked to end all it has. One that only waits for its end does not
     wait any longer."""
     application.run_alarm = None
@@ -44,7 +44,7 @@ def end_application(turn: Turn, application: Application) -> None:
     application_states.fire(turn, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
-    departures.withdraw_all(turn, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    releases.withdraw_all(turn, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
     for allocation in application.allocations.values():
-        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+        releases.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     application_states.on_less(turn, application)

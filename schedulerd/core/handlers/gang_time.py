@@ -14,12 +14,12 @@ from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.gang import Gang
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 _TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
 
 
-def begin(turn: Turn, application: Application) -> None:
+def begin(turn: StepContext, application: Application) -> None:
     """Its first placeholder is there. One that is Completing is not waited for, so nothing is promised to it."""
     deadline_ns = turn.now_ns + timeout_ns(turn.cluster.timeouts, application)
     application.gang_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
@@ -28,7 +28,7 @@ def begin(turn: Turn, application: Application) -> None:
     watch(turn, application)
 
 
-def review(turn: Turn, partition: Partition) -> None:
+def review(turn: StepContext, partition: Partition) -> None:
     """Ends the time of gangs that became complete in this step, and gives its full time to one that is so no longer."""
     touched, partition.gangs_touched = partition.gangs_touched, {}
     for application in touched:
@@ -57,7 +57,7 @@ def is_complete(application: Application) -> bool:
     return gang.was_complete and application.has_run
 
 
-def _watch_idle(turn: Turn, application: Application, gang: Gang) -> None:
+def _watch_idle(turn: StepContext, application: Application, gang: Gang) -> None:
     """Sees to it that idle placeholders of a complete gang go after a while, if the queue limits that."""
     assert application.queue is not None
     idle_ns = application.queue.properties.gang_placeholder_idle_timeout_ns
@@ -74,7 +74,7 @@ def _watch_idle(turn: Turn, application: Application, gang: Gang) -> None:
         gang.idle_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDERS_IDLE, application)
 
 
-def reset_idle(turn: Turn, partition: Partition) -> None:
+def reset_idle(turn: StepContext, partition: Partition) -> None:
     """The queue file may allow idle placeholders another time."""
     for application in partition.applications.values():
         if application.gang is not None:
@@ -83,7 +83,7 @@ def reset_idle(turn: Turn, partition: Partition) -> None:
             partition.gangs_touched[application] = None
 
 
-def forget(turn: Turn, application: Application) -> None:
+def forget(turn: StepContext, application: Application) -> None:
     """The application ends, and with it whatever is timed of its gang."""
     end(turn, application)
     if application.gang is not None:
@@ -92,30 +92,30 @@ def forget(turn: Turn, application: Application) -> None:
         application.partition.gangs_touched.pop(application, None)
 
 
-def watch(turn: Turn, application: Application, patience_ns: int = 0) -> None:
+def watch(turn: StepContext, application: Application, patience_ns: int = 0) -> None:
     """After `patience_ns`, or as long as is usual, it is looked at whether the gang finds the room it needs."""
     timeouts, gang = turn.cluster.timeouts, application.gang
     assert gang is not None
-    if timeouts.gang_patience_ns:
-        patience_ns = patience_ns or min(timeouts.gang_patience_ns, timeout_ns(timeouts, application) // 2)
-        alarm = turn.cluster.alarms.set(turn.now_ns + patience_ns, AlarmKind.GANG_PATIENCE, application)
-        gang.patience = alarm
+    if timeouts.gang_deadlock_timeout_ns:
+        patience_ns = patience_ns or min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+        alarm = turn.cluster.alarms.set(turn.now_ns + patience_ns, AlarmKind.GANG_DEADLOCK, application)
+        gang.deadlock_alarm = alarm
 
 
-def end(turn: Turn, application: Application) -> None:
+def end(turn: StepContext, application: Application) -> None:
     """Its placeholders are gone, or their time is over; fine if there was none."""
     if application.gang_alarm is not None:
         turn.cluster.alarms.cancel(application.gang_alarm)
         application.gang_alarm = None
         assert application.gang is not None
-        turn.cluster.alarms.cancel(application.gang.patience)
-        application.gang.patience = None
-        if application.partition.favoured is application:
-            application.partition.favour(None)
+        turn.cluster.alarms.cancel(application.gang.deadlock_alarm)
+        application.gang.deadlock_alarm = None
+        if application.partition.priority_gang is application:
+            application.partition.set_priority_gang(None)
         commit.end_promise(application)
 
 
-def say_if_full(turn: Turn, application: Application) -> None:
+def say_if_full(turn: StepContext, application: Application) -> None:
     """A placeholder was placed: it may have been the last that was missing."""
     gang, partition, queue = application.gang, application.partition, application.queue
     assert gang is not None

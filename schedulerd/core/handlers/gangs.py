@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from schedulerd.core import commit, gang_words
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.give_way import who_gives_way
+from schedulerd.core.decide.gang_deadlock import who_gives_way
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, trials
+from schedulerd.core.handlers import application_states, execution_times, gang_time, predicate_checks, releases
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -22,22 +22,22 @@ from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.trial import Trial
+from schedulerd.core.model.predicate_check import PredicateCheck
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 HARD_STYLE = "hard"
 CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
 """Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
 
 
-def swap_next(turn: Turn, partition: Partition) -> bool:
+def swap_next(turn: StepContext, partition: Partition) -> bool:
     """Lets the next real ask have its placeholder's room; False if no ask has one."""
     while partition.swaps:
         application = next(iter(partition.swaps))
         found = application.gang.next_swap() if application.gang is not None else None
-        if found is None or not application.passes_on:
+        if found is None or not application.propagates_demand:
             del partition.swaps[application]
             continue
         task_group, group = found
@@ -46,17 +46,17 @@ def swap_next(turn: Turn, partition: Partition) -> bool:
     return False
 
 
-def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+def _begin(turn: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
     """False if no node would take the ask, so that its placeholder stays."""
     ask = group.first()
-    placeholder = task_group.fitting(ask.shape)
+    placeholder = task_group.fitting(ask.request_class)
     if placeholder is None:
         _refuse(turn, application, task_group, ask)
         return True
     if application.partition.callbacks.predicates:
         return _ask_first(turn, application, task_group, ask)
-    shape = ask.shape
-    if shape.required_node or shape.constraint is not None:
+    request_class = ask.request_class
+    if request_class.required_node or request_class.constraint is not None:
         placeholder = _choose(application, task_group, ask)
         if placeholder is None:
             application.partition.deny(application, group)
@@ -65,59 +65,74 @@ def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: A
     return True
 
 
-def _swap(turn: Turn, application: Application, ask: Ask, placeholder: Allocation) -> None:
-    departures.withdraw_ask(
+def _swap(turn: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
+    releases.withdraw_ask(
         turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
     )
-    commit.park(application, ask, placeholder)
+    commit.await_placeholder(application, ask, placeholder)
     if application.gang is not None and application.gang.idle_since_ns is not None:
         application.gang.idle_since_ns = turn.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
-    departures.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
+    releases.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
 
 
-def _ask_first(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
+def _ask_first(turn: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
     """Asks the resource manager about the node of a placeholder that nobody else is tried for, or about another node if
     it refused those; False if there is only to wait for what becomes of others."""
-    partition, hearing = application.partition, ask.hearing
+    partition, predicate_history = application.partition, ask.predicate_history
     are_all_refused = True
-    for placeholder in task_group.all_fitting(ask.shape):
+    for placeholder in task_group.all_fitting(ask.request_class):
         node = placeholder.node
-        if partition.objection(ask.shape, node, (placeholder,)) is None:
-            if hearing is not None and hearing.bars_with_room(node):
+        if partition.objection(ask.request_class, node, (placeholder,)) is None:
+            if predicate_history is not None and predicate_history.bars_with_room(node):
                 continue
-            if placeholder.trial is None:
+            if placeholder.predicate_check is None:
                 task_group.put_last(placeholder)
-                trials.swap(turn, application, ask, placeholder, node)
+                predicate_checks.swap(turn, application, ask, placeholder, node)
                 return True
             are_all_refused = False
-    elsewhere = trials.free_node(partition, ask, partition.first_fit(ask.shape)) if are_all_refused else None
-    idle = next((one for one in task_group.all_fitting(ask.shape) if one.trial is None), None)
-    if elsewhere is not None and idle is not None and partition.objection(ask.shape, elsewhere, (idle,)) is None:
+    elsewhere = (
+        predicate_checks.free_node(partition, ask, partition.first_fit(ask.request_class)) if are_all_refused else None
+    )
+    idle = next((one for one in task_group.all_fitting(ask.request_class) if one.predicate_check is None), None)
+    if (
+        elsewhere is not None
+        and idle is not None
+        and partition.objection(ask.request_class, elsewhere, (idle,)) is None
+    ):
         task_group.put_last(idle)
-        trials.swap(turn, application, ask, idle, elsewhere)
+        predicate_checks.swap(turn, application, ask, idle, elsewhere)
         return True
     if are_all_refused and elsewhere is None:
-        if hearing is None:
+        if predicate_history is None:
             partition.deny(application, application.groups[ask.band])
             return False
-        trials.set_aside(turn, application, ask)
+        predicate_checks.set_aside(turn, application, ask)
         return True
     partition.deny(application, application.groups[ask.band])
     return False
 
 
-def swap_agreed(turn: Turn, trial: Trial) -> bool:
+def swap_agreed(turn: StepContext, predicate_check: PredicateCheck) -> bool:
     """The ask may run there: its placeholder goes, if all is as it was; False if it is not."""
-    application, ask, node, placeholder = trial.application, trial.ask, trial.node, trial.placeholder
+    application, ask, node, placeholder = (
+        predicate_check.application,
+        predicate_check.ask,
+        predicate_check.node,
+        predicate_check.placeholder,
+    )
     assert placeholder is not None
     partition, group = application.partition, ask.group
-    is_wanted = group is not None and application.passes_on and application.lets_stand(group)
+    is_wanted = group is not None and application.propagates_demand and application.admits_group(group)
     is_idle = placeholder.uuid in application.allocations and placeholder.releasing is None
-    if not is_wanted or not is_idle or placeholder.shape.resources.lacks(ask.shape.items) is not None:
+    if not is_wanted or not is_idle or placeholder.request_class.resources.lacks(ask.request_class.items) is not None:
         return False
     is_here = node is placeholder.node
-    against = partition.objection(ask.shape, node, (placeholder,)) if is_here else partition.refusal(ask.shape, node)
+    against = (
+        partition.objection(ask.request_class, node, (placeholder,))
+        if is_here
+        else partition.refusal(ask.request_class, node)
+    )
     if against is not None:
         return False
     placeholder.swap_node = node
@@ -129,13 +144,13 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
     """The placeholder to replace where not every node will do: one on a node that takes the ask; else any, if there is
     another node that takes it; else none."""
     partition = application.partition
-    for placeholder in task_group.all_fitting(ask.shape):
-        if partition.objection(ask.shape, placeholder.node, (placeholder,)) is None:
+    for placeholder in task_group.all_fitting(ask.request_class):
+        if partition.objection(ask.request_class, placeholder.node, (placeholder,)) is None:
             return placeholder
-    return task_group.fitting(ask.shape) if partition.first_fit(ask.shape) is not None else None
+    return task_group.fitting(ask.request_class) if partition.first_fit(ask.request_class) is not None else None
 
 
-def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+def _refuse(turn: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
     """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
     partition, queue = application.partition, application.queue
     assert queue is not None
@@ -154,22 +169,22 @@ def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: As
         )
     )
     for placeholder, reason in zip(useless, reasons, strict=True):
-        departures.request_release(turn, placeholder, ReleaseCause.TOO_SMALL, reason)
-    application.stop_waiting_for(ask)
+        releases.request_release(turn, placeholder, ReleaseCause.TOO_SMALL, reason)
+    application.dequeue(ask)
     ask.task_group = ""
-    application.wait_for(ask)
+    application.enqueue(ask)
 
 
 def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
-    name = placeholder.shape.resources.lacks(ask.shape.items)
+    name = placeholder.request_class.resources.lacks(ask.request_class.items)
     assert name is not None
     return (
-        f"ask {ask.key} does not fit: it wants {name} {ask.shape.resources[name]}, "
-        f"placeholder {placeholder.key} has {placeholder.shape.resources[name]}"
+        f"ask {ask.key} does not fit: it wants {name} {ask.request_class.resources[name]}, "
+        f"placeholder {placeholder.key} has {placeholder.request_class.resources[name]}"
     )
 
 
-def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+def complete_swap(turn: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
     """The placeholder is gone and freed: its ask takes the room now, and this is what to say of it.
 
     `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other. Where the
@@ -178,11 +193,11 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     application, partition = placeholder.application, placeholder.application.partition
     assert application.queue is not None
     node = placeholder.swap_node
-    if anew or not _may_go_to(placeholder, ask.shape, node):
-        other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.shape)
+    if anew or not _may_go_to(placeholder, ask.request_class, node):
+        other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.request_class)
         if other is None:
             commit.demand(application, ask, 1)
-            return departures.asked_again(application, ask, was_parked=True)
+            return releases.asked_again(application, ask, was_parked=True)
         node = other
     allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
     assert application.gang is not None
@@ -198,7 +213,7 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
         spec.allocation_key,
         allocation.uuid,
         node.node_id,
-        ask.shape.resources,
+        ask.request_class.resources,
         spec.priority,
         spec.tags,
         spec.task_group,
@@ -209,27 +224,27 @@ def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) 
     )
 
 
-def _may_go_to(placeholder: Allocation, shape: Shape, node: Node) -> bool:
+def _may_go_to(placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:
     """Whether there is room on the node, now that the placeholder is gone."""
     partition = placeholder.application.partition
     if node is placeholder.node:
-        return partition.refusal_in_exchange(shape, node) is None
-    return partition.nodes.get(node.node_id) is node and partition.refusal(shape, node) is None
+        return partition.refusal_in_exchange(request_class, node) is None
+    return partition.nodes.get(node.node_id) is node and partition.refusal(request_class, node) is None
 
 
-def forget_swaps(turn: Turn, ask: Ask, keep: int = 0) -> None:
+def forget_swaps(turn: StepContext, ask: Ask, keep: int = 0) -> None:
     """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I4)."""
     for placeholder in list(ask.swaps)[keep:]:
-        departures.unpark(turn, placeholder)
+        releases.end_placeholder_wait(turn, placeholder)
 
 
 def forget_give_way(allocations: Iterable[Allocation]) -> None:
     """Placeholders that give way are not asked for again when they are gone."""
     for allocation in allocations:
-        allocation.gives_way = False
+        allocation.yields_to_gang = False
 
 
-def on_patience_end(turn: Turn, application: Application) -> None:
+def on_deadlock_timeout(turn: StepContext, application: Application) -> None:
     """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
     gang, partition = application.gang, application.partition
     assert gang is not None
@@ -245,11 +260,11 @@ def on_patience_end(turn: Turn, application: Application) -> None:
     gang_time.watch(turn, application)
     giving = who_gives_way(application)
     if giving is None:
-        if partition.favoured is application:
-            partition.favour(None)
+        if partition.priority_gang is application:
+            partition.set_priority_gang(None)
         return
-    if partition.favoured is not application:
-        partition.favour(application)
+    if partition.priority_gang is not application:
+        partition.set_priority_gang(application)
     for one in giving:
         assert one.gang is not None
         assert one.queue is not None
@@ -266,11 +281,11 @@ def on_patience_end(turn: Turn, application: Application) -> None:
         )
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
-            placeholder.gives_way = True
-            departures.request_release(turn, placeholder, ReleaseCause.GAVE_WAY, message)
+            placeholder.yields_to_gang = True
+            releases.request_release(turn, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
-def on_timeout(turn: Turn, application: Application) -> None:
+def on_timeout(turn: StepContext, application: Application) -> None:
     """The time for the gang is over.
 
     An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
@@ -288,21 +303,21 @@ def on_timeout(turn: Turn, application: Application) -> None:
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            releases.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
-            departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+            releases.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
     application.gang.awaits_full = False
     turn.say(_timed_out(application, application.gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
-            departures.unpark(turn, allocation)
+            releases.end_placeholder_wait(turn, allocation)
     application_states.on_less(turn, application)
 
 
-def on_idle_timeout(turn: Turn, application: Application) -> None:
+def on_idle_timeout(turn: StepContext, application: Application) -> None:
     """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I8)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
@@ -318,7 +333,7 @@ def on_idle_timeout(turn: Turn, application: Application) -> None:
         f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
     )
     for placeholder in idle:
-        departures.request_release(turn, placeholder, ReleaseCause.UNUSED, message)
+        releases.request_release(turn, placeholder, ReleaseCause.UNUSED, message)
     application.partition.gangs_touched[application] = None
 
 

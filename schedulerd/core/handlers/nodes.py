@@ -19,8 +19,8 @@ from schedulerd.core.facts import (
 from schedulerd.core.handlers import (
     early,
     existing,
-    releases,
-    trials,
+    predicate_checks,
+    rm_releases,
     waiting,
 )
 from schedulerd.core.handlers.taking import Change
@@ -31,7 +31,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 
@@ -54,7 +54,7 @@ _NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
 def check(
-    turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
+    turn: StepContext, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
 ) -> Change:
     """What the item says is done, or it waits for an application it refers to, or is rejected with the reason.
 
@@ -128,7 +128,7 @@ def _mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mis
     )
 
 
-def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
+def _create(turn: StepContext, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
     node = Node(item.node_id, partition.scoring)
     node.attributes = dict(item.attributes)
     node.draining = item.action is NodeAction.CREATE_DRAIN
@@ -142,7 +142,7 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
     turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 
-def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _change(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """UPDATE: new resources and attributes; what the message does not carry stays as it is."""
     before = _Before.of(node)
     node.offer(item.capacity, item.occupied)
@@ -154,24 +154,24 @@ def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> N
     _changed(turn, partition, node, before, "updated")
 
 
-def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _drain(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = True
     _reopen_or_shut(turn, partition, node)
     _changed(turn, partition, node, before, "drained")
 
 
-def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _undrain(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = False
     _reopen_or_shut(turn, partition, node)
     _changed(turn, partition, node, before, "schedulable again")
 
 
-def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _decommission(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
     message = f"node {node.node_id} was removed"
-    trials.void_all(turn, node.trials)
+    predicate_checks.void_all(turn, node.predicate_checks)
     waiting.forget_node(turn, partition, node)
     commit.shut_node(partition, node)
     old = node.state
@@ -179,7 +179,7 @@ def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate
     for allocation in node.allocations.values():
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
-        releases.finish(
+        rm_releases.finish(
             turn,
             application,
             allocations,
@@ -192,7 +192,7 @@ def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate
     drop(turn, partition, node, old, message)
 
 
-_CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None]] = {
+_CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate], None]] = {
     NodeAction.UPDATE: _change,
     NodeAction.DRAIN_NODE: _drain,
     NodeAction.DRAIN_TO_SCHEDULABLE: _undrain,
@@ -200,10 +200,10 @@ _CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None
 }
 
 
-def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
+def drop(turn: StepContext, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
-    partition.turned_down.wanted.pop(node, None)
+    partition.refused_asks.nodes_to_retry.pop(node, None)
     commit.report_use(partition, node, None)
     partition.constraints.forget(node)
     partition.capacity_changed()
@@ -221,15 +221,15 @@ def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: 
     )
 
 
-def _reopen_or_shut(turn: Turn, partition: Partition, node: Node) -> None:
-    partition.patience.look_again_soon(node, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns)
+def _reopen_or_shut(turn: StepContext, partition: Partition, node: Node) -> None:
+    partition.retry_timers.look_again_soon(node, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:
         commit.shut_node(partition, node)
 
 
-def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, cause: str) -> None:
+def _changed(turn: StepContext, partition: Partition, node: Node, before: _Before, cause: str) -> None:
     changed = NodeAspect.NONE
     for aspect, differs in (
         (NodeAspect.CAPACITY, node.capacity != before.capacity),
@@ -255,7 +255,7 @@ def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, caus
     )
 
 
-def reject(turn: Turn, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
+def reject(turn: StepContext, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(item.partition)
     turn.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from schedulerd.core import commit
 from schedulerd.core.facts import Allocated
-from schedulerd.core.handlers import application_states, execution_times, reservations, trials
+from schedulerd.core.handlers import application_states, execution_times, predicate_checks, reservations
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def place(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
+def place(turn: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """The change of state that comes with it is said first."""
     partition, queue = application.partition, application.queue
     assert queue is not None
@@ -20,8 +20,8 @@ def place(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
     allocation = commit.place(application, ask, node, uuid)
     if ask.reservations:
         reservations.trim(turn, ask)
-    if ask.hearing is not None:
-        trials.review(turn, application, ask)
+    if ask.predicate_history is not None:
+        predicate_checks.review(turn, application, ask)
     if application.state is not ApplicationState.RUNNING or allocation.placeholder:
         application_states.on_placed(turn, application, allocation)
     spec = ask.spec
@@ -36,7 +36,7 @@ def place(turn: Turn, application: Application, ask: Ask, node: Node) -> None:
             spec.allocation_key,
             uuid,
             node.node_id,
-            ask.shape.resources,
+            ask.request_class.resources,
             spec.priority,
             spec.tags,
             spec.task_group,

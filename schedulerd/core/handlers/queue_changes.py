@@ -14,7 +14,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, LimitSpec, QueueProperties, TemplateSpec
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
 class Rules(NamedTuple):
@@ -53,20 +53,20 @@ def rules(queue: Queue) -> Rules:
     )
 
 
-def added(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+def added(turn: StepContext, partition: Partition, queues: Iterable[Queue]) -> None:
     """These are new; their quotas are said with them."""
     for queue in queues:
         _say(turn, partition, queue, QueueChange.ADDED)
         _say_quotas(turn, partition, queue, Limits(), Resources())
 
 
-def removed(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+def removed(turn: StepContext, partition: Partition, queues: Iterable[Queue]) -> None:
     """These are gone; whoever calls gives children before their parents."""
     for queue in queues:
         _say(turn, partition, queue, QueueChange.REMOVED)
 
 
-def changed(turn: Turn, partition: Partition, queue: Queue, before: Rules) -> None:
+def changed(turn: StepContext, partition: Partition, queue: Queue, before: Rules) -> None:
     """Says what is not as it was `before`; nothing if all is."""
     after = rules(queue)
     if after == before:
@@ -86,7 +86,7 @@ def changed(turn: Turn, partition: Partition, queue: Queue, before: Rules) -> No
         _say(turn, partition, queue, QueueChange.CONFIGURATION, message="; ".join(sentences))
 
 
-def _say_quotas(turn: Turn, partition: Partition, queue: Queue, max: Limits, guaranteed: Resources) -> None:
+def _say_quotas(turn: StepContext, partition: Partition, queue: Queue, max: Limits, guaranteed: Resources) -> None:
     if queue.max != max:
         _say(turn, partition, queue, QueueChange.MAX, queue.max)
     if queue.guaranteed != guaranteed:
@@ -94,7 +94,7 @@ def _say_quotas(turn: Turn, partition: Partition, queue: Queue, max: Limits, gua
 
 
 def _say(
-    turn: Turn,
+    turn: StepContext,
     partition: Partition,
     queue: Queue,
     change: QueueChange,

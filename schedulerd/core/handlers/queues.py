@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.decide import namespace_tags
-from schedulerd.core.decide.placement import RECOVERY_QUEUE, Placement
+from schedulerd.core.decide.queue_placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.handlers import queue_changes
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def leaf_for(turn: Turn, partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
+def leaf_for(turn: StepContext, partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:
     """The leaf of a placement, created with its parents if it does not exist, with the quotas its namespace has now.
 
     The tags of a namespace hold on dynamic queues only, and were found readable before; a tag that is not there changes
@@ -59,7 +59,7 @@ def _has_namespace(leaf: Queue) -> bool:
     return not leaf.managed and leaf.name != RECOVERY_QUEUE
 
 
-def leave(turn: Turn, application: Application) -> None:
+def leave(turn: StepContext, application: Application) -> None:
     """The application is in its queue no longer; queues that nobody needs now have a while left."""
     queue = application.queue
     assert queue is not None
@@ -67,18 +67,18 @@ def leave(turn: Turn, application: Application) -> None:
     queue.applications.pop(application.application_id, None)
     queue.show_priority(application, None)
     application.partition.touch(queue)
-    queue.give_turn()
+    queue.admit_next()
     watch(turn, application.partition)
 
 
-def watch(turn: Turn, partition: Partition) -> None:
+def watch(turn: StepContext, partition: Partition) -> None:
     """Sets the time after which empty queues that nobody needs are removed, if there are any."""
     if partition.cleanup_alarm is None and any(queue.is_unneeded for queue in partition.root.subtree()):
         deadline_ns = turn.now_ns + turn.cluster.timeouts.cleanup_ns
         partition.cleanup_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.CLEANUP, partition)
 
 
-def clean(turn: Turn, partition: Partition) -> None:
+def clean(turn: StepContext, partition: Partition) -> None:
     """Removes them now."""
     turn.cluster.alarms.cancel(partition.cleanup_alarm)
     partition.cleanup_alarm = None

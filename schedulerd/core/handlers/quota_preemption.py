@@ -10,12 +10,12 @@ from __future__ import annotations
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.decide.quota_relief import Relief, excess
 from schedulerd.core.facts import ReleaseCause
-from schedulerd.core.handlers import departures
+from schedulerd.core.handlers import releases
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.preemption_facts import QuotaPreempted
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 PASS_EACH_NS = SECOND_NS
 """Between two passes over the same queue, as long as it is above its max and the last one ended something."""
@@ -26,7 +26,7 @@ VICTIMS_PER_SLICE = 250
 SLICE_EACH_NS = MILLISECOND_NS
 
 
-def watch(turn: Turn, partition: Partition, queue: Queue) -> None:
+def watch(turn: StepContext, partition: Partition, queue: Queue) -> None:
     """Its max, its delay or what it uses changed: it has its time from now on, or goes on having it, or needs none."""
     delay_ns = queue.properties.quota_preemption_delay_ns
     is_watched = partition.spec.quota_preemption_enabled and delay_ns > 0 and queue.managed and not queue.draining
@@ -38,18 +38,18 @@ def watch(turn: Turn, partition: Partition, queue: Queue) -> None:
     _ring_at(turn, partition, queue, max(turn.now_ns, queue.above_max_since_ns + delay_ns))
 
 
-def watch_all(turn: Turn, partition: Partition) -> None:
+def watch_all(turn: StepContext, partition: Partition) -> None:
     for queue in partition.root.subtree():
         watch(turn, partition, queue)
 
 
-def forget(turn: Turn, queue: Queue) -> None:
+def forget(turn: StepContext, queue: Queue) -> None:
     """Nothing has to end in the queue; fine if nothing had to."""
     queue.above_max_since_ns = None
     _cancel(turn, queue)
 
 
-def _cancel(turn: Turn, queue: Queue) -> None:
+def _cancel(turn: StepContext, queue: Queue) -> None:
     alarm = queue.above_max_alarm
     if alarm is not None and isinstance(alarm.subject, tuple):
         for relief in alarm.subject[2:]:
@@ -58,14 +58,14 @@ def _cancel(turn: Turn, queue: Queue) -> None:
     queue.above_max_alarm = None
 
 
-def _ring_at(turn: Turn, partition: Partition, queue: Queue, deadline_ns: int) -> None:
+def _ring_at(turn: StepContext, partition: Partition, queue: Queue, deadline_ns: int) -> None:
     alarm = queue.above_max_alarm
     if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
         _cancel(turn, queue)
         queue.above_max_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
 
 
-def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
+def on_time_over(turn: StepContext, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
     """The queue had its time: the RM is asked to end what is above its max, as far as guarantees below allow.
 
     `relief` is the pass that goes on, None if a new one begins.
@@ -90,7 +90,7 @@ def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief 
         turn.say(_said(partition, queue, above, len(victims)))
     for victim in victims:
         message = f"queue {queue.written} uses more than its max"
-        departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+        releases.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
         _go_on(turn, partition, queue, relief)
     elif excess(queue):
@@ -99,7 +99,7 @@ def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief 
         queue.above_max_since_ns = None
 
 
-def _go_on(turn: Turn, partition: Partition, queue: Queue, relief: Relief) -> None:
+def _go_on(turn: StepContext, partition: Partition, queue: Queue, relief: Relief) -> None:
     subject = (partition, queue, relief)
     queue.above_max_alarm = turn.cluster.alarms.set(turn.now_ns + SLICE_EACH_NS, AlarmKind.ABOVE_MAX, subject)
 

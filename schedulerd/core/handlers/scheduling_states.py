@@ -1,8 +1,8 @@
 """Tells resource managers that want to hear of it how far their asks have come (SI `UpdateContainerSchedulingState`).
 
 That an ask is placed, or room is kept for it, is said with the fact that says so. Why the others wait is looked at some
-time after something happened: by shape and leaf, and then ask by ask where that changed, in slices. An ask is not told
-that it FAILED or was SKIPPED sooner than `AGAIN_NS` after it was told otherwise.
+time after something happened: by request class and leaf, and then ask by ask where that changed, in slices. An ask is
+not told that it FAILED or was SKIPPED sooner than `AGAIN_NS` after it was told otherwise.
 """
 
 from __future__ import annotations
@@ -17,18 +17,26 @@ from schedulerd.core.decide.outstanding import looked_at, turned_away
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.facts import Allocated, AskWithdrawn
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.host import ClosedFor
+from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.told_states import AskName, Outlook, Place, Sweep, Told, ToldStates, waiting_places
+from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.scheduling_state_tracker import (
+    AskName,
+    Outlook,
+    Place,
+    Scan,
+    SchedulingStateTracker,
+    Told,
+    waiting_places,
+)
 from schedulerd.core.preemption_facts import ReservationEnded, Reserved
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.state_query import StateQuery
+from schedulerd.core.step_context import StepContext
 
 ROUND_NS = SECOND_NS
 """How long after something happened it is looked who waits for what."""
@@ -45,26 +53,26 @@ EVERYTHING = 2**63
 PLACES_MAX = 10_000
 """In how many places of a partition it is looked why asks wait."""
 NODES_MAX = 100
-"""How many nodes are asked why they do not take a shape."""
+"""How many nodes are asked why they do not take a request class."""
 
 
-def connect(turn: Turn, rm: ResourceManager, command: ConnectCallbacks) -> None:
+def connect(turn: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
     """A new stream, on which nothing was told yet; whether it wants to hear anything is for the RM to say."""
     end(turn, rm)
     if command.scheduling_states:
-        rm.told_states = ToldStates()
-        _look_in(turn, rm, rm.told_states, ROUND_NS)
+        rm.scheduling_state_tracker = SchedulingStateTracker()
+        _look_in(turn, rm, rm.scheduling_state_tracker, ROUND_NS)
 
 
-def end(turn: Turn, rm: ResourceManager) -> None:
+def end(turn: StepContext, rm: ResourceManager) -> None:
     """It does not want to hear any longer."""
-    if rm.told_states is not None:
-        turn.cluster.alarms.cancel(rm.told_states.alarm)
-        turn.cluster.dismantling.drop(rm.told_states.take_apart())
-        rm.told_states = None
+    if rm.scheduling_state_tracker is not None:
+        turn.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
+        turn.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        rm.scheduling_state_tracker = None
 
 
-def hear(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def hear(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Takes up what was said in this step."""
     is_news = False
     for fact in list(turn.facts):
@@ -85,7 +93,7 @@ def hear(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
         _look_in(turn, rm, states, ROUND_NS)
 
 
-def on_time(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def on_time(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Goes on with what is being gone through, or looks where that is to be done."""
     states.alarm = None
     again_ns = None
@@ -101,7 +109,7 @@ def on_time(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
         _look_in(turn, rm, states, max(again_ns - turn.now_ns, ROUND_NS))
 
 
-def _look_in(turn: Turn, rm: ResourceManager, states: ToldStates, delay_ns: int) -> None:
+def _look_in(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
     """By then at the latest."""
     deadline_ns, alarms = turn.now_ns + delay_ns, turn.cluster.alarms
     if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
@@ -110,9 +118,9 @@ def _look_in(turn: Turn, rm: ResourceManager, states: ToldStates, delay_ns: int)
 
 
 def _settle(
-    turn: Turn,
+    turn: StepContext,
     rm: ResourceManager,
-    states: ToldStates,
+    states: SchedulingStateTracker,
     fact: Allocated | Reserved | ReservationEnded | AskWithdrawn,
     state: SchedulingState | None = None,
     reason: str = "",
@@ -128,19 +136,25 @@ def _settle(
     if ask is None or ask.group is None:
         states.told.pop(name, None)
     elif application is not None and application.queue is not None:
-        states.distrust((application.queue, ask.group.kind))
+        states.distrust((application.queue, ask.group.pending_class))
 
 
 def _tell(
-    turn: Turn, rm: ResourceManager, states: ToldStates, name: AskName, state: SchedulingState, at: str, reason: str
+    turn: StepContext,
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    name: AskName,
+    state: SchedulingState,
+    at: str,
+    reason: str,
 ) -> None:
     states.told[name] = Told(state, at, turn.now_ns)
     turn.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
 
 
-def _find_changes(turn: Turn, rm: ResourceManager, states: ToldStates) -> int | None:
-    """Lines up the places where it is not as it was. Gives the time when those are to be looked at for which it is too
-    early; None if there are none."""
+def _find_changes(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
+    """pending index up the places where it is not as it was. Gives the time when those are to be looked at for which it
+    is too early; None if there are none."""
     again_ns = None
     places: dict[Place, None] = {}
     for partition in rm.partitions.values():
@@ -149,7 +163,7 @@ def _find_changes(turn: Turn, rm: ResourceManager, states: ToldStates) -> int | 
             known = states.looked_at.get(place)
             if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= turn.now_ns):
                 states.looked_at[place] = outlook, turn.now_ns
-                states.sweeps.append(Sweep(partition, place, outlook))
+                states.sweeps.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
     states.forget_old(turn.now_ns - AGAIN_NS, places)
@@ -159,31 +173,31 @@ def _find_changes(turn: Turn, rm: ResourceManager, states: ToldStates) -> int | 
 def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
     """Of all places of which it was found out that nothing can be placed there."""
     let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, shape, application, count in turned_away(partition):
-        is_all = application is None and count == shape.waiting[leaf]
-        let_in.setdefault((leaf, shape), {})[application] = EVERYTHING if is_all else count
+    for leaf, request_class, application, count in turned_away(partition):
+        is_all = application is None and count == request_class.pending_by_leaf[leaf]
+        let_in.setdefault((leaf, request_class), {})[application] = EVERYTHING if is_all else count
     is_counted = dict.fromkeys(looked_at(partition), True)
-    for leaf, shape in islice(waiting_places(partition), PLACES_MAX):
-        short = next((queue for queue in leaf.lineage if _is_short(queue, shape)), None)
+    for leaf, request_class in islice(waiting_places(partition), PLACES_MAX):
+        short = next((queue for queue in leaf.path_to_root if _is_short(queue, request_class)), None)
         if short is not None:
-            yield (leaf, shape), Outlook(short.path, {}, shape.joined)
-        elif shape in is_counted:
-            yield (leaf, shape), Outlook("", let_in.get((leaf, shape), {}), shape.joined)
+            yield (leaf, request_class), Outlook(short.path, {}, request_class.joined)
+        elif request_class in is_counted:
+            yield (leaf, request_class), Outlook("", let_in.get((leaf, request_class), {}), request_class.joined)
 
 
-def _is_short(queue: Queue, shape: Shape) -> bool:
-    """Whether the shape is closed there for a rule of the queue itself."""
-    closing = queue.lines.closed.get(shape)
-    return closing is not None and closing.origin is queue and closing.reason is ClosedFor.QUOTA
+def _is_short(queue: Queue, request_class: RequestClass) -> bool:
+    """Whether the request class is closed there for a rule of the queue itself."""
+    closing = queue.pending_index.blocked_by.get(request_class)
+    return closing is not None and closing.origin is queue and closing.reason is BlockReason.QUOTA
 
 
-def _go_through(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def _go_through(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """One slice."""
     looks = 0
     while states.sweeps and looks < LOOKS_MAX:
         sweep = states.sweeps[0]
         partition = sweep.partition
-        explain = Explanation(partition, rm.state, Look(limit=NODES_MAX))
+        explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
         looks += min(len(partition.nodes), NODES_MAX)
         while looks < LOOKS_MAX and not sweep.is_over:
             looks += 1
@@ -203,7 +217,7 @@ def _go_through(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
             states.sweeps.popleft()
 
 
-def _state(sweep: Sweep, application: Application, ask: Ask) -> SchedulingState:
+def _state(sweep: Scan, application: Application, ask: Ask) -> SchedulingState:
     if ask.unreserved <= 0:
         return SchedulingState.RESERVED
     if sweep.outlook.at:
@@ -216,11 +230,11 @@ def _state(sweep: Sweep, application: Application, ask: Ask) -> SchedulingState:
     return SchedulingState.FAILED
 
 
-def _reason(sweep: Sweep, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
-    leaf, shape = sweep.place
+def _reason(sweep: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
+    leaf, request_class = sweep.place
     if state is not SchedulingState.SKIPPED or sweep.outlook.at:
         return explain.waiting(application, ask)
-    short = leaf.short_for(shape)
-    return (short.refusal(shape) if short is not None else None) or (
+    short = leaf.short_for(request_class)
+    return (short.refusal(request_class) if short is not None else None) or (
         "quotas and limits let in no more than those before it, which no node takes"
     )

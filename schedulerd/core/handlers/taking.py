@@ -27,7 +27,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import CheckFailed, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 Item: TypeAlias = (
     NodeUpdate
@@ -49,11 +49,11 @@ SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
 def take(
-    turn: Turn,
+    turn: StepContext,
     sender: SenderT,
     items: Iterable[ItemT],
-    check: Callable[[Turn, SenderT, ItemT], Change],
-    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+    check: Callable[[StepContext, SenderT, ItemT], Change],
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
 ) -> None:
     """Checks one item after the other and carries out what the check returns; `reject` says why one is refused.
 
@@ -69,11 +69,11 @@ def take(
 
 
 def _fail(
-    turn: Turn,
+    turn: StepContext,
     sender: SenderT,
     item: ItemT,
     exception: str,
-    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
 ) -> None:
     rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
     code = RejectCode.CHECK_FAILED

@@ -19,13 +19,13 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node, Recommended
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 RECOMMEND_AGAIN_NS = MINUTE_NS
 """How long after a recommendation for a node there is another one, however often its use is reported."""
 
 
-def check(turn: Turn, rm: ResourceManager, item: Utilization) -> Change:
+def check(turn: StepContext, rm: ResourceManager, item: Utilization) -> Change:
     """What the item says is kept, or it is said why not. Without a partition all of the resource manager are
     searched."""
     mistake = checks.identifier("ID", item.object_id) or checks.not_negative("actualUsedResource", item.used)
@@ -44,17 +44,17 @@ def check(turn: Turn, rm: ResourceManager, item: Utilization) -> Change:
     return partial(ignore, turn, rm, item, mistake)
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
+def ignore(turn: StepContext, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
     name = rm.known_partition_name(item.partition) if item.partition else ""
     turn.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
 
 
-def _use_of_node(turn: Turn, partition: Partition, node: Node, item: Utilization) -> None:
+def _use_of_node(turn: StepContext, partition: Partition, node: Node, item: Utilization) -> None:
     commit.report_use(partition, node, item.used)
     _recommend(turn, partition, node)
 
 
-def _recommend(turn: Turn, partition: Partition, node: Node) -> None:
+def _recommend(turn: StepContext, partition: Partition, node: Node) -> None:
     last = node.recommended
     if last is not None and turn.now_ns < last.at_ns + RECOMMEND_AGAIN_NS:
         return

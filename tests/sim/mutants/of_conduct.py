@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "an allocation is out of time when it is gone",
-        "handlers.departures",
+        "handlers.releases",
         "    turn.cluster.alarms.cancel(allocation.alarm)",
         "    pass",
         Seed(3, 120),
@@ -85,9 +85,9 @@ MUTANTS = (
     ),
     Mutant(
         "whoever waits for any change is not looked at",
-        "model.patience",
-        "if self.dormant and moves != self.dormant_since:",
-        "if self.dormant and moves < self.dormant_since:",
+        "model.retry_timers",
+        "if self.waiting_for_change and moves != self.unchanged_since_moves:",
+        "if self.waiting_for_change and moves < self.unchanged_since_moves:",
         Proof(
             "unit.core.handlers.test_preemption_again",
             "test_the_same_is_tried_again_when_something_moved_and_not_too_soon",
@@ -103,21 +103,21 @@ MUTANTS = (
     ),
     Mutant(
         "what is taken back of an ask is told as one",
-        "handlers.departures",
+        "handlers.releases",
         "            count=count,\n            placeholder=ask.placeholder,",
         "            count=1,\n            placeholder=ask.placeholder,",
         Seed(1, 73),
     ),
     Mutant(
         "a wish is not confirmed",
-        "handlers.releases",
+        "handlers.rm_releases",
         "        confirm=item.termination in OF_RM,",
         "        confirm=False,",
         Seed(1, 73),
     ),
     Mutant(
         "what was asked for is confirmed",
-        "handlers.releases",
+        "handlers.rm_releases",
         "        confirm=item.termination in OF_RM,",
         "        confirm=True,",
         Seed(1, 120),
@@ -125,8 +125,8 @@ MUTANTS = (
     Mutant(
         "an update asks for all of it again",
         "handlers.asks",
-        "ask.spec.max_allocations - ask.placed - ask.parked",
-        "ask.spec.max_allocations - ask.parked",
+        "ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder",
+        "ask.spec.max_allocations - ask.awaiting_placeholder",
         Seed(6, 120),
     ),
     Mutant(
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "later gangs are those that came first",
-        "decide.give_way",
+        "decide.gang_deadlock",
         "if one.serial > application.serial)",
         "if one.serial < application.serial)",
         Seed(122, 90),
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant("a replaced placeholder is not counted", "handlers.gangs", ".replaced += 1", ".replaced += 0", Seed(1, 120)),
     Mutant(
         "placeholders that time out are counted once",
-        "handlers.departures",
+        "handlers.releases",
         ".count_timed_out(count)",
         ".count_timed_out(1)",
         Seed(1, 120),
@@ -169,21 +169,21 @@ MUTANTS = (
     # Preemption and reservations
     Mutant(
         "what is claimed does not count against a guarantee",
-        "decide.claim",
-        "return queue.allocated.minus(queue.leaving).plus(queue.claimed)",
+        "decide.preemption_context",
+        "return queue.allocated.minus(queue.leaving).plus(queue.quota_reserved)",
         "return queue.allocated.minus(queue.leaving)",
         RIGHTS,
     ),
     Mutant(
         "who goes already goes for another one too",
         "decide.victims",
-        "if allocation.releasing is not None or allocation.shape.required_node:",
-        "if allocation.shape.required_node:",
+        "if allocation.releasing is not None or allocation.request_class.required_node:",
+        "if allocation.request_class.required_node:",
         Seed(10, 180),
     ),
     Mutant(
         "a guarantee is one less",
-        "decide.claim",
+        "decide.preemption_context",
         "in_use(one)[name] + amount <= one.guaranteed[name]",
         "in_use(one)[name] + amount < one.guaranteed[name]",
         RIGHTS,
@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "soft reservations are served first",
         "handlers.waiting",
-        "key=lambda one: not one.is_firm)",
-        "key=lambda one: one.is_firm)",
+        "key=lambda one: not one.is_entitled)",
+        "key=lambda one: one.is_entitled)",
         Seed(2, 180),
     ),
     Mutant(
@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "firm room is shown as all that is kept",
         "view",
-        "kept=node.kept.nonzero()",
-        "kept=node.firmly_kept.nonzero()",
+        "reserved=node.reserved.nonzero()",
+        "reserved=node.entitled_reserved.nonzero()",
         Seed(2, 120),
     ),
     Mutant(
@@ -289,7 +289,7 @@ MUTANTS = (
     ),
     Mutant(
         "room that nobody took is for nobody else",
-        "model.waking",
+        "model.requeue",
         "if len(called) == count and",
         "if len(called) > count and",
         Proof(

@@ -43,7 +43,7 @@ MUTANTS = (
     Mutant(
         "headroom forgets claims",
         "model.queue",
-        "queue.max.left(queue.allocated.plus(queue.claimed))",
+        "queue.max.left(queue.allocated.plus(queue.quota_reserved))",
         "queue.max.left(queue.allocated)",
         Seed(7, 180),
     ),
@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "promises do not count at the gate",
         "model.queue",
-        "self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate)",
-        "self.max.exceeded_by(self.allocated, shape.gate)",
+        "self.max.exceeded_by(self.allocated.plus(self.gang_quota_promised), request_class.gang_gate)",
+        "self.max.exceeded_by(self.allocated, request_class.gang_gate)",
         Seed(12, 120),
     ),
     Mutant(
@@ -134,14 +134,14 @@ MUTANTS = (
     Mutant(
         "what waits for a placeholder waits on",
         "commit",
-        "        application.parked -= 1",
+        "        application.awaiting_placeholder -= 1",
         "        pass",
         Seed(1, 73),
     ),
     Mutant(
         "a promise stays when the gang is over",
         "commit",
-        "            one.promised.subtract(gang.promised.items())",
+        "            one.gang_quota_promised.subtract(gang.promised.items())",
         "            pass",
         Seed(1, 73),
     ),
@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         "a claim stays when its room is given up",
         "commit_room",
-        "            one.claimed.subtract(reservation.items)",
+        "            one.quota_reserved.subtract(reservation.items)",
         "            pass",
         Seed(3, 73),
     ),
@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "a verdict is waited for for ever",
         "commit_room",
-        "    ask.hearing.on_trial -= trial.takes_one",
+        "    ask.predicate_history.predicate_reserved -= predicate_check.takes_one",
         "    pass",
         Seed(9, 73),
     ),
@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a node that is not ready takes daemons",
         "model.partition",
-        "if node.ordered or (shape.required_node == node.node_id and node.ready):",
-        "if node.ordered or shape.required_node == node.node_id:",
+        "if node.ordered or (request_class.required_node == node.node_id and node.ready):",
+        "if node.ordered or request_class.required_node == node.node_id:",
         Seed(47, 240),
     ),
     Mutant(
@@ -253,9 +253,9 @@ MUTANTS = (
     Mutant("a smaller share comes last", "decide.shares", "found.sort(reverse=True)", "found.sort()", ORDER),
     Mutant(
         "priority is not passed on",
-        "model.host",
-        "        if is_news and self.host is not None:",
-        "        if is_news and self.host is None:",
+        "model.parent_entity",
+        "        if is_news and self.parent_entity is not None:",
+        "        if is_news and self.parent_entity is None:",
         ORDER,
     ),
 )

@@ -46,7 +46,7 @@ TIMEOUTS = {
     "completing_timeout_s": "completing_ns",
     "starting_timeout_s": "starting_ns",
     "placeholder_timeout_s": "placeholder_ns",
-    "gang_patience_s": "gang_patience_ns",
+    "gang_deadlock_timeout_s": "gang_deadlock_timeout_ns",
     "retention_days": "retention_ns",
     "reservation_delay_s": "reservation_delay_ns",
     "reservation_s": "reservation_ns",
@@ -55,7 +55,7 @@ TIMEOUTS = {
     "queue_cleanup_timeout_s": "cleanup_ns",
     "early_message_timeout_s": "early_message_ns",
     "predicates_timeout_s": "predicates_ns",
-    "refusal_rest_s": "refusal_ns",
+    "predicate_retry_delay_s": "refusal_ns",
 }
 
 

@@ -37,7 +37,7 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import (
@@ -59,8 +59,8 @@ EVERYBODY = Acl(everybody=True)
 NOBODY = Acl()
 
 
-def a_shape(**amounts: int) -> Shape:
-    return Shape(Resources(amounts).canonical())
+def a_shape(**amounts: int) -> RequestClass:
+    return RequestClass(Resources(amounts).canonical())
 
 
 def a_queue_spec(

@@ -81,7 +81,7 @@ class Judge(Conversation):
 
     @property
     def open_calls(self) -> int:
-        return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_trials)
+        return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_predicate_checks)
 
 
 def outcomes(facts: list[Fact]) -> list[tuple[str, str, str]]:

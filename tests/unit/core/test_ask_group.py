@@ -1,4 +1,5 @@
-"""The asks of one shape: highest priority first, then oldest, whatever is added, dropped and updated meanwhile."""
+"""The asks of one request class: highest priority first, then oldest, whatever is added, dropped and updated
+meanwhile."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Books:
         self.partition = Partition("rm", a_partition_spec(DEEP))
         queue = self.partition.root.find("root.p.a")
         assert queue is not None
-        self.queues = queue.lineage
+        self.queues = queue.path_to_root
         self.app = Application(an_app("app", "root.p.a", user="ann"), self.partition, queue, 1, 0)
         self.app.state = self.app.state.ACCEPTED
         self.partition.applications["app"] = queue.applications["app"] = self.app
@@ -49,8 +49,8 @@ class Books:
 
     def ask(self, key: str = "k", count: int = 1, placeholder: bool = False, **amounts: int) -> Ask:
         spec = a_placeholder(key) if placeholder else an_ask(key)
-        shape = self.partition.shapes.of(Resources(amounts or {"memory": 10}))
-        ask = self.app.asks[key] = Ask(spec, shape, self.partition.next_serial(), 0)
+        request_class = self.partition.request_classes.of(Resources(amounts or {"memory": 10}))
+        ask = self.app.asks[key] = Ask(spec, request_class, self.partition.next_serial(), 0)
         commit.demand(self.app, ask, count)
         return ask
 
@@ -115,7 +115,7 @@ def test_ledgers_forget_names_that_fall_to_0(books: Books, placeholder: bool) ->
         commit.withdraw(books.app, ask)
         commit.free(allocation)
     assert [dict(ledger) for ledger in books.ledgers()] == [{}] * len(books.ledgers())
-    assert list(books.partition.shapes.known()) == []
+    assert list(books.partition.request_classes.known()) == []
 
 
 def test_a_node_forgets_a_resource_it_only_owed() -> None:
@@ -176,9 +176,18 @@ def test_after_any_history_that_ends_with_nothing_nothing_is_left(plan: list[tup
     talk.release_asks()
     talk.release()
     for queue in talk.model().root.subtree():
-        assert (dict(queue.allocated), dict(queue.pending), queue.lines.shapes(), queue.needs) == ({}, {}, [], {})
+        assert (dict(queue.allocated), dict(queue.pending), queue.pending_index.request_classes(), queue.needs) == (
+            {},
+            {},
+            [],
+            {},
+        )
     partition = talk.model()
-    assert (partition.allocations, list(partition.shapes.known()), list(partition.shapes.parked())) == ({}, [], [])
+    assert (
+        partition.allocations,
+        list(partition.request_classes.known()),
+        list(partition.request_classes.unschedulable()),
+    ) == ({}, [], [])
     assert all(node.available == node.capacity for node in partition.nodes.values())
 
 

@@ -176,7 +176,7 @@ def test_what_the_resource_manager_was_told_is_freed_in_slices_too() -> None:
     talk.asks(*(an_ask(f"k{at}") for at in range(100)))
     talk.schedule()
     talk.sleep(60 * SECOND_NS)
-    told = talk.scheduler.cluster.resource_managers[RM].told_states
+    told = talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker
     assert told is not None
     assert len(told.told) == 100
     talk.register()

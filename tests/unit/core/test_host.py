@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.host import ClosedFor, Host
-from schedulerd.core.model.line import Contender, Key
+from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
+from schedulerd.core.model.pending_index import Key, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import (
@@ -27,17 +27,17 @@ from tests.unit.core.builders import (
 
 pytestmark = pytest.mark.interpreted
 
-# Directly: three hosts above each other, and a contender at the lowest
+# Directly: three hosts above each other, and a entity at the lowest
 
 
-class Waiting(Contender):
+class Waiting(SchedulingEntity):
     __slots__ = ()
 
     key: Key = (0,)
 
 
 class Tower:
-    """root.mid.low, where one contender waits for a small and a large shape."""
+    """root.mid.low, where one entity waits for a small and a large request class."""
 
     def __init__(self) -> None:
         self.root = Queue("root", None, is_leaf=False)
@@ -46,12 +46,12 @@ class Tower:
         self.hosts = (self.low, self.mid, self.root)
         self.small, self.large = a_shape(memory=1), a_shape(memory=9)
         self.one = Waiting()
-        for shape in (self.small, self.large):
-            self.low.offer(self.one, self.one.key, shape)
+        for request_class in (self.small, self.large):
+            self.low.add_demand(self.one, self.one.key, request_class)
 
-    def withdraw(self, *shapes: Shape) -> None:
-        for shape in shapes:
-            self.low.withdraw(self.one, shape)
+    def withdraw(self, *request_classes: RequestClass) -> None:
+        for request_class in request_classes:
+            self.low.remove_demand(self.one, request_class)
 
 
 @pytest.fixture
@@ -59,19 +59,19 @@ def tower() -> Tower:
     return Tower()
 
 
-def needed_at(hosts: tuple[Host, ...], shape: Shape) -> list[bool]:
-    return [shape in host.lines for host in hosts]
+def needed_at(hosts: tuple[ParentEntity, ...], request_class: RequestClass) -> list[bool]:
+    return [request_class in host.pending_index for host in hosts]
 
 
-def closed_at(hosts: tuple[Host, ...], shape: Shape) -> list[bool]:
-    return [shape in host.lines.closed for host in hosts]
+def closed_at(hosts: tuple[ParentEntity, ...], request_class: RequestClass) -> list[bool]:
+    return [request_class in host.pending_index.blocked_by for host in hosts]
 
 
 def test_what_is_needed_below_is_offered_up_to_the_root(tower: Tower) -> None:
     assert needed_at(tower.hosts, tower.small) == needed_at(tower.hosts, tower.large) == [True, True, True]
-    assert tower.root.lines.first() is tower.mid
-    assert tower.mid.lines.first() is tower.low
-    assert tower.low.lines.first() is tower.one
+    assert tower.root.pending_index.first() is tower.mid
+    assert tower.mid.pending_index.first() is tower.low
+    assert tower.low.pending_index.first() is tower.one
 
 
 def test_what_is_needed_no_longer_is_taken_back_up_to_the_root(tower: Tower) -> None:
@@ -79,22 +79,22 @@ def test_what_is_needed_no_longer_is_taken_back_up_to_the_root(tower: Tower) -> 
     assert needed_at(tower.hosts, tower.large) == [False, False, False]
     assert needed_at(tower.hosts, tower.small) == [True, True, True]
     tower.withdraw(tower.small)
-    assert [host.lines.first() for host in tower.hosts] == [None, None, None]
+    assert [host.pending_index.first() for host in tower.hosts] == [None, None, None]
 
 
 def test_what_somebody_else_still_needs_is_not_taken_back(tower: Tower) -> None:
-    Queue("sister", tower.mid, is_leaf=True).offer(Waiting(), (0,), tower.large)
+    Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
     assert needed_at(tower.hosts, tower.large) == [False, True, True]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
 def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
-    tower.hosts[at].close(tower.large, ClosedFor.QUOTA)
+    tower.hosts[at].block(tower.large, BlockReason.QUOTA)
     assert needed_at(tower.hosts, tower.large) == [True] * (at + 1) + [False] * (2 - at)
     assert closed_at(tower.hosts, tower.large) == [host is tower.hosts[at] for host in tower.hosts]
-    assert tower.root.lines.first() is tower.mid, "there is still something small"
-    tower.hosts[at].reopen(tower.large)
+    assert tower.root.pending_index.first() is tower.mid, "there is still something small"
+    tower.hosts[at].unblock(tower.large)
     assert needed_at(tower.hosts, tower.large) == [True, True, True]
     assert closed_at(tower.hosts, tower.large) == [False, False, False]
 
@@ -102,55 +102,55 @@ def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
 def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> None:
     host = tower.hosts[at]
-    for shape in (tower.small, tower.large):
-        host.close(shape, ClosedFor.QUOTA)
-    assert [one.lines.first() for one in tower.hosts[at:]] == [None] * (3 - at)
-    host.reopen(tower.small)
-    assert None not in [one.lines.first() for one in tower.hosts]
+    for request_class in (tower.small, tower.large):
+        host.block(request_class, BlockReason.QUOTA)
+    assert [one.pending_index.first() for one in tower.hosts[at:]] == [None] * (3 - at)
+    host.unblock(tower.small)
+    assert None not in [one.pending_index.first() for one in tower.hosts]
 
 
 def test_repeated_closings_open_together_with_their_origin(tower: Tower) -> None:
-    tower.root.close(tower.large, ClosedFor.NODE)
-    closing = tower.root.lines.closed[tower.large]
+    tower.root.block(tower.large, BlockReason.NODE)
+    closing = tower.root.pending_index.blocked_by[tower.large]
     for host in (tower.low, tower.mid):
-        host.repeat(tower.large, closing)
+        host.propagate(tower.large, closing)
     assert closed_at(tower.hosts, tower.large) == [True, True, True]
     assert needed_at(tower.hosts, tower.large) == [True, True, True], "a repeated closing withdraws nothing"
-    tower.root.reopen(tower.large)
+    tower.root.unblock(tower.large)
     assert closed_at(tower.hosts, tower.large) == [False, False, False]
 
 
 def test_a_closing_of_its_own_is_not_opened_from_above(tower: Tower) -> None:
     """It was repeated here, forgotten as nobody needed it, and closed here anew for a reason of this host's own."""
-    tower.root.close(tower.large, ClosedFor.NODE)
-    tower.low.repeat(tower.large, tower.root.lines.closed[tower.large])
-    Queue("sister", tower.mid, is_leaf=True).offer(Waiting(), (0,), tower.large)
+    tower.root.block(tower.large, BlockReason.NODE)
+    tower.low.propagate(tower.large, tower.root.pending_index.blocked_by[tower.large])
+    Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
     assert closed_at(tower.hosts, tower.large) == [False, False, True]
-    tower.low.offer(tower.one, tower.one.key, tower.large)
-    tower.low.close(tower.large, ClosedFor.QUOTA)
-    tower.root.reopen(tower.large)
+    tower.low.add_demand(tower.one, tower.one.key, tower.large)
+    tower.low.block(tower.large, BlockReason.QUOTA)
+    tower.root.unblock(tower.large)
     assert closed_at(tower.hosts, tower.large) == [True, False, False]
 
 
 def test_who_comes_later_finds_it_closed(tower: Tower) -> None:
-    tower.mid.close(tower.large, ClosedFor.QUOTA)
+    tower.mid.block(tower.large, BlockReason.QUOTA)
     sister = Queue("sister", tower.mid, is_leaf=True)
-    sister.offer(Waiting(), (0,), tower.large)
-    assert tower.mid.lines.first() is tower.low
-    assert tower.large not in tower.root.lines
+    sister.add_demand(Waiting(), (0,), tower.large)
+    assert tower.mid.pending_index.first() is tower.low
+    assert tower.large not in tower.root.pending_index
     tower.withdraw(tower.small)
-    assert tower.root.lines.first() is None
-    tower.mid.reopen(tower.large)
-    assert tower.large in tower.root.lines
+    assert tower.root.pending_index.first() is None
+    tower.mid.unblock(tower.large)
+    assert tower.large in tower.root.pending_index
 
 
 def test_starting_anew_forgets_who_waits_and_what_is_closed(tower: Tower) -> None:
-    tower.low.close(tower.large, ClosedFor.QUOTA)
-    tower.low.start_anew()
-    assert tower.low.lines.first() is None
-    assert tower.low.lines.closed == {}
-    assert (tower.low.needs, tower.low.line, tower.low.entry) == ({}, None, None)
+    tower.low.block(tower.large, BlockReason.QUOTA)
+    tower.low.reset_pending()
+    assert tower.low.pending_index.first() is None
+    assert tower.low.pending_index.blocked_by == {}
+    assert (tower.low.needs, tower.low.class_order, tower.low.entry) == ({}, None, None)
 
 
 # In life: what the cycle closes, and what opens it again
@@ -169,17 +169,17 @@ def three_leaves(root: QueueSpec, **node: int) -> Conversation:
     return talk
 
 
-def closings(talk: Conversation, memory: int) -> dict[str, tuple[str, ClosedFor]]:
-    """Where the shape of so much memory is closed: by whom, and why."""
+def closings(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]]:
+    """Where the request class of so much memory is closed: by whom, and why."""
     partition = talk.model()
-    hosts: dict[str, Host] = {queue.path: queue for queue in partition.root.subtree()}
+    hosts: dict[str, ParentEntity] = {queue.path: queue for queue in partition.root.subtree()}
     hosts.update(partition.applications)
     names = {host: name for name, host in hosts.items()}
     return {
         name: (names[closing.origin], closing.reason)
         for name, host in hosts.items()
-        for shape, closing in host.lines.closed.items()
-        if shape.resources == Resources(memory=memory)
+        for request_class, closing in host.pending_index.blocked_by.items()
+        if request_class.resources == Resources(memory=memory)
     }
 
 
@@ -201,7 +201,7 @@ def test_a_shape_is_closed_at_the_highest_queue_that_lacks_quota(
     talk.schedule()
     talk.asks(an_ask("second", 30, app="a"))
     assert placed(talk.schedule()) == []
-    assert closings(talk, 30) == {at: (at, ClosedFor.QUOTA)}
+    assert closings(talk, 30) == {at: (at, BlockReason.QUOTA)}
     talk.asks(*(an_ask("k", 30, app=app) for app in ("b", "c")))
     assert sorted(app for app, _, _ in placed(talk.schedule())) == hidden_from
     talk.release(application_id="a", allocation_key="first")
@@ -212,7 +212,7 @@ def test_a_shape_no_node_fits_is_closed_at_the_root_for_everybody() -> None:
     talk = three_leaves(three_levels(), memory=20)
     talk.asks(an_ask("large", 30, app="a"))
     assert placed(talk.schedule()) == []
-    assert closings(talk, 30) == {"root": ("root", ClosedFor.NODE)}
+    assert closings(talk, 30) == {"root": ("root", BlockReason.NODE)}
     talk.asks(an_ask("large", 30, app="b"), an_ask("large", 30, app="c"))
     assert not talk.scheduler.wants_cycle()
     talk.nodes(a_node("n2", {"memory": 60}))
@@ -225,7 +225,7 @@ def test_what_is_closed_above_is_repeated_where_it_is_come_across_and_opens_with
     assert placed(talk.schedule()) == [("a", "small", "n1")] * 2
     talk.asks(an_ask("tiny", 0, app="a", resources=Resources(gpu=1)))
     talk.schedule()
-    root = ("root", ClosedFor.NODE)
+    root = ("root", BlockReason.NODE)
     assert closings(talk, 30) == {"root": root, "root.mid": root, "root.mid.a": root, "a": root}
     talk.nodes(a_node("n2", {"memory": 30}))
     assert placed(talk.schedule()) == [("a", "large", "n2")]
@@ -233,7 +233,7 @@ def test_what_is_closed_above_is_repeated_where_it_is_come_across_and_opens_with
 
 
 def test_what_is_repeated_is_the_nearest_reason() -> None:
-    """The leaf has no quota for a shape, then no node fits it either, then nobody above needs it any more."""
+    """The leaf has no quota for a request class, then no node fits it either, then nobody above needs it any more."""
     talk = three_leaves(three_levels(a={"memory": 60}), memory=30)
     talk.asks(an_ask("runs", 10, 2, app="a"))
     talk.schedule()
@@ -243,8 +243,8 @@ def test_what_is_repeated_is_the_nearest_reason() -> None:
     talk.schedule()
     talk.asks(an_ask("small", 1, app="a"))
     assert placed(talk.schedule()) == [("a", "small", "n1")]
-    leaf = ("root.mid.a", ClosedFor.QUOTA)
-    assert closings(talk, 50) == {"root": ("root", ClosedFor.NODE), "root.mid.a": leaf, "a": leaf}
+    leaf = ("root.mid.a", BlockReason.QUOTA)
+    assert closings(talk, 50) == {"root": ("root", BlockReason.NODE), "root.mid.a": leaf, "a": leaf}
     talk.release_asks(application_id="c")
     assert closings(talk, 50) == {"root.mid.a": leaf, "a": leaf}
     talk.release(application_id="a", allocation_key="runs")
@@ -267,7 +267,7 @@ def test_room_on_a_node_opens_nothing_that_lacks_quota() -> None:
     talk.asks(an_ask("runs", 40, app="a"), an_ask("more", 20, app="b"))
     talk.schedule()
     talk.nodes(a_node("n2", {"memory": 500}))
-    assert closings(talk, 20) == {"root.mid": ("root.mid", ClosedFor.QUOTA)}
+    assert closings(talk, 20) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
     assert not talk.scheduler.wants_cycle()
 
 
@@ -277,11 +277,11 @@ def test_quota_opens_nothing_that_has_no_room_on_a_node() -> None:
     talk.schedule()
     talk.asks(an_ask("large", 45, app="b"))
     talk.schedule()
-    assert closings(talk, 45) == {"root.mid": ("root.mid", ClosedFor.QUOTA)}
+    assert closings(talk, 45) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
     talk.release(application_id="a", allocation_key="runs")
     assert talk.scheduler.wants_cycle()
     assert placed(talk.schedule()) == []
-    assert closings(talk, 45) == {"root": ("root", ClosedFor.NODE)}
+    assert closings(talk, 45) == {"root": ("root", BlockReason.NODE)}
 
 
 def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_nothing() -> None:
@@ -295,7 +295,7 @@ def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_n
     talk.schedule()
     assert "gang" in closings(talk, 30)
     assert ApplicationState.FAILING in states(talk.sleep(1_000_000), "gang")
-    assert closings(talk, 30) == {"root": ("root", ClosedFor.NODE)}
+    assert closings(talk, 30) == {"root": ("root", BlockReason.NODE)}
     assert talk.model().applications["gang"].needs == {}
     talk.nodes(a_node("n2", {"memory": 90}))
     assert placed(talk.schedule()) == [("c", "also", "n2")]
@@ -311,5 +311,5 @@ def test_hosts_that_are_gone_do_not_pile_up_at_a_closing() -> None:
         talk.asks(an_ask("large", 30, app=f"{number}", priority=1), an_ask("small", 10, app=f"{number}"))
         assert len(placed(talk.schedule())) == 1
         talk.remove(f"{number}")
-    [closing] = talk.model().root.lines.closed.values()
-    assert len(closing.repeated) < 150
+    [closing] = talk.model().root.pending_index.blocked_by.values()
+    assert len(closing.propagated_to) < 150

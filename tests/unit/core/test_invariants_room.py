@@ -26,16 +26,16 @@ def a_talk() -> Conversation:
     talk.apps(an_app("daemons", "root.d"))
     talk.asks(a_daemon(), an_ask("big", 20))
     wait(talk, 2 * SECOND_NS)
-    assert [one.is_firm for one in talk.model().reservations] == [True, False]
+    assert [one.is_entitled for one in talk.model().reservations] == [True, False]
     return talk
 
 
 def firm(partition: Partition) -> Reservation:
-    return next(one for one in partition.reservations if one.is_firm)
+    return next(one for one in partition.reservations if one.is_entitled)
 
 
 def soft(partition: Partition) -> Reservation:
-    return next(one for one in partition.reservations if not one.is_firm)
+    return next(one for one in partition.reservations if not one.is_entitled)
 
 
 def victim_runs_in_the_same_application(partition: Partition) -> None:
@@ -68,7 +68,7 @@ def less_is_pending(partition: Partition) -> None:
 
 
 def one_too_many_counts(partition: Partition) -> None:
-    partition.reserved += 1
+    partition.aging_reservations += 1
 
 
 def it_would_never_end(partition: Partition) -> None:
@@ -82,15 +82,15 @@ def more_is_leaving(partition: Partition) -> None:
 
 
 def more_is_claimed(partition: Partition) -> None:
-    partition.root.children["a"].claimed["memory"] = 3
+    partition.root.children["a"].quota_reserved["memory"] = 3
 
 
 def more_is_kept(partition: Partition) -> None:
-    partition.nodes["n2"].kept["memory"] += 1
+    partition.nodes["n2"].reserved["memory"] += 1
 
 
 def more_is_firmly_kept(partition: Partition) -> None:
-    partition.nodes["n2"].firmly_kept["memory"] = 1
+    partition.nodes["n2"].entitled_reserved["memory"] = 1
 
 
 def more_leaves_the_node(partition: Partition) -> None:

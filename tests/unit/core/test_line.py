@@ -6,25 +6,25 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.model.host import ClosedFor, Closing
-from schedulerd.core.model.line import _SHARED_NEEDS_MAX, Contender, Lines
+from schedulerd.core.model.parent_entity import Block, BlockReason
+from schedulerd.core.model.pending_index import _SHARED_NEEDS_MAX, PendingIndex, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from tests.unit.core.builders import a_shape
 
 pytestmark = pytest.mark.interpreted
 
 CONTENDERS = 5
 SHAPES = _SHARED_NEEDS_MAX + 4
-"""So many that a contender may need more than fit into a shared line."""
+"""So many that a entity may need more than fit into a shared line."""
 ENTRIES_MAX = 100
-"""More than this in a heap of a handful of contenders is a leak."""
-CLOSING = Closing(Queue("q", None, is_leaf=True), ClosedFor.QUOTA)
+"""More than this in a heap of a handful of entities is a leak."""
+CLOSING = Block(Queue("q", None, is_leaf=True), BlockReason.QUOTA)
 
 Step = tuple[str, int, tuple[int, ...], float]
 
 
-class Named(Contender):
+class Named(SchedulingEntity):
     __slots__ = ("name", "share")
 
     def __init__(self, name: int) -> None:
@@ -37,42 +37,42 @@ class Named(Contender):
 
 
 class World:
-    """Some contenders in lines, and beside them what a naive implementation would know."""
+    """Some entities in lines, and beside them what a naive implementation would know."""
 
     def __init__(self) -> None:
-        self.lines = Lines()
-        self.contenders = [Named(name) for name in range(CONTENDERS)]
-        self.shapes = [a_shape(memory=1 + number) for number in range(SHAPES)]
-        self.needs: dict[Named, set[Shape]] = {one: set() for one in self.contenders}
-        self.closed: set[Shape] = set()
+        self.lines = PendingIndex()
+        self.entities = [Named(name) for name in range(CONTENDERS)]
+        self.request_classes = [a_shape(memory=1 + number) for number in range(SHAPES)]
+        self.needs: dict[Named, set[RequestClass]] = {one: set() for one in self.entities}
+        self.closed: set[RequestClass] = set()
 
-    def needed(self) -> set[Shape]:
+    def needed(self) -> set[RequestClass]:
         return set().union(*self.needs.values())
 
     def naive_first(self) -> Named | None:
-        able = [one for one in self.contenders if self.needs[one] - self.closed]
+        able = [one for one in self.entities if self.needs[one] - self.closed]
         return min(able, key=Named.place, default=None)
 
     def do(self, what: str, who: int, numbers: tuple[int, ...], share: float) -> None:
-        contender = self.contenders[who]
+        entity = self.entities[who]
         if what == "rekey":
-            contender.share = share
-            self.lines.rekey(contender, contender.place())
+            entity.share = share
+            self.lines.rekey(entity, entity.place())
             return
-        for shape in (self.shapes[number] for number in numbers):
-            if what == "need" and shape not in self.needs[contender]:
-                self.needs[contender].add(shape)
-                self.lines.need(contender, contender.place(), shape)
-            elif what == "unneed" and shape in self.needs[contender]:
-                self.needs[contender].remove(shape)
-                self.lines.unneed(contender, shape)
+        for request_class in (self.request_classes[number] for number in numbers):
+            if what == "need" and request_class not in self.needs[entity]:
+                self.needs[entity].add(request_class)
+                self.lines.need(entity, entity.place(), request_class)
+            elif what == "unneed" and request_class in self.needs[entity]:
+                self.needs[entity].remove(request_class)
+                self.lines.unneed(entity, request_class)
                 self.closed &= self.needed()
-            elif what == "close" and shape in self.needed() - self.closed:
-                self.closed.add(shape)
-                self.lines.close(shape, CLOSING)
-            elif what == "reopen" and shape in self.closed:
-                self.closed.remove(shape)
-                self.lines.reopen(shape)
+            elif what == "close" and request_class in self.needed() - self.closed:
+                self.closed.add(request_class)
+                self.lines.block(request_class, CLOSING)
+            elif what == "reopen" and request_class in self.closed:
+                self.closed.remove(request_class)
+                self.lines.unblock(request_class)
 
     def note(self) -> None:
         """Tells hypothesis' statistics which states were reached."""
@@ -101,121 +101,121 @@ def test_first_is_what_a_sorted_list_says(plan: list[Step], look_after_each: boo
         world.note()
         if look_after_each:
             assert world.lines.first() is world.naive_first()
-        assert set(world.lines.shapes()) == world.needed()
-        assert set(world.lines.closed) == world.closed
+        assert set(world.lines.request_classes()) == world.needed()
+        assert set(world.lines.blocked_by) == world.closed
     assert world.lines.first() is world.naive_first()
     standing = [(key, one.name) for key, one in world.lines if isinstance(one, Named)]
-    assert sorted(standing) == sorted((one.place(), one.name) for one in world.contenders if world.needs[one])
+    assert sorted(standing) == sorted((one.place(), one.name) for one in world.entities if world.needs[one])
 
 
-def all_lines(lines: Lines) -> set[object]:
+def all_lines(lines: PendingIndex) -> set[object]:
     return {line for by_shape in lines._by_shape.values() for line in by_shape}
 
 
-def stand(lines: Lines, name: int, *shapes: Shape) -> Named:
+def stand(lines: PendingIndex, name: int, *request_classes: RequestClass) -> Named:
     one = Named(name)
-    for shape in shapes:
-        lines.need(one, one.place(), shape)
+    for request_class in request_classes:
+        lines.need(one, one.place(), request_class)
     return one
 
 
-def leave(lines: Lines, one: Named) -> None:
-    for shape in list(one.needs):
-        lines.unneed(one, shape)
+def leave(lines: PendingIndex, one: Named) -> None:
+    for request_class in list(one.needs):
+        lines.unneed(one, request_class)
 
 
 def test_who_needs_nothing_stands_nowhere() -> None:
-    lines, shape = Lines(), a_shape(memory=1)
-    one = stand(lines, 1, shape)
+    lines, request_class = PendingIndex(), a_shape(memory=1)
+    one = stand(lines, 1, request_class)
     leave(lines, one)
-    assert (one.line, one.entry) == (None, None)
+    assert (one.class_order, one.entry) == (None, None)
     assert lines.first() is None
     lines.rekey(one, (5.0, 1))
     assert list(lines) == []
 
 
 def test_those_who_need_the_same_share_a_line() -> None:
-    lines, small, large = Lines(), a_shape(memory=1), a_shape(memory=2)
+    lines, small, large = PendingIndex(), a_shape(memory=1), a_shape(memory=2)
     one, other, third = stand(lines, 1, small, large), stand(lines, 2, large, small), stand(lines, 3, small)
-    assert one.line is other.line
-    assert third.line is not one.line
+    assert one.class_order is other.class_order
+    assert third.class_order is not one.class_order
     assert len(all_lines(lines)) == 2
 
 
 @pytest.mark.parametrize("count", [1, _SHARED_NEEDS_MAX, _SHARED_NEEDS_MAX + 1, 5 * _SHARED_NEEDS_MAX])
 def test_it_waits_as_long_as_all_it_needs_is_closed(count: int) -> None:
-    lines = Lines()
-    shapes = [a_shape(memory=1 + size) for size in range(count)]
-    one = stand(lines, 1, *shapes)
-    for shape in shapes:
+    lines = PendingIndex()
+    request_classes = [a_shape(memory=1 + size) for size in range(count)]
+    one = stand(lines, 1, *request_classes)
+    for request_class in request_classes:
         assert lines.first() is one
-        lines.close(shape, CLOSING)
+        lines.block(request_class, CLOSING)
     assert lines.first() is None
-    for shape in shapes:
-        lines.reopen(shape)
+    for request_class in request_classes:
+        lines.unblock(request_class)
         assert lines.first() is one
 
 
 def test_what_is_closed_stays_closed_for_who_comes_later() -> None:
-    lines, shape = Lines(), a_shape(memory=1)
-    stand(lines, 2, shape)
-    lines.close(shape, CLOSING)
-    first = stand(lines, 1, shape)
+    lines, request_class = PendingIndex(), a_shape(memory=1)
+    stand(lines, 2, request_class)
+    lines.block(request_class, CLOSING)
+    first = stand(lines, 1, request_class)
     assert lines.first() is None
-    lines.reopen(shape)
+    lines.unblock(request_class)
     assert lines.first() is first
 
 
 @pytest.mark.parametrize("others", [0, 2 * _SHARED_NEEDS_MAX], ids=["shared line", "line of its own"])
 def test_a_shape_nobody_needs_is_forgotten_with_its_closing(others: int) -> None:
-    lines, shape = Lines(), a_shape(memory=1)
+    lines, request_class = PendingIndex(), a_shape(memory=1)
     stand(lines, 1, *(a_shape(memory=2 + size) for size in range(others)))
-    one = stand(lines, 2, shape, *(a_shape(memory=100 + size) for size in range(others)))
-    lines.close(shape, CLOSING)
-    lines.unneed(one, shape)
-    assert shape not in lines
-    assert shape not in lines.closed
-    lines.need(one, one.place(), shape)
-    assert lines.closed == {}
+    one = stand(lines, 2, request_class, *(a_shape(memory=100 + size) for size in range(others)))
+    lines.block(request_class, CLOSING)
+    lines.unneed(one, request_class)
+    assert request_class not in lines
+    assert request_class not in lines.blocked_by
+    lines.need(one, one.place(), request_class)
+    assert lines.blocked_by == {}
 
 
 def test_a_closing_outlives_the_move_of_the_last_who_needs_it_to_another_line() -> None:
-    lines, shape = Lines(), a_shape(memory=1)
-    one = stand(lines, 1, shape)
-    lines.close(shape, CLOSING)
+    lines, request_class = PendingIndex(), a_shape(memory=1)
+    one = stand(lines, 1, request_class)
+    lines.block(request_class, CLOSING)
     for size in range(2 * _SHARED_NEEDS_MAX):
         lines.need(one, one.place(), a_shape(memory=2 + size))
-    assert lines.closed == {shape: CLOSING}
+    assert lines.blocked_by == {request_class: CLOSING}
 
 
 def test_an_empty_line_is_forgotten() -> None:
-    lines, one = Lines(), Named(1)
+    lines, one = PendingIndex(), Named(1)
     for size in range(500):
-        shape = a_shape(memory=1 + size)
-        lines.need(one, one.place(), shape)
+        request_class = a_shape(memory=1 + size)
+        lines.need(one, one.place(), request_class)
         if size:
             lines.unneed(one, next(iter(one.needs)))
-    assert len(all_lines(lines)) == len(lines.shapes()) == len(lines._shared) == lines._count == 1
+    assert len(all_lines(lines)) == len(lines.request_classes()) == len(lines._shared) == lines._count == 1
     leave(lines, one)
     assert all_lines(lines) == set()
-    assert (lines.shapes(), lines._shared, lines._count) == ([], {}, 0)
+    assert (lines.request_classes(), lines._shared, lines._count) == ([], {}, 0)
 
 
 def test_new_places_do_not_pile_up_in_a_line() -> None:
-    """One contender whose share changes with each placement leaves a bounded number of stale entries behind."""
-    lines, shape = Lines(), a_shape(memory=1)
-    idle, busy = stand(lines, 0, shape), stand(lines, 1, shape)
+    """One entity whose share changes with each placement leaves a bounded number of stale entries behind."""
+    lines, request_class = PendingIndex(), a_shape(memory=1)
+    idle, busy = stand(lines, 0, request_class), stand(lines, 1, request_class)
     for times in range(5_000):
         busy.share = float(times)
         lines.rekey(busy, busy.place())
     assert lines.first() is idle
-    assert busy.line is not None
-    assert len(busy.line.heap) < ENTRIES_MAX
+    assert busy.class_order is not None
+    assert len(busy.class_order.heap) < ENTRIES_MAX
 
 
 def test_new_heads_do_not_pile_up_in_the_front() -> None:
     """Among the others is a line whose head changes all the time, behind one that stays first."""
-    lines = Lines()
+    lines = PendingIndex()
     idle, busy = stand(lines, 0, a_shape(memory=1)), stand(lines, 1, a_shape(memory=2))
     for times in range(5_000):
         busy.share = 5_000.0 - times
@@ -225,18 +225,18 @@ def test_new_heads_do_not_pile_up_in_the_front() -> None:
 
 
 def test_closing_and_reopening_does_not_pile_up_in_the_front() -> None:
-    lines, shape = Lines(), a_shape(memory=2)
+    lines, request_class = PendingIndex(), a_shape(memory=2)
     idle = stand(lines, 0, a_shape(memory=1))
-    stand(lines, 1, shape)
+    stand(lines, 1, request_class)
     for _ in range(5_000):
-        lines.close(shape, CLOSING)
-        lines.reopen(shape)
+        lines.block(request_class, CLOSING)
+        lines.unblock(request_class)
         assert lines.first() is idle
     assert len(lines._front) < ENTRIES_MAX
 
 
 def test_lines_that_come_and_go_do_not_pile_up_in_the_front() -> None:
-    lines = Lines()
+    lines = PendingIndex()
     idle = stand(lines, 0, a_shape(memory=1))
     for size in range(2_000):
         leave(lines, stand(lines, 1, a_shape(memory=2 + size)))

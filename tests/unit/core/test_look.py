@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core import view
-from schedulerd.core.look import Look
+from schedulerd.core.state_query import StateQuery
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -35,7 +35,7 @@ def talk() -> Conversation:
 
 
 def test_what_is_taken_and_what_is_left_out_is_everything() -> None:
-    look = Look(limit=5)
+    look = StateQuery(limit=5)
     assert look.take("pods", "abc", 3) == ["a", "b", "c"]
     assert look.take("pods", "defg", 4) == ["d", "e"]
     assert look.take("pods", "h", 1) == []
@@ -44,7 +44,7 @@ def test_what_is_taken_and_what_is_left_out_is_everything() -> None:
 
 
 def test_without_a_limit_everything_is_taken() -> None:
-    look = Look()
+    look = StateQuery()
     assert look.take("pods", range(10_000), 10_000) == list(range(10_000))
     assert look.left_out == {}
 
@@ -52,7 +52,7 @@ def test_without_a_limit_everything_is_taken() -> None:
 def test_a_bounded_look_shows_no_more_than_its_limit_of_each_kind(talk: Conversation) -> None:
     everything = view.resource_managers(talk.scheduler)
     for limit in range(1, 10):
-        look = Look(limit=limit)
+        look = StateQuery(limit=limit)
         shown = view.resource_managers(talk.scheduler, look)
         (one,), (all_of_it,) = shown[0].partitions, everything[0].partitions
         for name in ("queues", "applications", "nodes", "users"):
@@ -76,7 +76,7 @@ def owner_id(owner: Any) -> str:
 
 
 def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> None:
-    (manager,) = view.resource_managers(talk.scheduler, Look(application_id="app-1", limit=2))
+    (manager,) = view.resource_managers(talk.scheduler, StateQuery(application_id="app-1", limit=2))
     (application,) = manager.partitions[0].applications
     assert [ask.waiting_for for ask in application.asks] == [
         "no node has room: 3 considered: 2 not enough memory (of 2 looked at)"
@@ -86,14 +86,14 @@ def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> 
 @pytest.mark.parametrize(
     ("look", "applications", "nodes"),
     [
-        (Look(application_id="app-2"), ["app-2"], ["n0", "n1", "n2"]),
-        (Look(node_id="n1"), ["app", "app-0", "app-1", "app-2", "app-3"], ["n1"]),
-        (Look(application_id="nobody", node_id="nowhere"), [], []),
-        (Look(application_id="app-3", node_id="n2", limit=1), ["app-3"], ["n2"]),
+        (StateQuery(application_id="app-2"), ["app-2"], ["n0", "n1", "n2"]),
+        (StateQuery(node_id="n1"), ["app", "app-0", "app-1", "app-2", "app-3"], ["n1"]),
+        (StateQuery(application_id="nobody", node_id="nowhere"), [], []),
+        (StateQuery(application_id="app-3", node_id="n2", limit=1), ["app-3"], ["n2"]),
     ],
 )
 def test_a_look_at_one_application_or_node(
-    talk: Conversation, look: Look, applications: list[str], nodes: list[str]
+    talk: Conversation, look: StateQuery, applications: list[str], nodes: list[str]
 ) -> None:
     (manager,) = view.resource_managers(talk.scheduler, look)
     (partition,) = manager.partitions
@@ -103,9 +103,9 @@ def test_a_look_at_one_application_or_node(
 
 def test_a_look_at_one_resource_manager_or_partition(talk: Conversation) -> None:
     Conversation(talk.scheduler, "another").register()
-    assert [one.rm_id for one in view.resource_managers(talk.scheduler, Look(rm_id=RM))] == [RM]
-    assert view.resource_managers(talk.scheduler, Look(rm_id="nobody")) == []
-    shown = view.resource_managers(talk.scheduler, Look(partition="nowhere"))
+    assert [one.rm_id for one in view.resource_managers(talk.scheduler, StateQuery(rm_id=RM))] == [RM]
+    assert view.resource_managers(talk.scheduler, StateQuery(rm_id="nobody")) == []
+    shown = view.resource_managers(talk.scheduler, StateQuery(partition="nowhere"))
     assert [(one.rm_id, one.partitions) for one in shown] == [("another", []), (RM, [])]
 
 
@@ -127,6 +127,6 @@ def test_ten_times_the_state_is_not_more_to_see() -> None:
         for number in range(10 * times):
             talk.asks(an_ask("runs", count=5, app=f"app-{number}"), an_ask("waits", 60, app=f"app-{number}"))
         talk.schedule()
-        return sum(1 for _ in things(view.resource_managers(talk.scheduler, Look(limit=10))))
+        return sum(1 for _ in things(view.resource_managers(talk.scheduler, StateQuery(limit=10))))
 
     assert seen(10) == seen(1)

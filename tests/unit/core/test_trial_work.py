@@ -64,15 +64,15 @@ def test_a_refusal_costs_the_same_whatever_waits() -> None:
     assert calls(8_000) <= 1.05 * calls(500)
 
 
-@pytest.mark.parametrize("turned_down", [50, 800])
-def test_room_that_comes_wakes_as_many_as_fit_of_those_that_were_turned_down(turned_down: int) -> None:
+@pytest.mark.parametrize("refused_asks", [50, 800])
+def test_room_that_comes_wakes_as_many_as_fit_of_those_that_were_turned_down(refused_asks: int) -> None:
     talk = Judge(lambda one: "tainted" if one.node_id == "n000" else "")
     talk.begin()
     talk.nodes(a_node("n000", {"memory": 1_000}))
     talk.apps(an_app())
-    talk.asks(*(an_ask(f"k{number}", 1) for number in range(turned_down)))
+    talk.asks(*(an_ask(f"k{number}", 1) for number in range(refused_asks)))
     talk.schedule()
-    assert len(talk.pairs()) == turned_down
+    assert len(talk.pairs()) == refused_asks
     talk.nodes(a_node("n001", {"memory": 3}))
     assert len(placed(talk.schedule())) == 3
     assert len(talk.pairs()) == 3, "nobody else is looked at"

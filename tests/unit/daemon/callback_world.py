@@ -15,9 +15,9 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.callbacks import GRACE_SECONDS, Callbacks, Cancellable
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.encode import ResponseEncoder
@@ -69,7 +69,7 @@ class World:
     def __init__(self) -> None:
         self.scheduler = RecordingScheduler()
         self.tally = CallbackTally()
-        self.links = Links(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.links = RmSessions(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
         self.grace_is_over = True
         """False to have a stream's end not told before `end_grace`."""
         self._waiting: list[Timer] = []

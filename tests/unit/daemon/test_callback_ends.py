@@ -14,7 +14,7 @@ from schedulerd.core.callback_facts import (
     SchedulingStateChanged,
 )
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.daemon.link import Ending
+from schedulerd.daemon.rm_session import Ending
 from tests.unit.daemon.callback_world import CallbackCall, World, run
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import registration

@@ -25,7 +25,7 @@ from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views import NodeView
 from schedulerd.daemon import looks, scrapes
-from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
+from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.http import (
     BODY_BYTES_MAX,
     LAST_WRITES_SECONDS,
@@ -52,11 +52,11 @@ class Daemon:
     debug_state: object = field(default_factory=dict)
     look_seconds: float = 0.0
     """How long a look holds the loop, by the clock that looks are measured with."""
-    queries: list[StateQuery] = field(default_factory=list)
+    queries: list[StateParameters] = field(default_factory=list)
     gate: Gate = field(default_factory=lambda: Gate(Settings(http_bind="127.0.0.1:0"), None))
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
-    def look(self, query: StateQuery) -> object:
+    def look(self, query: StateParameters) -> object:
         self.queries.append(query)
         return self.debug_state
 
@@ -205,7 +205,10 @@ def test_the_state_as_json(daemon: Daemon) -> None:
 def test_the_state_of_what_is_asked_for(daemon: Daemon) -> None:
     assert daemon.request("GET", "/debug/state?rm=a&partition=b&application=c&node=d&limit=7").status_code == 200
     assert daemon.request("GET", "/debug/state").status_code == 200
-    assert daemon.queries == [StateQuery(rm="a", partition="b", application="c", node="d", limit=7), StateQuery()]
+    assert daemon.queries == [
+        StateParameters(rm="a", partition="b", application="c", node="d", limit=7),
+        StateParameters(),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause, StopResourceManager
 from schedulerd.core.facts import Fact, NodeAccepted, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.daemon import links as module
 from schedulerd.daemon import outbox
-from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import RM_ID_LENGTH_MAX, Links, Refused, rm_id_problem
+from schedulerd.daemon import rm_sessions as module
+from schedulerd.daemon.rm_session import Ending, RmSession
+from schedulerd.daemon.rm_sessions import RM_ID_LENGTH_MAX, Refused, RmSessions, rm_id_problem
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from tests.instants import at
@@ -32,16 +32,16 @@ def accepted(node_id: str = "node-1") -> NodeAccepted:
 
 
 class World:
-    """Links whose commands to the scheduler are kept in `posted`."""
+    """RM sessions whose commands to the scheduler are kept in `posted`."""
 
     def __init__(self) -> None:
         self.posted: list[Any] = []
-        self.links = Links(ResponseEncoder(), self.posted.append, outbox_bytes_max=BOUND)
+        self.links = RmSessions(ResponseEncoder(), self.posted.append, outbox_bytes_max=BOUND)
 
     def say(self, *facts: Fact) -> None:
         self.links.deliver(facts, at(0))
 
-    def attach(self, kind: Stream = Stream.ALLOCATION, rm_id: str = "rm") -> tuple[FakeStream, Link]:
+    def attach(self, kind: Stream = Stream.ALLOCATION, rm_id: str = "rm") -> tuple[FakeStream, RmSession]:
         stream = FakeStream()
         self.links.open(stream)
         link = self.links.attach(rm_id, kind, stream)
@@ -129,7 +129,7 @@ def test_who_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
 def test_a_newer_stream_takes_over_without_the_rm_being_away(world: World) -> None:
     older, link = world.attach()
     newer, _ = world.attach()
-    assert (older.gives_way, newer.gives_way) == (True, False)
+    assert (older.yields_to_gang, newer.yields_to_gang) == (True, False)
     world.links.detach(link, Stream.ALLOCATION, older)
     assert named(world.posted) == ["ConnectResourceManager"]
 

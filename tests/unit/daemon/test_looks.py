@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core.views import LimitView
-from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.json_pieces import as_json
 from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, Looks
 from schedulerd.daemon.shares import CLIENTS_MIN, NoneLeft
@@ -41,13 +41,13 @@ class World:
         """The loop, by somebody who does not wait."""
         self._held_seconds += seconds
 
-    def _look_at(self, query: StateQuery) -> object:
+    def _look_at(self, query: StateParameters) -> object:
         self.begun.append((query.rm, self.now()))
         self.hold(self.look_seconds)
         return self.state
 
     async def take(self, rm: str = "") -> str:
-        return await self.looks.take(StateQuery(rm=rm))
+        return await self.looks.take(StateParameters(rm=rm))
 
     def ask(self, rm: str) -> asyncio.Task[str]:
         return asyncio.create_task(self.take(rm))
@@ -111,11 +111,11 @@ def test_so_many_may_be_asked_for_at_a_time() -> None:
 def test_one_client_cannot_have_all_of_them() -> None:
     async def story(world: World) -> None:
         share = -(-LOOKS_MAX // CLIENTS_MIN)
-        asked = [asyncio.create_task(world.looks.take(StateQuery(), "greedy")) for _ in range(share)]
+        asked = [asyncio.create_task(world.looks.take(StateParameters(), "greedy")) for _ in range(share)]
         await asyncio.sleep(0)
         with pytest.raises(NoneLeft, match=f"^{share} looks at the state are asked for by this client already"):
-            await world.looks.take(StateQuery(), "greedy")
-        await asyncio.gather(*asked, world.looks.take(StateQuery(), "another"))
+            await world.looks.take(StateParameters(), "greedy")
+        await asyncio.gather(*asked, world.looks.take(StateParameters(), "another"))
 
     play(story)
 

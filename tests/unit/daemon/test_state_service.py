@@ -16,7 +16,7 @@ from schedulerd.core.commands import RegisterResourceManager
 from schedulerd.daemon import looks, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
-from schedulerd.daemon.debug_state import StateQuery, debug_state
+from schedulerd.daemon.debug_state import StateParameters, debug_state
 from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
@@ -157,7 +157,7 @@ def test_an_answer_is_never_more_than_a_client_takes_whatever_rms_say(letter: st
         for name in names:
             world.talk.scheduler.step(1, RegisterResourceManager(name, (a_partition_spec(),)))
 
-        async def filled(_query: StateQuery, _client: str | None = None) -> str:
+        async def filled(_query: StateParameters, _client: str | None = None) -> str:
             return json.dumps("x" * (STATE_BYTES_MAX - 2))
 
         world.looks.take = filled  # type: ignore[method-assign, assignment]

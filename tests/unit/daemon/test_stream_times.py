@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.daemon.link import Ending
+from schedulerd.daemon.rm_session import Ending
 from schedulerd.daemon.streams import (
     FINISH_SECONDS,
     GIVE_WAY_IDLE_SECONDS,

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from schedulerd._generated.si.v1.si_pb2 import NodeRequest
 from schedulerd.daemon import streams as module
-from schedulerd.daemon.link import Ending
 from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
+from schedulerd.daemon.rm_session import Ending
 from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.streams import StreamSession
 from tests.unit.daemon.fake_call import turns

@@ -49,7 +49,7 @@ CONSTANT = re.compile(r"^([A-Z]\w*_(?:MAX|SECONDS|SECONDS_MAX|SECONDS_MIN|S))\b[
 NO_LIMITS = {
     "schedulerd.admin_client.TIMEOUT_SECONDS": "of the command line",
     "schedulerd.client.channel.MESSAGE_BYTES_MAX": "that of the daemon",
-    "schedulerd.core.model.trial.REASONS_MAX": "of a text",
+    "schedulerd.core.model.predicate_check.REASONS_MAX": "of a text",
     "schedulerd.core.node_selector.TEXTS_MAX": "what is read once is not read again",
     "schedulerd.core.reading.UINT64_MAX": "of a type",
     "schedulerd.daemon.collector.BUSY_SECONDS_MIN": "of Python's collector",

@@ -102,7 +102,9 @@ class World:
         """Per resource manager, how many allocations are asked for and not placed, placeholders and reservations."""
         return {
             partition.rm_id: Counter(
-                wanted=sum(app.parked + sum(ask.pending for ask in app.asks) for app in partition.applications),
+                wanted=sum(
+                    app.awaiting_placeholder + sum(ask.pending for ask in app.asks) for app in partition.applications
+                ),
                 pending_placeholders=sum(pending_placeholders(app) for app in partition.applications),
                 placeholders=sum(allocated_placeholders(app) for app in partition.applications),
                 reservations=sum(len(node.reservations) for node in partition.nodes),
@@ -301,13 +303,13 @@ def recount(world: World) -> Gauges:
             for path in tuple(lineage(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
                 gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
-                gauges["schedulerd_parked_asks"][name, path, rm_id] += app.parked
+                gauges["schedulerd_parked_asks"][name, path, rm_id] += app.awaiting_placeholder
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
             for reservation in node.reservations:
-                gauges["schedulerd_reservations"]["firm" if reservation.firm else "soft", name, rm_id] += 1
+                gauges["schedulerd_reservations"]["firm" if reservation.entitled else "soft", name, rm_id] += 1
             for resource, amount in node.occupied.items():
                 gauges["schedulerd_occupied_resources"][name, resource, rm_id] += amount
         for resource, amount in partition.total.items():

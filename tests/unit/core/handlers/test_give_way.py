@@ -30,7 +30,7 @@ from tests.unit.core.builders import (
 S = ApplicationState
 T = TerminationType
 PATIENCE_NS = 10 * SECOND_NS
-TIMES = Timeouts(gang_patience_ns=PATIENCE_NS)
+TIMES = Timeouts(gang_deadlock_timeout_ns=PATIENCE_NS)
 
 
 def a_gang(
@@ -129,7 +129,7 @@ def test_a_gang_that_came_in_between_is_held_back_as_well_and_one_that_came_befo
 def test_nobody_gives_way_if_it_would_not_make_the_earlier_gang_complete() -> None:
     talk = two_halves(size=5)
     assert of(ReleaseRequested, talk.sleep(PATIENCE_NS)) == []
-    assert talk.model().favoured is None
+    assert talk.model().priority_gang is None
     talk.nodes(a_node("n3", {"memory": 10}))
     assert [app for app, _, _ in placed(talk.schedule())] == ["first"]
     assert of(GangGaveWay, talk.sleep(PATIENCE_NS))
@@ -175,7 +175,7 @@ def test_patience_is_at_most_half_the_time_of_the_gang() -> None:
 
 
 def test_without_patience_nobody_gives_way_and_time_decides() -> None:
-    talk = two_halves(timeouts=Timeouts(gang_patience_ns=0))
+    talk = two_halves(timeouts=Timeouts(gang_deadlock_timeout_ns=0))
     facts = talk.sleep(TIMES.placeholder_ns)
     assert of(GangGaveWay, facts) == []
     assert states(facts, "first") == [S.RESUMING]

@@ -158,7 +158,7 @@ def test_a_queue_file_that_cannot_be_checked_is_refused(monkeypatch: pytest.Monk
 
 def test_a_verdict_that_cannot_be_checked_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = a_conversation(a_node("n1", {"memory": 100, "vcore": 100}))
-    monkeypatch.setattr(talk.scheduler.cluster.resource_managers[RM].callbacks, "open_trials", None)
+    monkeypatch.setattr(talk.scheduler.cluster.resource_managers[RM].callbacks, "open_predicate_checks", None)
     facts = talk.scheduler.step(talk.now_ns, c.GiveVerdicts(RM, [c.Verdict(7)]))
     assert only(CheckFailed, facts).object_id == only(ItemIgnored, facts).object_id == "7"
 

@@ -31,7 +31,7 @@ Happening: TypeAlias = Callable[[Judge], list[Fact]]
 
 
 def a_talk_on_trial(count: int = 1, *, nodes: int = 1) -> Judge:
-    """`a` is on trial on n1, and on others if it is for several."""
+    """`a` is on predicate check on n1, and on others if it is for several."""
     talk = Judge()
     talk.begin(a_root(a_queue_spec("a", max={"memory": 100})))
     talk.nodes(*(a_node(f"n{number}", {"memory": 10}) for number in range(1, nodes + 1)))
@@ -45,7 +45,11 @@ def a_talk_on_trial(count: int = 1, *, nodes: int = 1) -> Judge:
 
 def nothing_is_held(talk: Judge) -> bool:
     partition = talk.model()
-    ledgers = [partition.root.claimed, partition.root.on_trial, *(node.kept for node in partition.nodes.values())]
+    ledgers = [
+        partition.root.quota_reserved,
+        partition.root.predicate_reserved,
+        *(node.reserved for node in partition.nodes.values()),
+    ]
     return talk.open_calls == 0 and not any(ledgers)
 
 
@@ -105,10 +109,10 @@ def test_room_that_comes_free_with_another_queue_file_is_for_those_who_were_turn
     talk.is_silent = False
     talk.asks(an_ask("a", 20))
     talk.schedule()
-    assert [ask.key for _, ask in talk.model().turned_down] == ["a"]
+    assert [ask.key for _, ask in talk.model().refused_asks] == ["a"]
     finished(talk, "x")
     reload(talk, a_root(a_queue_spec("a", order=ApplicationOrder.FAIR)))
-    assert not talk.model().turned_down
+    assert not talk.model().refused_asks
 
 
 def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:
@@ -123,9 +127,9 @@ def test_without_the_stream_those_who_were_turned_down_are_placed_too_and_asked_
     talk.is_silent = False
     talk.answer(*talk.asked)
     talk.schedule()
-    assert talk.model().turned_down
+    assert talk.model().refused_asks
     talk.hang_up()
-    assert not talk.model().turned_down
+    assert not talk.model().refused_asks
     assert placed(talk.schedule()) == [("app", "a", "n1")]
     talk.callbacks()
     talk.nodes(a_node("n2", {"memory": 10}))

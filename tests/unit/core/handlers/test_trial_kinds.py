@@ -146,9 +146,9 @@ def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_wher
     talk.answer(talk.asked[-1])
     assert kept(talk) == [("d", "n1", True)]
     talk.schedule()
-    assert (talk.open_calls, bool(talk.model().turned_down)) == (1, True)
+    assert (talk.open_calls, bool(talk.model().refused_asks)) == (1, True)
     talk.nodes(a_node("n1", {"memory": 25}, action=NodeAction.UPDATE))
-    assert not talk.model().turned_down
+    assert not talk.model().refused_asks
 
 
 def test_nobody_ends_for_a_daemon_that_could_not_run_there_even_then() -> None:

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.callback_facts import VerdictNotWanted, VerdictOutcome, VerdictReached, VerdictWanted
 from schedulerd.core.commands import NodeAction, Verdict
 from schedulerd.core.facts import Allocated, ItemIgnored
-from schedulerd.core.model import callbacks, turned_down
+from schedulerd.core.model import callbacks, refused_asks
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, of, only, placed
 from tests.unit.core.judges import Judge, Refuses, Wanted, outcomes
@@ -54,9 +54,9 @@ def test_the_room_is_held_meanwhile_and_counts_against_the_quota() -> None:
     talk.is_silent = True
     talk.asks(an_ask("a", 20))
     talk.schedule()
-    assert talk.queue().claimed == {"memory": 20}
+    assert talk.queue().quota_reserved == {"memory": 20}
     assert talk.queue().allocated == {}
-    assert talk.node("n1").kept == {"memory": 20}
+    assert talk.node("n1").reserved == {"memory": 20}
     talk.asks(an_ask("b", 20), an_ask("c", 10))
     talk.schedule()
     assert talk.pairs() == [("a", "n1"), ("c", "n2")], "b is more than the quota, which a and c have between them"
@@ -85,8 +85,13 @@ def test_one_refused_of_several_is_tried_elsewhere_while_the_others_stay() -> No
     talk.schedule()
     assert sorted(talk.pairs()) == [("a", "n1"), ("a", "n1"), ("a", "n2")]
     talk.is_silent = False
-    calls = talk.model().callbacks.open_trials
-    facts = talk.give(*(Verdict(one, "tainted" if trial.node.node_id == "n1" else "") for one, trial in calls.items()))
+    calls = talk.model().callbacks.open_predicate_checks
+    facts = talk.give(
+        *(
+            Verdict(one, "tainted" if predicate_check.node.node_id == "n1" else "")
+            for one, predicate_check in calls.items()
+        )
+    )
     assert placed(facts) == [("app", "a", "n2")]
     assert placed(talk.schedule()) == [("app", "a", "n2")]
     assert talk.app().asks[0].pending == 1
@@ -199,10 +204,10 @@ def test_an_ask_waits_for_the_room_of_another_that_is_on_trial_if_no_other_node_
     talk.nodes(a_node("n2", {"memory": 20}))
     talk.asks(an_ask("first", 20, priority=1))
     talk.schedule()
-    held_by = [one.ask.key for one in talk.model().callbacks.open_trials.values() if one.node.node_id == "n2"]
+    held_by = [one.ask.key for one in talk.model().callbacks.open_predicate_checks.values() if one.node.node_id == "n2"]
     talk.is_silent = False
-    for trial in list(talk.model().callbacks.open_trials.values()):
-        talk.give(Verdict(trial.call_id, "tainted"))
+    for predicate_check in list(talk.model().callbacks.open_predicate_checks.values()):
+        talk.give(Verdict(predicate_check.call_id, "tainted"))
     facts = talk.schedule()
     other = {"a": "first", "first": "a"}[held_by[0]]
     assert ("app", other, "n2") in placed(facts), "the room came free when the other was refused there"
@@ -235,7 +240,7 @@ def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who
 def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("schedulerd.core.model.turned_down.AWAITING_MAX", 0)
+    monkeypatch.setattr("schedulerd.core.model.refused_asks.AWAITING_MAX", 0)
     talk, b, c = a_talk_of_those_who_wait()
     talk.answer(c)
     talk.schedule()
@@ -246,7 +251,8 @@ def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_i
 
 
 def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
-    """`refused` rests, as it may run nowhere; `w` waits for the first of the trials on n2, which has room for two."""
+    """`refused` rests, as it may run nowhere; `w` waits for the first of the predicate checks on n2, which has room
+    for two."""
     talk = a_talk("n2", silent=True)
     talk.opinion = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
     talk.asks(an_ask("refused"))
@@ -263,26 +269,26 @@ def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
     talk.answer(talk.asked[-1])
     talk.schedule()
     assert talk.pairs()[-2:] == [("refused", "n1"), ("w", "n1")]
-    assert len(list(talk.model().turned_down)) == 2
+    assert len(list(talk.model().refused_asks)) == 2
     return talk, b, c
 
 
 def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedulerd.core.handlers.trials.REMEMBERED_MAX", 2)
-    assert turned_down.REMEMBERED_MAX > 2
+    monkeypatch.setattr("schedulerd.core.handlers.predicate_checks.REMEMBERED_MAX", 2)
+    assert refused_asks.REMEMBERED_MAX > 2
     names = [f"n{number}" for number in range(5)]
     talk = a_talk(*names, refuses=Refuses(*(("a", name) for name in names)))
     talk.asks(an_ask("a"))
     talk.schedule()
     assert len(talk.pairs()) == 3, "it rests before all nodes were asked about"
-    assert talk.model().turned_down.remembered == 0
+    assert talk.model().refused_asks.remembered == 0
     talk.opinion = Refuses()
     talk.sleep(TIMES.refusal_ns)
     assert placed(talk.schedule()) == [("app", "a", "n0")]
 
 
 def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedulerd.core.handlers.trials.CALLED_BACK_MAX", 2)
+    monkeypatch.setattr("schedulerd.core.handlers.predicate_checks.CALLED_BACK_MAX", 2)
     keys = [f"a{number}" for number in range(5)]
     talk = a_talk("n1", memory=100, refuses=Refuses(*((key, "n1") for key in keys)))
     talk.asks(*(an_ask(key) for key in keys))
@@ -324,8 +330,8 @@ def test_people_see_what_an_ask_waits_for() -> None:
     talk.schedule()
     [ask] = talk.app().asks
     assert ask.waiting_for == "waits for the verdict of the resource manager on node n1"
-    [trial] = ask.trials
-    assert (trial.node_id, trial.purpose, trial.since_ns) == ("n1", "place", talk.now_ns)
+    [predicate_check] = ask.predicate_checks
+    assert (predicate_check.node_id, predicate_check.purpose, predicate_check.since_ns) == ("n1", "place", talk.now_ns)
 
 
 def test_the_refusal_of_the_node_as_it_is_holds_also_if_an_older_question_is_answered_later() -> None:

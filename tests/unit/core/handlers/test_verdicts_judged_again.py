@@ -43,9 +43,9 @@ def test_an_ask_does_not_wait_for_a_verdict_on_a_node_where_it_may_not_run() -> 
     talk.is_silent = False
     talk.asks(an_ask("choosy", 10, constraint=on(one_of("zone", "a"))))
     talk.schedule()
-    hearing = talk.model().applications["app"].asks["choosy"].hearing
-    assert hearing is not None
-    assert hearing.awaits is None
+    predicate_history = talk.model().applications["app"].asks["choosy"].predicate_history
+    assert predicate_history is not None
+    assert predicate_history.awaits is None
 
 
 def a_talk_with_kept_room() -> Judge:

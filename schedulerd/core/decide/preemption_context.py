@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from schedulerd.core.decide.victims import (
     Budget,
     Candidate,
-    Effort,
     VictimSet,
+    WorkBudget,
     candidate,
     may_end,
     smallest_set,
@@ -23,19 +23,19 @@ from schedulerd.core.decide.victims import (
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.party import Party
+from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class VictimQueue:
     """What holds for everything in one leaf that may be ended."""
 
-    level: int
+    common_ancestor: int
     """Which queue on the ask's way to the root holds both."""
     below: tuple[Queue, ...]
     """The leaf's way up to, but without, that queue."""
@@ -54,10 +54,10 @@ class Side:
         return self._admitted[priority]
 
 
-class Claim:
+class PreemptionContext:
     """The claim of an ask as things are when it is made; others are to be made when they have changed."""
 
-    def __init__(self, application: Application, group: AskGroup, ask: Ask, effort: Effort) -> None:
+    def __init__(self, application: Application, group: AskGroup, ask: Ask, effort: WorkBudget) -> None:
         assert application.queue is not None
         self.application = application
         self.partition = application.partition
@@ -66,13 +66,13 @@ class Claim:
         self.group = group
         self.effort = effort
         self.unit = unit_weights(self.partition.total())
-        self.lacking, self._roof = self._short_of_quota()
+        self.lacking, self._limiting_queue = self._short_of_quota()
         """What has to come free for its queues to let it in, wherever that is."""
-        self._entitled = [self._rights(level) for level in range(len(self.queue.lineage))]
+        self._entitled = [self._rights(level) for level in range(len(self.queue.path_to_root))]
         self.claimable = frozenset().union(*self._entitled)
         """All resources that it has any right to."""
         self._priorities = self._priorities_at_levels()
-        self._sides: dict[Queue, Side | None] = {}
+        self._sides: dict[Queue, VictimQueue | None] = {}
         self._budgets: dict[Queue, Budget] = {}
         self.limit = self._limit()
         """Which quota or limit does not let it in, whoever ends, as a sentence; '' if none."""
@@ -88,53 +88,57 @@ class Claim:
         return PreemptionRefusal.NO_VICTIMS
 
     def _limit(self) -> str:
-        kind = self.group.kind
-        for queue in self.queue.lineage:
-            refusal = queue.limit_refusal(Shape((), starts=kind.starts, gate=kind.gate))
-            if refusal is None and kind.party is not None:
-                items = self._claimed_by(kind.party, queue).plus(self.ask.shape.resources).canonical()
-                refusal = queue.usages.refusal(queue, Shape(items, kind.party, starts=kind.starts))
+        kind = self.group.pending_class
+        for queue in self.queue.path_to_root:
+            refusal = queue.limit_refusal(RequestClass((), starts=kind.starts_application, gate=kind.gang_gate))
+            if refusal is None and kind.limit_subject is not None:
+                items = self._claimed_by(kind.limit_subject, queue).plus(self.ask.request_class.resources).canonical()
+                refusal = queue.usages.refusal(
+                    queue, RequestClass(items, kind.limit_subject, starts=kind.starts_application)
+                )
             if refusal is not None:
                 return refusal
-            if kind.starts and self._counts_starts(queue) and self._others_are_to_start(queue):
+            if kind.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
                 return f"others that are about to start may be the last that queue {queue.written} lets run"
-        return (self.queue.refusal(kind) or "") if self._roof == 0 else ""
+        return (self.queue.refusal(kind) or "") if self._limiting_queue == 0 else ""
 
     def _may_have_room(self) -> bool:
         """Whether there may be room for which nobody has to end: what is about to be free, or kept for the weaker."""
-        own = sum(not one.is_firm for one in self.ask.reservations.values())
-        return self.partition.reserved > own or bool(self.partition.root.leaving)
+        own = sum(not one.is_entitled for one in self.ask.reservations.values())
+        return self.partition.aging_reservations > own or bool(self.partition.root.leaving)
 
     def _counts_starts(self, queue: Queue) -> bool:
-        party = self.group.kind.party
-        limits = [] if party is None else [limit for limit, _, _ in party.limits_at(queue)]
+        limit_subject = self.group.pending_class.limit_subject
+        limits = [] if limit_subject is None else [limit for limit, _, _ in limit_subject.limits_at(queue)]
         return bool(queue.max_applications) or any(limit.max_applications for limit in limits)
 
     def _others_are_to_start(self, queue: Queue) -> bool:
         """Whether room is kept for others that will start to run with it: only so many may run, and who is counted
         first is seen when they do."""
         return any(
-            one.is_firm and one.application is not self.application and not one.application.usage_ledgers
+            one.is_entitled and one.application is not self.application and not one.application.usage_ledgers
             for one in self.partition.reservations
-            if one.application.queue is not None and queue in one.application.queue.lineage
+            if one.application.queue is not None and queue in one.application.queue.path_to_root
         )
 
-    def _claimed_by(self, party: Party, queue: Queue) -> Resources:
+    def _claimed_by(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
         """What asks of the same user or group have a reserved right to in the queue, and will use."""
         claimed = Resources()
         for one in self.partition.reservations:
             other = one.application
             assert other.queue is not None
-            is_same = other.spec.user == party.user or (party.group != "" and other.group == party.group)
-            if one.is_firm and is_same and queue in other.queue.lineage:
+            is_same = other.spec.user == limit_subject.user or (
+                limit_subject.group != "" and other.group == limit_subject.group
+            )
+            if one.is_entitled and is_same and queue in other.queue.path_to_root:
                 claimed.add(one.items)
         return claimed
 
     def _short_of_quota(self) -> tuple[Resources, int | None]:
         """What the maxima on its way lack for it, and the level of the lowest that does: victims are below that one."""
         lacking, roof = Resources(), None
-        for level, queue in enumerate(self.queue.lineage):
-            for name, amount in self.ask.shape.items:
+        for level, queue in enumerate(self.queue.path_to_root):
+            for name, amount in self.ask.request_class.items:
                 if name in queue.max:
                     short = in_use(queue)[name] + amount - queue.max[name]
                     if short > 0:
@@ -144,13 +148,13 @@ class Claim:
 
     def _rights(self, level: int) -> frozenset[str]:
         """The resources to which the ask has a right against what runs below `lineage[level]`."""
-        way = self.queue.lineage
-        if level == 0 or (self._roof is not None and level > self._roof):
+        way = self.queue.path_to_root
+        if level == 0 or (self._limiting_queue is not None and level > self._limiting_queue):
             return frozenset()
         if any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
             return frozenset()
         rights = set()
-        for name, amount in self.ask.shape.items:
+        for name, amount in self.ask.request_class.items:
             guaranteeing = [one for one in way[:level] if one.guaranteed[name]]
             if guaranteeing and all(in_use(one)[name] + amount <= one.guaranteed[name] for one in guaranteeing):
                 rights.add(name)
@@ -159,7 +163,7 @@ class Claim:
     def _priorities_at_levels(self) -> list[int]:
         """How the ask's priority looks to each queue on its way to the root."""
         shown = [self.ask.spec.priority]
-        for queue in self.queue.lineage:
+        for queue in self.queue.path_to_root:
             shown.append(queue.shown_priority(shown[-1]))
         return shown
 
@@ -168,15 +172,15 @@ class Claim:
         wanted = short.keys() & self.claimable or self.claimable
         level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
         name = min(self._entitled[level] & wanted)
-        one = next(one for one in self.queue.lineage[:level] if one.guaranteed[name])
+        one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])
         return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
 
     def victim_leaves(self) -> Iterator[Queue]:
         """Leaves in which something may be ended as far as guarantees go."""
         for level, rights in enumerate(self._entitled):
             if rights:
-                for child in self.queue.lineage[level].children.values():
-                    if child is not self.queue.lineage[level - 1]:
+                for child in self.queue.path_to_root[level].children.values():
+                    if child is not self.queue.path_to_root[level - 1]:
                         yield from self._leaves_to_spare(child, rights)
 
     def _leaves_to_spare(self, queue: Queue, rights: frozenset[str]) -> Iterator[Queue]:
@@ -184,27 +188,27 @@ class Claim:
         used, leaving, guaranteed = queue.allocated, queue.leaving, queue.guaranteed
         if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name in rights):
             return
-        if queue.applications and self.side(queue) is not None:
+        if queue.applications and self.victim_queue(queue) is not None:
             yield queue
         for child in queue.children.values():
             yield from self._leaves_to_spare(child, rights)
 
-    def side(self, leaf: Queue) -> Side | None:
+    def victim_queue(self, leaf: Queue) -> VictimQueue | None:
         """None if nothing in the leaf may be ended for this ask at all."""
         if leaf not in self._sides:
             self._sides[leaf] = self._new_side(leaf)
         return self._sides[leaf]
 
-    def _new_side(self, leaf: Queue) -> Side | None:
+    def _new_side(self, leaf: Queue) -> VictimQueue | None:
         if leaf.properties.preemption_policy is PreemptionPolicy.DISABLED or leaf is self.queue:
             return None
-        way = self.queue.lineage
-        level = next(level for level, one in enumerate(way) if one in leaf.lineage)
+        way = self.queue.path_to_root
+        level = next(level for level, one in enumerate(way) if one in leaf.path_to_root)
         if not self._entitled[level]:
             return None
-        below = leaf.lineage[: leaf.lineage.index(way[level])]
+        below = leaf.path_to_root[: leaf.path_to_root.index(way[level])]
         budgets = tuple(self._budget(one) for one in below if one.guaranteed)
-        return Side(level, below, budgets, self._priorities[level])
+        return VictimQueue(level, below, budgets, self._priorities[level])
 
     def _budget(self, queue: Queue) -> Budget:
         """One for each queue, whichever of its leaves something is taken from."""
@@ -223,10 +227,10 @@ class Claim:
                 continue
             application = allocation.application
             assert application.queue is not None
-            side = self.side(application.queue)
+            side = self.victim_queue(application.queue)
             if side is None or application is self.application:
                 continue
-            if not short.keys() <= self._entitled[side.level]:
+            if not short.keys() <= self._entitled[side.common_ancestor]:
                 continue
             if side.admits(allocation.spec.priority):
                 yield candidate(allocation, self.unit, side.budgets)
@@ -239,4 +243,4 @@ class Claim:
 
 def in_use(queue: Queue) -> Resources:
     """What counts against its guarantee: what stays allocated, and what its asks have a reserved right to."""
-    return queue.allocated.minus(queue.leaving).plus(queue.claimed)
+    return queue.allocated.minus(queue.leaving).plus(queue.quota_reserved)

@@ -15,7 +15,7 @@ from schedulerd.core.decide.packing import Bin, fits
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Resources
 
 
@@ -25,20 +25,20 @@ def who_gives_way(application: Application) -> list[Application] | None:
     None if it would not help, or if it is not for want of room on a node that the gang is incomplete.
     """
     groups = [group for group in application.groups.values() if group.placeholder]
-    if application.held_back_by is not None or not groups or not application.passes_on:
+    if application.gang_ahead is not None or not groups or not application.propagates_demand:
         return None
-    if any(group.shape.turned_down for group in groups):
+    if any(group.request_class.refused for group in groups):
         return None
-    wanted = [(group.shape, sum(ask.pending for ask in group)) for group in groups]
+    wanted = [(group.request_class, sum(ask.pending for ask in group)) for group in groups]
     if not gang_fits(application) or not _is_within_quotas(application, wanted):
         return None
-    if not all(group.kind.parked for group in groups):
-        return [] if application.partition.favoured is application else None
+    if not all(group.pending_class.unschedulable for group in groups):
+        return [] if application.partition.priority_gang is application else None
     later = sorted(
         (one for one in application.partition.open_gangs if one.serial > application.serial),
         key=lambda one: -one.serial,
     )
-    leaving = [one for gang in later for one in gang.allocations.values() if one.gives_way]
+    leaving = [one for gang in later for one in gang.allocations.values() if one.yields_to_gang]
     holding = [one for one in later if any(_idle_placeholders(one))]
 
     def is_enough(count: int) -> bool:
@@ -54,13 +54,13 @@ def _idle_placeholders(application: Application) -> Iterable[Allocation]:
     return application.gang.idle_placeholders()
 
 
-def _is_within_quotas(application: Application, wanted: list[tuple[Shape, int]]) -> bool:
+def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass, int]]) -> bool:
     assert application.queue is not None
     rest = Resources()
-    for shape, count in wanted:
-        rest.add(shape.items, count)
-    whole = Shape(rest.canonical(), application.party)
-    return all(queue.refusal(whole) is None for queue in application.queue.lineage)
+    for request_class, count in wanted:
+        rest.add(request_class.items, count)
+    whole = RequestClass(rest.canonical(), application.limit_subject)
+    return all(queue.refusal(whole) is None for queue in application.queue.path_to_root)
 
 
 def _kept_for_others(application: Application, node: Node) -> Resources:
@@ -75,7 +75,7 @@ def _kept_for_others(application: Application, node: Node) -> Resources:
     return kept
 
 
-def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Iterable[Allocation]) -> bool:
+def _fit(application: Application, wanted: list[tuple[RequestClass, int]], given: Iterable[Allocation]) -> bool:
     """Whether so many of each size fit where the given placeholders are, once these are gone.
 
     On all other nodes there is no room for any of them, or they would have been placed. A better packing may exist:
@@ -87,5 +87,5 @@ def _fit(application: Application, wanted: list[tuple[Shape, int]], given: Itera
         if node.ordered:
             if node not in room:
                 room[node] = node.available.minus(_kept_for_others(application, node))
-            room[node].add(placeholder.shape.items)
+            room[node].add(placeholder.request_class.items)
     return fits(application.partition, wanted, [Bin(left, 1, node) for node, left in room.items()])

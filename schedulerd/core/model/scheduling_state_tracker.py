@@ -1,8 +1,8 @@
 """How far asks have come as their resource manager was told, and what is still to be looked at for that.
 
-A resource manager has this only while it wants to hear of it. What holds for all asks of a shape in a leaf is found out
-for all of them at once (`Outlook`); only where that is not what it was, they are gone through one by one, some in each
-step (`Sweep`).
+A resource manager has this only while it wants to hear of it. What holds for all asks of a request class in a leaf is
+found out for all of them at once (`Outlook`); only where that is not what it was, they are gone through one by one,
+some in each step (`Scan`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from schedulerd.core.model.ask_group import AskGroup
     from schedulerd.core.model.partition import Partition
     from schedulerd.core.model.queue import Queue
-    from schedulerd.core.model.shape import Shape
+    from schedulerd.core.model.request_class import RequestClass
 
-Place: TypeAlias = "tuple[Queue, Shape]"
-"""Where equal asks wait: in which leaf, as which shape."""
+Place: TypeAlias = "tuple[Queue, RequestClass]"
+"""Where equal asks wait: in which leaf, as which request class."""
 AskName: TypeAlias = tuple[str, str, str]
 """Partition, application, allocation key."""
 
@@ -47,10 +47,10 @@ class Outlook(NamedTuple):
     counts: Mapping[Application | None, int]
     """Then, how many quotas and limits would let in: of each application, or (None) of all there."""
     joined: int
-    """How often more of the shape had come by then."""
+    """How often more of the request class had come by then."""
 
 
-class Sweep:
+class Scan:
     """The asks of one place, application by application, each with the asks that it has when its turn comes."""
 
     __slots__ = ("_applications", "_asks", "_groups", "left", "outlook", "partition", "place")
@@ -71,25 +71,29 @@ class Sweep:
 
     def next(self) -> tuple[Application, Ask] | None:
         """Looks at one thing more; gives the ask it came to, if it still waits there."""
-        shape = self.place[1]
+        request_class = self.place[1]
         if self._asks:
             ask = self._asks.popleft()
             application, group = self._groups[0]
             if not self._asks:
                 self._groups.popleft()
-            return (application, ask) if group.counted and group.kind is shape and ask in group else None
+            return (
+                (application, ask) if group.counted and group.pending_class is request_class and ask in group else None
+            )
         if self._groups:
             self._asks.extend(self._groups[0][1])
             if not self._asks:
                 self._groups.popleft()
             return None
         application = self._applications.popleft()
-        groups = (group for group in application.groups.values() if group.counted and group.kind is shape)
+        groups = (
+            group for group in application.groups.values() if group.counted and group.pending_class is request_class
+        )
         self._groups.extend((application, group) for group in groups)
         return None
 
 
-class ToldStates:
+class SchedulingStateTracker:
     __slots__ = ("alarm", "looked_at", "looks_again", "sweeps", "told")
 
     def __init__(self) -> None:
@@ -97,7 +101,7 @@ class ToldStates:
         """Of asks that wait, what was said last."""
         self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}
         """What was found there last, and when; None if that is not to be trusted any longer."""
-        self.sweeps: deque[Sweep] = deque()
+        self.sweeps: deque[Scan] = deque()
         self.looks_again = False
         """Whether more is to be looked at when these are done: something happened since they were found, or somebody
         could not be told yet, as it was told something else a moment ago."""
@@ -122,4 +126,8 @@ class ToldStates:
 
 def waiting_places(partition: Partition) -> Iterator[Place]:
     """Everywhere that asks are looked at."""
-    return ((leaf, shape) for shape in partition.shapes.known() for leaf in shape.waiting)
+    return (
+        (leaf, request_class)
+        for request_class in partition.request_classes.known()
+        for leaf in request_class.pending_by_leaf
+    )

@@ -15,7 +15,7 @@ EVERYBODY_ELSE = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class LimitSubject:
     """A user with the group that was found for the application, '' for none. Equal parties are interchangeable."""
 
     user: str
@@ -25,7 +25,7 @@ class Party:
         """The limits of this queue that hold for it: (limit, name under which usage counts, whether that is a group).
 
         `*` among the users stands for every user the queue's limits do not name, each on its own; `*` among the groups
-        only for the party whose group is `*`.
+        only for the limit subject whose group is `*`.
         """
         is_named = any(self.user in limit.users for limit in queue.limits)
         for limit in queue.limits:
@@ -43,18 +43,18 @@ def group_of(queue: Queue, groups: tuple[str, ...]) -> str:
     I21). `*` if there is none and a limit is for all other groups; '' if no limit is for groups at all.
     """
     of_user = frozenset(groups)
-    for one in queue.lineage:
+    for one in queue.path_to_root:
         for limit in one.limits:
             for group in limit.groups:
                 if group in of_user and group != EVERYBODY_ELSE:
                     return group
-    for one in queue.lineage:
+    for one in queue.path_to_root:
         if any(EVERYBODY_ELSE in limit.groups for limit in one.limits):
             return EVERYBODY_ELSE
     return ""
 
 
-def party_of(queue: Queue, user: str, group: str) -> Party | None:
-    """The party of an application in this leaf; None if no limit on the way to the root is for it."""
-    party = Party(user, group)
-    return party if any(True for one in queue.lineage for _ in party.limits_at(one)) else None
+def limit_subject_of(queue: Queue, user: str, group: str) -> LimitSubject | None:
+    """The limit subject of an application in this leaf; None if no limit on the way to the root is for it."""
+    limit_subject = LimitSubject(user, group)
+    return limit_subject if any(True for one in queue.path_to_root for _ in limit_subject.limits_at(one)) else None

@@ -6,7 +6,7 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.model.cluster import Cluster
 
 
-class Turn:
+class StepContext:
     """Passed to every handler. `say` appends a fact; facts are in the order in which things happened."""
 
     __slots__ = ("cluster", "facts", "failed_checks", "now_ns", "say")

@@ -10,12 +10,12 @@ from schedulerd.core.checks import shown
 from schedulerd.core.commands import ExistingAllocation
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.model.application import Application
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 _ROOT = "root."
 
 
-def tell(turn: Turn, application: Application, field: str, existing: ExistingAllocation) -> None:
+def tell(turn: StepContext, application: Application, field: str, existing: ExistingAllocation) -> None:
     """`field` is where the allocation stands in its message."""
     assert application.queue is not None
     queue = application.queue
@@ -31,6 +31,6 @@ def tell(turn: Turn, application: Application, field: str, existing: ExistingAll
         _ignored(turn, application, existing, f"{field}.{existing.unreadable}; its priority counts as 0")
 
 
-def _ignored(turn: Turn, application: Application, existing: ExistingAllocation, reason: str) -> None:
+def _ignored(turn: StepContext, application: Application, existing: ExistingAllocation, reason: str) -> None:
     partition = application.partition
     turn.say(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))

@@ -83,7 +83,7 @@ class OpenStream(OpenCall, Protocol):
         """Whether requests may be read now."""
 
 
-class Link:
+class RmSession:
     """One registration of one resource manager."""
 
     def __init__(self, rm_id: str, post: Post, outbox_bytes_max: int, in_doubt_seconds: float | None = None) -> None:
@@ -96,7 +96,7 @@ class Link:
         self.taken = {kind: Taken() for kind in Stream}
         self.companions: list[OpenCall] = []
         """Streams of other services that end when this registration does."""
-        self.is_there = False
+        self.connected = False
         """What the scheduler was told last: whether this RM is there to receive allocations."""
         self.is_placed_for = False
         """What the scheduler said last: whether it places for this RM. It hears of an absence behind all that waits."""
@@ -203,8 +203,8 @@ class Link:
     def _tell_scheduler(self) -> None:
         absence = self._absence()
         is_there = absence is None
-        if is_there != self.is_there and not self._is_stopping:  # then it is being stopped, which says it all
-            self.is_there = is_there
+        if is_there != self.connected and not self._is_stopping:  # then it is being stopped, which says it all
+            self.connected = is_there
             self._post(
                 ConnectResourceManager(self.rm_id)
                 if absence is None

@@ -205,7 +205,7 @@ def _cannot_create(queue: Queue, missing: list[str], path: str) -> Mistake | Non
     """Why the queues that `path` names below `queue` cannot be there, or None."""
     if queue.is_leaf:
         return Mistake(RejectCode.NOT_PLACED, f"queue {shown(path)} cannot be created: {queue.written} is a leaf")
-    depth = len(queue.lineage) + len(missing)
+    depth = len(queue.path_to_root) + len(missing)
     if depth > LEVELS_MAX:
         return Mistake(
             RejectCode.NOT_PLACED,

@@ -16,7 +16,7 @@ ThingT = TypeVar("ThingT")
 
 
 @dataclass(slots=True)
-class Look:
+class StateQuery:
     """One look at the state. An id of '' stands for all of that kind."""
 
     rm_id: str = ""

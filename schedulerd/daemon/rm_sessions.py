@@ -18,8 +18,8 @@ from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, St
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.identity import EVERYBODY, Identities, Peer
-from schedulerd.daemon.link import Ending, Link, OpenCall, OpenStream, Post
 from schedulerd.daemon.refusals import Refusals
+from schedulerd.daemon.rm_session import Ending, OpenCall, OpenStream, Post, RmSession
 from schedulerd.daemon.shares import Shared
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
@@ -59,7 +59,7 @@ def rm_id_problem(rm_id: str) -> str | None:
     return None
 
 
-class Links:
+class RmSessions:
     """The links of all registered resource managers, and the memory of those that were stopped."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Links:
         refusals: Refusals | None = None,
         calls_max: int = 1_000_000,
     ) -> None:
-        """`outbox_bytes_max` and `in_doubt_seconds` are those of every `Link`; `calls_max` is the server's."""
+        """`outbox_bytes_max` and `in_doubt_seconds` are those of every `RmSession`; `calls_max` is the server's."""
         self._calls = Shared(calls_max, "streams are open")
         self.identities = identities
         """Whose streams these may be."""
@@ -83,7 +83,7 @@ class Links:
         self._post = post
         self._outbox_bytes_max = outbox_bytes_max
         self._in_doubt_seconds = in_doubt_seconds
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, RmSession] = {}
         self._stopped: OrderedDict[str, str] = OrderedDict()
         self._streams: set[OpenCall] = set()
         self._closed: Ending | None = None
@@ -112,7 +112,7 @@ class Links:
         client = self.identities.client(peer, "")
         return self._calls.held(client) if client else contextlib.nullcontext()
 
-    def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> Link:
+    def attach(self, rm_id: str, kind: Stream, stream: OpenStream) -> RmSession:
         """Makes `stream` the current one of its kind; gives its link.
 
         Its first stream decides which dialect an RM speaks until it registers again (SEMANTICS B1). Raises `Refused` if
@@ -127,7 +127,7 @@ class Links:
         link.add(kind, stream)
         return link
 
-    def accompany(self, rm_id: str, stream: OpenCall) -> Link:
+    def accompany(self, rm_id: str, stream: OpenCall) -> RmSession:
         """Lets a stream of another service end with the RM's registration; `leave` is to be called when it is over.
 
         Raises `Refused` as `attach` does.
@@ -136,13 +136,13 @@ class Links:
         link.companions.append(stream)
         return link
 
-    def leave(self, link: Link | None, stream: OpenCall) -> None:
+    def leave(self, link: RmSession | None, stream: OpenCall) -> None:
         """`stream` has ended, whoever ended it; `link` is None if it never got that far."""
         self._streams.discard(stream)
         if link is not None:
             link.companions.remove(stream)
 
-    def _link(self, rm_id: str) -> Link:
+    def _link(self, rm_id: str) -> RmSession:
         link = self._links.get(rm_id)
         if link is not None:
             return link
@@ -154,7 +154,7 @@ class Links:
         )
 
     def detach(
-        self, link: Link | None, kind: Stream, stream: OpenStream, cause: AbsenceCause = AbsenceCause.GONE
+        self, link: RmSession | None, kind: Stream, stream: OpenStream, cause: AbsenceCause = AbsenceCause.GONE
     ) -> None:
         """`stream` has ended, whoever ended it; `link` is None if it never got that far."""
         self._streams.discard(stream)
@@ -163,7 +163,7 @@ class Links:
         current = self._links.get(link.rm_id)
         if current is link:
             link.remove(kind, stream, cause)
-        elif current is not None and not current.is_there:
+        elif current is not None and not current.connected:
             # What the older link said last may have been queued behind the new registration; this is behind both.
             self._post(DisconnectResourceManager(link.rm_id))
 
@@ -211,7 +211,7 @@ class Links:
             self._encoder.forget(fact.rm_id)
             self.drop(fact.rm_id, REGISTERED_AGAIN)
             self._stopped.pop(fact.rm_id, None)
-            self._links[fact.rm_id] = Link(fact.rm_id, self._post, self._outbox_bytes_max, self._in_doubt_seconds)
+            self._links[fact.rm_id] = RmSession(fact.rm_id, self._post, self._outbox_bytes_max, self._in_doubt_seconds)
         elif fact.state is ResourceManagerState.STOPPED:
             self._encoder.forget(fact.rm_id)
             self._stop(fact)

@@ -51,7 +51,7 @@ class Agreement(NamedTuple):
         return self.further[: max(0, self.last + 1 - len(self.victims))]
 
 
-class Trial:
+class PredicateCheck:
     """One pending allocation of an ask waits for the verdict on a node.
 
     To be placed it holds the room tentatively: others do not get it, and quotas count it as claimed. The other kinds
@@ -111,14 +111,14 @@ class Trial:
         return self.purpose in (Purpose.PLACE, Purpose.SWAP)
 
 
-class Hearing:
+class PredicateHistory:
     """What a resource manager is asked about one ask, and what it refused."""
 
-    __slots__ = ("awaits", "no_preemption", "on_trial", "reasons", "refused", "since", "trials")
+    __slots__ = ("awaits", "no_preemption", "predicate_checks", "predicate_reserved", "reasons", "refused", "since")
 
     def __init__(self) -> None:
-        self.trials: dict[Trial, None] = {}
-        self.on_trial = 0
+        self.predicate_checks: dict[PredicateCheck, None] = {}
+        self.predicate_reserved = 0
         """How many pending allocations of the ask these speak for."""
         self.refused: dict[Node, int] = {}
         """Nodes that were refused, with how often nodes had changed when it was asked."""
@@ -128,8 +128,8 @@ class Hearing:
         """How often it was refused for which reason, and on which node last."""
         self.no_preemption = ""
         """Why nobody was asked to end for it when that was refused last."""
-        self.awaits: Trial | None = None
-        """The trial whose end the ask waits for, as its node is the only one left."""
+        self.awaits: PredicateCheck | None = None
+        """The predicate check whose end the ask waits for, as its node is the only one left."""
 
     def bars(self, node: Node) -> bool:
         """Whether it was refused there, and the node is still as it was."""
@@ -140,9 +140,11 @@ class Hearing:
         """Likewise, for a node that has room."""
         return node.changed <= self.since or self.bars(node)
 
-    def remember(self, trial: Trial, reason: str) -> None:
+    def remember(self, predicate_check: PredicateCheck, reason: str) -> None:
         # What was asked first may be answered last: the refusal of the node as it is now holds.
-        self.refused[trial.node] = max(trial.changes, self.refused.get(trial.node, trial.changes))
+        self.refused[predicate_check.node] = max(
+            predicate_check.changes, self.refused.get(predicate_check.node, predicate_check.changes)
+        )
         if reason in self.reasons or len(self.reasons) < REASONS_MAX:
             count, _ = self.reasons.get(reason, (0, ""))
-            self.reasons[reason] = count + 1, trial.node.node_id
+            self.reasons[reason] = count + 1, predicate_check.node.node_id

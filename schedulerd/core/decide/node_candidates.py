@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from schedulerd.core.decide.victims import Effort, Harm, Rank, may_end, rank_of
+from schedulerd.core.decide.victims import Cost, Rank, WorkBudget, may_end, rank_of
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
@@ -33,17 +33,17 @@ def portions(things: Iterable[ThingT]) -> Iterator[list[ThingT]]:
         yield everything[first : first + PORTION]
 
 
-class Prospect(NamedTuple):
+class NodeCandidate(NamedTuple):
     """A node, and the best to be hoped for there."""
 
-    harm: Harm
+    harm: Cost
     node: Node
 
 
-class Prospects:
+class NodeCandidates:
     """To be told what nodes need and in which leaves somebody could be ended, and then asked for the order."""
 
-    def __init__(self, unit: Mapping[str, int], effort: Effort) -> None:
+    def __init__(self, unit: Mapping[str, int], effort: WorkBudget) -> None:
         """`unit` is the weight of one of each resource."""
         self._unit = unit
         self._effort = effort
@@ -75,7 +75,7 @@ class Prospects:
         }
         self._ranks.update(rank_of(one) for (_, _, priority), one in kinds.items() if admits(priority))
 
-    def in_order(self) -> Iterator[Prospect | None]:
+    def in_order(self) -> Iterator[NodeCandidate | None]:
         """Nodes with what is best there if victims up to a rank are taken, rank by rank; None in between is for breaks.
 
         `fewest` is to be asked of each, as it counts those of the rank.
@@ -91,22 +91,22 @@ class Prospects:
             heapify(heap)
             while heap:
                 weight, _, _, node = heappop(heap)
-                yield Prospect(((rank, weight),), node) if rank in self._pool(node) else None
+                yield NodeCandidate(((rank, weight),), node) if rank in self._pool(node) else None
 
-    def fewest(self, prospect: Prospect) -> int:
+    def fewest(self, prospect: NodeCandidate) -> int:
         """How many victims it takes at least, if those up to the rank are enough; 0 if they are not."""
         rank, node = prospect.harm[0][0], prospect.node
         pool = self._pools[node]
         self._effort.visits += len(pool[rank])
         rest = Resources(self._rest(node))
         for allocation in pool[rank]:
-            get = allocation.shape.resources.get
+            get = allocation.request_class.resources.get
             for name in rest:
                 rest[name] -= get(name, 0)
         self._rests[node] = rest
         if any(amount > 0 for amount in rest.values()):
             return 0
-        sizes = [one.shape.resources for of_rank, some in pool.items() if of_rank <= rank for one in some]
+        sizes = [one.request_class.resources for of_rank, some in pool.items() if of_rank <= rank for one in some]
         return max(-(-amount // max(size[name] for size in sizes)) for name, amount in self._needs[node].items())
 
     def _pool(self, node: Node) -> dict[Rank, list[Allocation]]:

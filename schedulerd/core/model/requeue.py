@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from schedulerd.core.model.host import ClosedFor
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.parent_entity import BlockReason
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -26,56 +26,61 @@ def after_step(partition: Partition) -> None:
         _wake_regrouped(partition)
     if partition.freed_nodes:
         _wake(partition)
-        if partition.turned_down:
+        if partition.refused_asks:
             for node in partition.freed_nodes:
                 _call_back(partition, node)
         partition.freed_nodes.clear()
         try_denied_again(partition)
-    if partition.turned_down.wanted:
+    if partition.refused_asks.nodes_to_retry:
         _call_back_more(partition)
 
 
 def _wake(partition: Partition) -> None:
-    """Lets shapes be tried again that a node made of the best of all freed nodes would fit, or the one required."""
+    """Lets request classes be tried again that a node made of the best of all freed nodes would fit, or the one
+    required."""
     most = Resources()
     for node in partition.freed_nodes:
         if node.ordered:
             for name, amount in node.free.items():
                 most[name] = max(most[name], amount)
-    for shape in [shape for shape in partition.shapes.parked() if _may_fit(partition, shape, most)]:
-        _unpark(partition, shape)
+    for request_class in [
+        request_class
+        for request_class in partition.request_classes.unschedulable()
+        if _may_fit(partition, request_class, most)
+    ]:
+        _unpark(partition, request_class)
 
 
-def _may_fit(partition: Partition, shape: Shape, most: Resources) -> bool:
-    """Whether a node that was freed may be one for the shape; none of them has more than `most`."""
-    if shape.turned_down:
+def _may_fit(partition: Partition, request_class: RequestClass, most: Resources) -> bool:
+    """Whether a node that was freed may be one for the request class; none of them has more than `most`."""
+    if request_class.refused:
         return False
-    if shape.required_node:
-        return partition.first_fit(shape) is not None
-    if most.lacks(shape.items) is not None:
+    if request_class.required_node:
+        return partition.first_fit(request_class) is not None
+    if most.lacks(request_class.items) is not None:
         return False
-    return shape.constraint is None or partition.constraints.fits_any(shape, partition.freed_nodes)
+    return request_class.constraint is None or partition.constraints.fits_any(request_class, partition.freed_nodes)
 
 
 def _call_back(partition: Partition, node: Node) -> None:
     """Lets as many of those that were turned down be tried again as fit on the node."""
-    turned_down = partition.turned_down
-    turned_down.wanted.pop(node, None)
-    for shape in turned_down.shapes():
-        if partition.refusal(shape, node) is None:
-            count = max(1, min(node.free[name] // amount for name, amount in shape.items))
-            called = turned_down.first(shape, node, count)
+    refused_asks = partition.refused_asks
+    refused_asks.nodes_to_retry.pop(node, None)
+    for request_class in refused_asks.request_classes():
+        if partition.refusal(request_class, node) is None:
+            count = max(1, min(node.free[name] // amount for name, amount in request_class.items))
+            called = refused_asks.first(request_class, node, count)
             for application, ask in called:
-                application.turn(ask, down=False)
+                application.reclassify(ask, down=False)
             if len(called) == count and partition.nodes.get(node.node_id) is node:
-                turned_down.wanted[node] = None
+                refused_asks.nodes_to_retry[node] = None
 
 
 def _call_back_more(partition: Partition) -> None:
     """Those who were called back may be wanted no longer, or have to wait for something else: when nobody is left to be
     tried, the room is for the next ones."""
-    for node in list(islice(partition.turned_down.wanted, LOOKED_AT_MAX)):
-        if partition.root.lines.first() is not None:
+    for node in list(islice(partition.refused_asks.nodes_to_retry, LOOKED_AT_MAX)):
+        if partition.root.pending_index.first() is not None:
             break
         _call_back(partition, node)
 
@@ -85,27 +90,28 @@ def _wake_regrouped(partition: Partition) -> None:
     looked at again."""
     affinity_of, changed = partition.constraints.affinity, partition.constraints.take_changed()
     if partition.callbacks.predicates:
-        # Not only for those that rest: who is on trial, or in line, may rest next, for nodes that were closed before.
+        # Not only for those that rest: who is on predicate check, or in line, may rest next, for nodes that were closed
+        # before.
         for affinity in changed:
             for node in partition.constraints.nodes_in(affinity, changed):
                 partition.note_change(node)
                 partition.freed_nodes[node] = None
-    for shape in [one for one in partition.shapes.parked() if changed.get(affinity_of(one))]:
-        if partition.first_fit(shape) is not None:
-            _unpark(partition, shape)
+    for request_class in [one for one in partition.request_classes.unschedulable() if changed.get(affinity_of(one))]:
+        if partition.first_fit(request_class) is not None:
+            _unpark(partition, request_class)
         else:
-            partition.patience.retry_shape(shape)
+            partition.retry_timers.retry_shape(request_class)
     for reservation in partition.reservations:
-        if affinity_of(reservation.ask.shape) in changed:
+        if affinity_of(reservation.ask.request_class) in changed:
             partition.ready[reservation.node] = None
     try_denied_again(partition)
 
 
-def _unpark(partition: Partition, shape: Shape) -> None:
-    partition.shapes.unpark(shape)
-    closing = partition.root.lines.closed.get(shape)
-    if closing is not None and closing.reason is ClosedFor.NODE:
-        partition.root.reopen(shape)
+def _unpark(partition: Partition, request_class: RequestClass) -> None:
+    partition.request_classes.mark_schedulable(request_class)
+    closing = partition.root.pending_index.blocked_by.get(request_class)
+    if closing is not None and closing.reason is BlockReason.NODE:
+        partition.root.unblock(request_class)
 
 
 def try_denied_again(partition: Partition) -> None:
@@ -115,4 +121,4 @@ def try_denied_again(partition: Partition) -> None:
         group.denied = False
         if application.gang is not None:
             application.gang.line_up(group)
-        application.look_for_swaps()
+        application.note_possible_swap()
