@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.decide import preemption_context
 from schedulerd.core.decide import preemption as decide_preemption
+from schedulerd.core.decide import preemption_context
 from schedulerd.core.decide.preemption_context import PreemptionContext, VictimQueue
 from schedulerd.core.decide.victims import Budget, Candidate, VictimSet, WorkBudget, smallest_set
 from schedulerd.core.handlers import preemption, reservations, reserving, waiting
