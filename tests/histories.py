@@ -47,6 +47,8 @@ RESPONSES: dict[Stream, type[Message]] = {
     Stream.NODE: si_pb2.NodeResponse,
 }
 EVENTS_KEPT = 100_000
+RENAMED = {"GiveVerdicts": "GivePredicateResults", "Verdict": "PredicateResult", "verdicts": "results"}
+"""Commands and their fields that a history was recorded with, and what they are called now."""
 
 
 class Play:
@@ -134,10 +136,13 @@ def record(directory: Path, seed: int, steps: int) -> None:
 def compare(path: Path) -> str | None:
     """The first step of a history that tells something else than it did, with what it tells now; None if none does."""
     recorded = json.loads(gzip.decompress(path.read_bytes()).decode(errors="surrogatepass"))
-    commands, play = CommandReader(recorded["fields"]), Play()
+    names = {
+        RENAMED.get(name, name): [RENAMED.get(one, one) for one in names] for name, names in recorded["fields"].items()
+    }
+    commands, play = CommandReader(names), Play()
     told = []
     for now_ns, _, name, values in recorded["history"]:
-        told.append(play.step(now_ns, commands.command(name, values)))
+        told.append(play.step(now_ns, commands.command(RENAMED.get(name, name), values)))
     for at, (now, before) in enumerate(zip(_digests(told), recorded["digests"], strict=True)):
         if now != before:
             return f"{path.name}: step {at}, {recorded['history'][at]}, tells\n  " + "\n  ".join(told[at])

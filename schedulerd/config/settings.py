@@ -297,7 +297,7 @@ class Settings(BaseModel):
     )
     predicates_timeout_s: Seconds = Field(
         default=5,
-        description="How long the verdict of a resource manager on an ask and a node is waited for; none is a refusal.",
+        description="How long the result of a resource manager on an ask and a node is waited for; none is a refusal.",
     )
     predicate_retry_delay_s: Seconds = Field(
         default=30,

@@ -30,7 +30,7 @@ class AlarmKind(Enum):
     EARLY_ITEM = auto()
     BACKLOG = auto()
     SCHEDULING_STATES = auto()
-    VERDICT = auto()
+    PREDICATE = auto()
     TURNED_DOWN = auto()
 
 

@@ -56,7 +56,7 @@ def end_reservation(reservation: Reservation) -> None:
 
 
 def put_on_trial(predicate_check: PredicateCheck) -> None:
-    """The verdict is waited for. To be placed in room that nobody keeps for it, the ask holds that."""
+    """The result is waited for. To be placed in room that nobody keeps for it, the ask holds that."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     if ask.predicate_history is None:
         ask.predicate_history = PredicateHistory()
@@ -77,7 +77,7 @@ def put_on_trial(predicate_check: PredicateCheck) -> None:
 
 
 def end_trial(predicate_check: PredicateCheck) -> None:
-    """No verdict is waited for any longer, and nothing is held. Whether the ask stands in line again is for `review` to
+    """No result is waited for any longer, and nothing is held. Whether the ask stands in line again is for `review` to
     say, and for `note_less_held` that others may have the room, as most are placed in that very moment."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     assert ask.predicate_history is not None

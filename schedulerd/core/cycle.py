@@ -22,30 +22,30 @@ PARKED_MAX = 200
 """How many request classes one cycle may find impossible in a partition before it gives the loop back."""
 
 
-def run_cycle(turn: StepContext, placements_max: int) -> None:
+def run_cycle(context: StepContext, placements_max: int) -> None:
     """Places up to `placements_max` asks over all partitions whose resource manager is there."""
-    partitions = turn.cluster.running_partitions()
+    partitions = context.cluster.running_partitions()
     if not partitions:
         return
-    first = turn.cluster.cycle_turn % len(partitions)
-    turn.cluster.cycle_turn += 1
+    first = context.cluster.cycle_turn % len(partitions)
+    context.cluster.cycle_turn += 1
     placements = parked = visits = 0
     more = False
     for partition in partitions[first:] + partitions[:first]:
         before = partition.retry_timers.budget.visits
         visits_end = before + preemption.VISITS_PER_SLICE - visits
-        placed, refused, cut = _run_partition(turn, partition, placements_max - placements, visits_end)
+        placed, refused, cut = _run_partition(context, partition, placements_max - placements, visits_end)
         visits += partition.retry_timers.budget.visits - before
         placements += placed
         partition.moves += placed
         parked += refused
         more = more or cut
     if placements or parked:
-        turn.say(CycleRan(placements=placements, unschedulable=parked, more=more))
+        context.say(CycleRan(placements=placements, unschedulable=parked, more=more))
 
 
 def _run_partition(
-    turn: StepContext, partition: Partition, placements_max: int, visits_end: int
+    context: StepContext, partition: Partition, placements_max: int, visits_end: int
 ) -> tuple[int, int, bool]:
     """Returns how many asks were placed or asked about, how many request classes set aside, and whether it stopped at a
     bound.
@@ -62,14 +62,14 @@ def _run_partition(
         if may_be_full and callbacks.is_full:
             return placements, parked, False
         if patience.has_due:
-            waiting.enqueue_due(turn, partition)
+            waiting.enqueue_due(context, partition)
         # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
         if (
-            (partition.swaps and gangs.swap_next(turn, partition))
-            or (partition.ready and waiting.serve_next(turn, partition))
+            (partition.swaps and gangs.swap_next(context, partition))
+            or (partition.ready and waiting.serve_next(context, partition))
             or (
                 (patience.to_reserve or patience.to_reserve_required or patience.overflow)
-                and reserving.reserve_next(turn, partition, visits_end)
+                and reserving.reserve_next(context, partition, visits_end)
             )
         ):
             placements += 1
@@ -78,18 +78,18 @@ def _run_partition(
             break
         found = next_ask(partition)
         if found is None:
-            progress = preemption.advance(turn, partition, visits_end)
+            progress = preemption.advance(context, partition, visits_end)
             if progress is not Progress.DECIDED:
                 return placements, parked, progress is Progress.UNFINISHED
             placements += 1
             continue
         partition.asks_tried += 1
-        application, group, closing = found
+        application, group, block = found
         queue = application.queue
         assert queue is not None
         request_class = group.pending_class
-        if closing is not None:
-            _repeat(closing, application, request_class)
+        if block is not None:
+            _repeat(block, application, request_class)
             repeated += 1
             continue
         short = queue.short_for(request_class)
@@ -99,24 +99,24 @@ def _run_partition(
             continue
         node = first_fit(request_class)
         if node is None:
-            waiting.mark_unschedulable(turn, partition, request_class, group.first())
+            waiting.mark_unschedulable(context, partition, request_class, group.first())
             parked += 1
             continue
         if is_asked_first:
-            predicate_checks.attempt(turn, application, group.first(), node)
+            predicate_checks.attempt(context, application, group.first(), node)
         else:
-            place(turn, application, group.first(), node)
+            place(context, application, group.first(), node)
         placements += 1
     return placements, parked, True
 
 
-def _repeat(closing: Block, application: Application, request_class: RequestClass) -> None:
+def _repeat(block: Block, application: Application, request_class: RequestClass) -> None:
     """The request class is closed above: do not come across it on this way again."""
     hosts: list[ParentEntity] = [application]
     assert application.queue is not None
     hosts.extend(application.queue.path_to_root)
     for host in hosts:
-        if host is closing.origin:
+        if host is block.origin:
             return
         if request_class not in host.pending_index.blocked_by:
-            host.propagate(request_class, closing)
+            host.propagate(request_class, block)

@@ -113,7 +113,7 @@ class Explanation:
 
 
 def _on_trial(one: PredicateCheck) -> str:
-    return f"waits for the verdict of the resource manager on node {one.node.node_id}"
+    return f"waits for the result of the resource manager on node {one.node.node_id}"
 
 
 def _turned_down(ask: Ask) -> str:

@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 from schedulerd.core.callback_facts import (
     NodeRecommended,
-    PreemptionVerdictWanted,
+    PredicateAnswered,
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingStateChanged,
-    VerdictNotWanted,
-    VerdictReached,
-    VerdictWanted,
 )
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
@@ -389,10 +389,10 @@ Fact: TypeAlias = (
     | ConfigurationUpdated
     | ConfigurationRejected
     | CycleRan
-    | VerdictWanted
-    | PreemptionVerdictWanted
-    | VerdictNotWanted
-    | VerdictReached
+    | PredicateWanted
+    | PreemptionPredicateWanted
+    | PredicateNotWanted
+    | PredicateAnswered
     | SchedulingStateChanged
     | NodeRecommended
 )

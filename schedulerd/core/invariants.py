@@ -256,10 +256,10 @@ def _queues(partition: Partition) -> Iterator[str]:
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
         if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
-            turn = queue.next_to_start()
+            context = queue.next_to_start()
             for app in queue.applications.values():
-                if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not turn):
-                    yield f"it is {'not ' if app is not turn else ''}the turn of {app.application_id} in {queue.path}"
+                if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not context):
+                    yield f"it is {'not ' if app is not context else ''}the turn of {app.application_id} in {queue.path}"
 
 
 def _promised_and_running(partition: Partition) -> tuple[dict[Queue, Resources], dict[Queue, int]]:
@@ -307,15 +307,15 @@ def _host(host: ParentEntity, name: str, entities: list[SchedulingEntity]) -> It
         yield f"what is needed at {name} is not what its entities need"
     if {entity for _, entity in in_line} != set(needy):
         yield f"those who stand in line at {name} are not those who need something"
-    own = {request_class for request_class, closing in lines.blocked_by.items() if closing.origin is host}
+    own = {request_class for request_class, block in lines.blocked_by.items() if block.origin is host}
     if host.parent_entity is not None and host.needs.keys() != (wanted - own if host.propagates_demand else set()):
         yield f"{name} does not ask above for what its entities need"
-    for request_class, closing in lines.blocked_by.items():
+    for request_class, block in lines.blocked_by.items():
         if request_class not in wanted:
             yield f"{name} is closed for {request_class.resources}, which nobody needs there"
-        if closing.origin is not host and closing.origin.pending_index.blocked_by.get(request_class) is not closing:
+        if block.origin is not host and block.origin.pending_index.blocked_by.get(request_class) is not block:
             yield f"{name} is closed for {request_class.resources} for a reason that is gone"
-        is_for_quota = closing.origin is host and closing.reason is BlockReason.QUOTA
+        is_for_quota = block.origin is host and block.reason is BlockReason.QUOTA
         if isinstance(host, Queue) and is_for_quota and host.refusal(request_class) is None:
             yield f"{name} is closed for {request_class.resources} though its quota has room"
     if (wanted <= lines.blocked_by.keys()) != (first is None):

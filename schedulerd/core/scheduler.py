@@ -15,7 +15,7 @@ from schedulerd.core.commands import (
     ConnectResourceManager,
     DisconnectCallbacks,
     DisconnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     RegisterResourceManager,
     ReportUtilization,
     RingAlarms,
@@ -40,6 +40,7 @@ from schedulerd.core.handlers import (
     gangs,
     nodes,
     predicate_checks,
+    predicate_results,
     queues,
     quota_preemption,
     reservations,
@@ -47,7 +48,6 @@ from schedulerd.core.handlers import (
     rm_releases,
     scheduling_states,
     utilization,
-    verdicts,
     waiting,
 )
 from schedulerd.core.handlers.taking import take
@@ -89,36 +89,36 @@ class Scheduler:
         anything changed, rejects that item (`handlers/taking.py`).
         """
         self._now_ns = now_ns = max(now_ns, self._now_ns)
-        turn = StepContext(self.cluster, now_ns)
+        context = StepContext(self.cluster, now_ns)
         match command:
             case RunCycle():
-                run_cycle(turn, command.placements_max)
+                run_cycle(context, command.placements_max)
             case RingAlarms():
                 for _ in range(ALARMS_MAX):
                     alarm = self.cluster.alarms.pop_due(now_ns)
                     if alarm is None:
                         break
-                    _ring(turn, alarm)
+                    _ring(context, alarm)
                     alarm.subject = None  # its subject still refers to it
             case RegisterResourceManager():
                 known = self.cluster.resource_managers.get(command.rm_id)
-                take(turn, known, [command], resource_managers.check_registration, resource_managers.reject)
+                take(context, known, [command], resource_managers.check_registration, resource_managers.reject)
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
-                    turn.say(_not_registered(command.rm_id))
+                    context.say(_not_registered(command.rm_id))
                 else:
-                    _of_resource_manager(turn, rm, command)
+                    _of_resource_manager(context, rm, command)
         for partition in self.cluster.partitions():
             if partition.gangs_touched:
-                gang_time.review(turn, partition)
+                gang_time.review(context, partition)
             partition.end_of_step()
-            waiting.schedule_alarm(turn, partition)
+            waiting.schedule_alarm(context, partition)
         for rm in self.cluster.resource_managers.values():
             if rm.scheduling_state_tracker is not None:
-                scheduling_states.hear(turn, rm, rm.scheduling_state_tracker)
-        self.failed_checks = turn.failed_checks
-        return turn.facts
+                scheduling_states.hear(context, rm, rm.scheduling_state_tracker)
+        self.failed_checks = context.failed_checks
+        return context.facts
 
     def next_deadline_ns(self) -> int | None:
         """When the next alarm is due: send RingAlarms then. None if nothing is waited for."""
@@ -136,77 +136,77 @@ class Scheduler:
         return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 
-def _of_resource_manager(turn: StepContext, rm: ResourceManager, command: Command) -> None:
+def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Command) -> None:
     match command:
         case UpdateAllocations():
-            take(turn, rm, command.asks, asks.check, asks.reject)
-            take(turn, rm, command.releases, rm_releases.check, rm_releases.ignore)
-            take(turn, rm, command.ask_releases, asks.check_release, asks.ignore)
+            take(context, rm, command.asks, asks.check, asks.reject)
+            take(context, rm, command.releases, rm_releases.check, rm_releases.ignore)
+            take(context, rm, command.ask_releases, asks.check_release, asks.ignore)
         case UpdateApplications():
-            take(turn, rm, command.new, applications.check, applications.reject)
-            take(turn, rm, command.remove, applications.check_removal, applications.ignore)
+            take(context, rm, command.new, applications.check, applications.reject)
+            take(context, rm, command.remove, applications.check_removal, applications.ignore)
         case UpdateNodes():
-            take(turn, rm, command.nodes, nodes.check, nodes.reject)
+            take(context, rm, command.nodes, nodes.check, nodes.reject)
         case UpdateConfiguration():
-            take(turn, rm, [command], configuration.check, configuration.reject)
+            take(context, rm, [command], configuration.check, configuration.reject)
         case ReportUtilization():
-            take(turn, rm, command.reports, utilization.check, utilization.ignore)
+            take(context, rm, command.reports, utilization.check, utilization.ignore)
         case CleanQueues():
             for partition in rm.partitions.values():
-                queues.clean(turn, partition)
+                queues.clean(context, partition)
         case ConnectCallbacks():
-            verdicts.connect(turn, rm, command)
-            scheduling_states.connect(turn, rm, command)
+            predicate_results.connect(context, rm, command)
+            scheduling_states.connect(context, rm, command)
         case DisconnectCallbacks():
-            verdicts.disconnect(turn, rm)
-            scheduling_states.end(turn, rm)
-        case GiveVerdicts():
-            take(turn, rm, command.verdicts, verdicts.check, verdicts.ignore)
+            predicate_results.disconnect(context, rm)
+            scheduling_states.end(context, rm)
+        case GivePredicateResults():
+            take(context, rm, command.results, predicate_results.check, predicate_results.ignore)
         case ConnectResourceManager():
-            resource_managers.connect(turn, rm)
+            resource_managers.connect(context, rm)
         case DisconnectResourceManager():
-            resource_managers.disconnect(turn, rm, command.cause)
+            resource_managers.disconnect(context, rm, command.cause)
         case StopResourceManager():
-            resource_managers.stop(turn, rm, command.cause)
+            resource_managers.stop(context, rm, command.cause)
 
 
-def _ring(turn: StepContext, alarm: Alarm) -> None:
+def _ring(context: StepContext, alarm: Alarm) -> None:
     subject = alarm.subject
     if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
-        application_states.on_state_timeout(turn, subject)
+        application_states.on_state_timeout(context, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
-        gangs.on_timeout(turn, subject)
+        gangs.on_timeout(context, subject)
     elif alarm.kind is AlarmKind.PLACEHOLDERS_IDLE and isinstance(subject, Application):
-        gangs.on_idle_timeout(turn, subject)
+        gangs.on_idle_timeout(context, subject)
     elif alarm.kind is AlarmKind.GANG_DEADLOCK and isinstance(subject, Application):
-        gangs.on_deadlock_timeout(turn, subject)
+        gangs.on_deadlock_timeout(context, subject)
     elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
-        execution_times.end_application(turn, subject)
+        execution_times.end_application(context, subject)
     elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):
-        execution_times.end_allocation(turn, subject)
+        execution_times.end_allocation(context, subject)
     elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
-        queues.clean(turn, subject)
+        queues.clean(context, subject)
     elif alarm.kind is AlarmKind.PATIENCE and isinstance(subject, Partition):
         subject.retry_timers.has_due = True
     elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
-        reservations.on_expired(turn, subject)
+        reservations.on_expired(context, subject)
     elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
-        quota_preemption.on_time_over(turn, *subject)
-    elif alarm.kind is AlarmKind.VERDICT and isinstance(subject, PredicateCheck):
-        verdicts.on_timeout(turn, subject)
+        quota_preemption.on_time_over(context, *subject)
+    elif alarm.kind is AlarmKind.PREDICATE and isinstance(subject, PredicateCheck):
+        predicate_results.on_timeout(context, subject)
     elif alarm.kind is AlarmKind.TURNED_DOWN and isinstance(subject, Partition):
-        predicate_checks.on_rested(turn, subject)
+        predicate_checks.on_rested(context, subject)
     elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
-        resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
+        resource_managers.stop(context, subject, StopCause.RECONNECT_TIMEOUT)
     elif alarm.kind is AlarmKind.SCHEDULING_STATES and isinstance(subject, ResourceManager):
         assert subject.scheduling_state_tracker is not None
-        scheduling_states.on_time(turn, subject, subject.scheduling_state_tracker)
+        scheduling_states.on_time(context, subject, subject.scheduling_state_tracker)
     elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
-        rm = turn.cluster.resource_managers[subject.rm_id]
-        early.release(turn, rm, subject)
-        applications.replay(turn, rm, subject, may_wait=False)
+        rm = context.cluster.resource_managers[subject.rm_id]
+        early.release(context, rm, subject)
+        applications.replay(context, rm, subject, may_wait=False)
     elif alarm.kind is AlarmKind.BACKLOG and isinstance(subject, Backlog):
-        applications.on_backlog(turn, subject)
+        applications.on_backlog(context, subject)
 
 
 def _not_registered(rm_id: str) -> ItemIgnored:

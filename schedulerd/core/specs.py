@@ -274,6 +274,6 @@ class Timeouts:
     """How long an item waits for the application it refers to: the streams of an RM have no order between them.
     0 rejects at once, which is right only where one ordered channel carries everything."""
     predicates_ns: int = 5 * SECOND_NS
-    """How long a verdict of a resource manager is waited for before that counts as a refusal (SEMANTICS B4)."""
+    """How long a result of a resource manager is waited for before that counts as a refusal (SEMANTICS B4)."""
     refusal_ns: int = 30 * SECOND_NS
     """How long an ask that was refused on every node with room rests, unless a node changes before that."""

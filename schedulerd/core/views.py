@@ -57,7 +57,7 @@ class AskView:
     no_preemption_because: str
     """Why nobody was asked to end for it, as a sentence; '' if somebody was, or if it is not known to have to wait."""
     predicate_checks: list[PredicateCheckView]
-    """Verdicts that are waited for."""
+    """Results that are waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingStateChanged,
-    VerdictNotWanted,
-    VerdictWanted,
 )
 from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
@@ -118,14 +118,14 @@ class Callbacks:
         return await stream.state_dump(timeout_seconds)
 
 
-def _void(calls: Calls, fact: VerdictNotWanted) -> None:
-    calls.void_verdict(fact.call_id)
+def _void(calls: Calls, fact: PredicateNotWanted) -> None:
+    calls.void_result(fact.call_id)
 
 
 # A function takes exactly the fact of its row; a mapping of types to functions cannot say that to the type checker.
 _CALLS: Mapping[type[Any], Callable[[Calls, Any], None]] = {
-    VerdictWanted: Calls.want_verdict,
-    PreemptionVerdictWanted: Calls.want_verdict,
-    VerdictNotWanted: _void,
+    PredicateWanted: Calls.want_result,
+    PreemptionPredicateWanted: Calls.want_result,
+    PredicateNotWanted: _void,
     SchedulingStateChanged: Calls.tell_state,
 }

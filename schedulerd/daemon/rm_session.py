@@ -3,7 +3,7 @@
 Two bounds keep memory in check. When an outbox is over half of its bound its RM counts as away, even if its stream is
 open: none of its requests is read, so HTTP/2 flow control holds it back, and nothing is placed for it, as for
 an RM that is Paused (SEMANTICS C3: Running is who is there to receive). It counts as back when no outbox is over a
-quarter of its bound: with one mark for both, a slow reader would come and go with every message, and all verdicts it is
+quarter of its bound: with one mark for both, a slow reader would come and go with every message, and all results it is
 asked for would be void each time. So an RM that sends without reading costs what was under way, and is served on when
 it has read; if it has not within the reconnect timeout, or if even then an outbox grows beyond its bound, it has to
 resync.

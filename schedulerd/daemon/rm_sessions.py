@@ -121,7 +121,7 @@ class RmSessions:
         link = self._link(rm_id)
         if link.dialect is None:
             link.dialect = kind.dialect
-            self._encoder.speak(rm_id, kind.dialect)
+            self._encoder.set_dialect(rm_id, kind.dialect)
         elif link.dialect is not kind.dialect:
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, _mixed(rm_id, link.dialect, kind))
         link.add(kind, stream)

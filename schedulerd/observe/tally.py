@@ -28,8 +28,8 @@ from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, NodesTally, PartitionKey, QueueKey, QueueTally
+from schedulerd.observe.predicate_tally import PredicateTally
 from schedulerd.observe.preemption_tally import PreemptionTally
-from schedulerd.observe.verdict_tally import VerdictTally
 
 STOPPED_KEPT = 64
 """How many stopped resource managers are remembered at most."""
@@ -89,7 +89,7 @@ class Tally:
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
         self.preemption = PreemptionTally(self.counters)
-        self.verdicts = VerdictTally(self.counters)
+        self.results = PredicateTally(self.counters)
         self._now = Instant(0, 0)
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
@@ -128,7 +128,7 @@ class Tally:
             configuration_facts.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
             **self.preemption.handlers,
-            **self.verdicts.handlers,
+            **self.results.handlers,
         }
 
     def observe(self, facts: Sequence[f.Fact], now: Instant) -> None:

@@ -89,7 +89,7 @@ class Answer(NamedTuple):
     """How long it took."""
     refusal: str = ""
     last_victim: int = 0
-    """The index of `Verdict`."""
+    """The index of `PredicateResult`."""
 
 
 @dataclass(slots=True)

@@ -78,8 +78,8 @@ def test_verdicts_of_a_message(daemon: DaemonProcess) -> None:
         stream = UpdateStream(callback_pb2_grpc.CallbackStub(client.channel).Connect)
         stream.send(callback_pb2.CallbackAnswer(hello=callback_pb2.CallbackHello(rmID="rm", predicates=True)))
         assert stream.next().HasField("connected")
-        verdicts = [callback_pb2.PredicatesVerdict(callID=number) for number in range(ITEMS + 1)]
-        stream.send(callback_pb2.CallbackAnswer(predicates=verdicts))
+        results = [callback_pb2.PredicatesResult(callID=number) for number in range(ITEMS + 1)]
+        stream.send(callback_pb2.CallbackAnswer(predicates=results))
         code, details = stream.status()
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "setting max_message_items" in details

@@ -29,7 +29,7 @@ from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.rm_sessions import Refused
-from schedulerd.wire.callback import HelloInvalid, read_hello, verdicts_in
+from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.property.everything_told import Outside
@@ -157,7 +157,7 @@ FROM_OUTSIDE: tuple[type[Any], ...] = (
     c.UpdateNodes,
     c.UpdateApplications,
     c.UpdateAllocations,
-    c.GiveVerdicts,
+    c.GivePredicateResults,
     c.ReportUtilization,
     c.ConnectCallbacks,
 )
@@ -238,7 +238,7 @@ LIMITS = RequestLimits(items_max=1_000, resource_managers_max=1)
 
 
 def callback_commands(answer: callback_pb2.CallbackAnswer) -> Iterable[c.Command]:
-    yield c.GiveVerdicts(RM, [verdict for _, verdicts in verdicts_in(answer) for verdict in verdicts])
+    yield c.GivePredicateResults(RM, [result for _, results in results_in(answer) for result in results])
     try:
         yield c.ConnectCallbacks(RM, predicates=read_hello(answer.hello, None).connect.predicates)
     except HelloInvalid:

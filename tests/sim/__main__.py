@@ -62,8 +62,8 @@ def main(arguments: list[str]) -> int:
             else:
                 print(text, flush=True)
     print(*figures(sightings), sep="\n")
-    verdict = f"{failures} failed" if failures else "nothing wrong"
-    print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} moves each: {verdict}")
+    result = f"{failures} failed" if failures else "nothing wrong"
+    print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} moves each: {result}")
     return 1 if failures else 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedulerd.core.commands import GiveVerdicts, NodeAction, NodeUpdate, UpdateNodes, Verdict
+from schedulerd.core.commands import GivePredicateResults, NodeAction, NodeUpdate, PredicateResult, UpdateNodes
 from tests.sim.choosy_world import ZONES, ChoosyWorld
 from tests.sim.judging_world import JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.rm_memory import ResourceManagerMemory
@@ -21,7 +21,7 @@ EXPECTED = (
     "called back",
     "placed in company",
     "turned down",
-    "verdict timed_out",
+    "result timed_out",
 )
 
 
@@ -43,7 +43,7 @@ class ChoosyJudgingWorld(ChoosyWorld, JudgingWorld):
         if not calls:
             return self._update_nodes(rm)
         one = self._random.choice(calls)
-        self._late.append(GiveVerdicts(rm.rm_id, [Verdict(one.call_id)]))
+        self._late.append(GivePredicateResults(rm.rm_id, [PredicateResult(one.call_id)]))
         zone = {"zone": self._random.choice(ZONES)}
         return UpdateNodes(rm.rm_id, [NodeUpdate(one.node_id, NodeAction.UPDATE, one.partition, attributes=zone)])
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schedulerd.core.callback_facts import VerdictOutcome, VerdictReached, VerdictWanted
+from schedulerd.core.callback_facts import PredicateAnswered, PredicateOutcome, PredicateWanted
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, ReleaseRequested, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -91,14 +91,14 @@ class ConstraintLaw:
             case Preempted():
                 ended = [uuid for _, uuid in fact.victims]
                 return _wrong_for(self._asked(fact), _without(estate, *ended), fact.node_id, "others end for it")
-            case VerdictWanted():
+            case PredicateWanted():
                 return self._questioned(estate, fact)
-            case VerdictReached(outcome=VerdictOutcome.AGREED):
+            case PredicateAnswered(outcome=PredicateOutcome.AGREED):
                 is_late = _wrong_for(self._asked(fact), estate, fact.node_id, "the answer is too late")
                 self._sights["agreed to where it may not run any longer"] += bool(is_late)
         return []
 
-    def _questioned(self, estate: Estate, fact: VerdictWanted) -> list[str]:
+    def _questioned(self, estate: Estate, fact: PredicateWanted) -> list[str]:
         predicate_check = self._partition(fact).callbacks.open_predicate_checks.get(fact.call_id)
         if predicate_check is None:
             return []
@@ -106,11 +106,11 @@ class ConstraintLaw:
         return _wrong_for(predicate_check.ask.spec, _without(estate, *gone), fact.node_id, "it is asked whether it may")
 
     def _partition(
-        self, fact: Allocated | ReleaseRequested | Reserved | Preempted | VerdictWanted | VerdictReached
+        self, fact: Allocated | ReleaseRequested | Reserved | Preempted | PredicateWanted | PredicateAnswered
     ) -> Partition:
         return self._scheduler.cluster.resource_managers[fact.rm_id].partitions[fact.partition]
 
-    def _asked(self, fact: Reserved | Preempted | VerdictReached) -> NewAsk | None:
+    def _asked(self, fact: Reserved | Preempted | PredicateAnswered) -> NewAsk | None:
         """What is asked for now; None if that is over with the step."""
         application = self._partition(fact).applications.get(fact.application_id)
         ask = application.asks.get(fact.allocation_key) if application is not None else None

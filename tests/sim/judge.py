@@ -1,7 +1,7 @@
 """Everything that has to hold after every step: what is judged in all worlds, and what in one kind of them only.
 
 Who is passed over for whom is judged where neither a resource manager has a say nor asks are choosy, as the judges of
-gangs and of kept room know rooms and queues and nothing of attributes and verdicts; elsewhere placement constraints are
+gangs and of kept room know rooms and queues and nothing of attributes and results; elsewhere placement constraints are
 judged, and what resource managers are asked.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, GiveVerdicts, RingAlarms, Verdict
+from schedulerd.core.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -116,7 +116,7 @@ class Judge:
                 self._seen["re-registration that drops allocations"] += dropped
 
 
-class VerdictJudge(Judge):
+class PredicateJudge(Judge):
     """Where resource managers have a say, or asks are choosy about nodes and company."""
 
     def __init__(
@@ -159,8 +159,10 @@ class VerdictJudge(Judge):
         """They agree to everything."""
         for calls in self._calls.values():
             if calls.open:
-                agreed = [Verdict(call_id, "", getattr(one, "start_index", 0)) for call_id, one in calls.open.items()]
-                yield GiveVerdicts(calls.rm_id, agreed)
+                agreed = [
+                    PredicateResult(call_id, "", getattr(one, "start_index", 0)) for call_id, one in calls.open.items()
+                ]
+                yield GivePredicateResults(calls.rm_id, agreed)
 
     def _may_have(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:
         """Whether it is not being tried, and neither its constraint nor a refusal is against the node."""

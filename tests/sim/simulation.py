@@ -18,7 +18,7 @@ from tests.sim.contested_world import ContestedWorld
 from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
-from tests.sim.judge import Judge, VerdictJudge
+from tests.sim.judge import Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.sightings import Sightings
@@ -104,8 +104,8 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
 
 def _judge_of(world: World, scheduler: Scheduler, sightings: Sightings, look_at_all_every: int) -> Judge:
     if isinstance(world, AnyJudgingWorld):
-        return VerdictJudge(scheduler, world.memories, sightings, look_at_all_every, world.calls)
-    kind = VerdictJudge if isinstance(world, ChoosyWorld) else Judge
+        return PredicateJudge(scheduler, world.memories, sightings, look_at_all_every, world.calls)
+    kind = PredicateJudge if isinstance(world, ChoosyWorld) else Judge
     return kind(scheduler, world.memories, sightings, look_at_all_every)
 
 

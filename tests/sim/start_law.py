@@ -1,13 +1,13 @@
 """Who may start to run: no more applications than queues and limits allow, and one at a time where that is the rule.
 
-It is judged in the steps in which nothing ends, and so nobody makes place for others: cycles and verdicts.
+It is judged in the steps in which nothing ends, and so nobody makes place for others: cycles and results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, GiveVerdicts, RunCycle
+from schedulerd.core.commands import Command, GivePredicateResults, RunCycle
 from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import ApplicationOrder
@@ -29,7 +29,7 @@ class StartLaw:
     def after(self, command: Command, facts: Sequence[Fact], state: Sequence[ResourceManagerView]) -> Iterator[str]:
         """Who started and may not, as sentences; `state` is the one after the step."""
         shown = {(rm.rm_id, partition.name): partition for rm in state for partition in rm.partitions}
-        if isinstance(command, RunCycle | GiveVerdicts):
+        if isinstance(command, RunCycle | GivePredicateResults):
             for name, partition in shown.items():
                 before = self._before[name]
                 if partition is before:

@@ -63,7 +63,7 @@ def ask(pond: Pond, number: int, key: str, memory: int) -> None:
 
 
 def repeat_closing(pond: Pond) -> None:
-    """A small ask behind the large one that fits no node: on the way to it, the closing is repeated."""
+    """A small ask behind the large one that fits no node: on the way to it, the block is repeated."""
     ask(pond, 2, "small", 1)
     pond.scheduler.step(START_NS, RunCycle(50))
 
@@ -107,8 +107,8 @@ def repeat_and_forget_where(pond: Pond) -> None:
 
 
 def close_where_nobody_needs_it(pond: Pond) -> None:
-    closing = pond.queue("root").pending_index.blocked_by[large(pond)]
-    pond.queue("root.nothing").pending_index.blocked_by[large(pond)] = closing
+    block = pond.queue("root").pending_index.blocked_by[large(pond)]
+    pond.queue("root.nothing").pending_index.blocked_by[large(pond)] = block
 
 
 CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
@@ -264,8 +264,8 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
     "parked request classes are never woken": (requeue, "_wake", lambda *_: None),
     "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
-    "closings are never taken back": (ParentEntity, "unblock", lambda *_: None),
-    "repeated closings are not remembered": (
+    "blocks are never taken back": (ParentEntity, "unblock", lambda *_: None),
+    "repeated blocks are not remembered": (
         ParentEntity,
         "propagate",
         lambda host, request_class, why: host.pending_index.block(request_class, why),

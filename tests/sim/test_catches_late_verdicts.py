@@ -1,4 +1,4 @@
-"""Verdicts on what constraints forbid are shown to be seen: code is broken so that only choosy asks with a resource
+"""Results on what constraints forbid are shown to be seen: code is broken so that only choosy asks with a resource
 manager that has a say are any worse off."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.handlers import verdicts
+from schedulerd.core.handlers import predicate_results
 from schedulerd.core.model.constraints import Constraints, May
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck
@@ -47,7 +47,7 @@ def second_choice_anywhere(
 
 
 BREAKS: dict[str, tuple[object, str, Any, str]] = {
-    "what changed meanwhile is not looked at": (verdicts, "_may_be_placed", by_room_alone, "forbid"),
+    "what changed meanwhile is not looked at": (predicate_results, "_may_be_placed", by_room_alone, "forbid"),
     "constraints end with the first refusal": (Constraints, "first_fit", second_choice_anywhere, "it is asked whether"),
 }
 

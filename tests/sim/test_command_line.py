@@ -1,4 +1,4 @@
-"""The simulator as a command: verdict and figures, what failed as a file, and runs that go on where they were."""
+"""The simulator as a command: result and figures, what failed as a file, and runs that go on where they were."""
 
 from __future__ import annotations
 

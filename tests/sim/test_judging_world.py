@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.handlers import predicate_checks, verdicts
+from schedulerd.core.handlers import predicate_checks, predicate_results
 from schedulerd.core.model.application import Application
 from tests.sim.judging_world import (
     EXPECTED,
@@ -52,8 +52,8 @@ def _nothing(*_: object, **__: object) -> None:
     [
         pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
         pytest.param(Application, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
-        pytest.param(predicate_checks, "review", _nothing, id="verdicts for asks that are gone are waited for"),
-        pytest.param(verdicts, "_may_be_placed", lambda _: True, id="a verdict is not judged again"),
+        pytest.param(predicate_checks, "review", _nothing, id="results for asks that are gone are waited for"),
+        pytest.param(predicate_results, "_may_be_placed", lambda _: True, id="a result is not judged again"),
         pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),
         pytest.param(predicate_checks, "forget_all", _nothing, id="a stream that is gone is waited for"),
         pytest.param(predicate_checks, "finish", _nothing, id="a call is never over"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, Verdict
+from schedulerd.core.commands import Command, PredicateResult
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.handlers import verdicts
+from schedulerd.core.handlers import predicate_results
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.queue import Queue
 from tests.sim.start_law import StartLaw
@@ -81,8 +81,8 @@ def test_who_starts_by_a_verdict_needs_a_place_too(monkeypatch: pytest.MonkeyPat
     talk = Watched(has_a_say=True)
     talk.asks(an_ask("k", app="first"), an_ask("k", app="second"))
     talk.schedule()
-    monkeypatch.setattr(verdicts, "_may_be_placed", lambda *_: True)
-    talk.give(*(Verdict(one.call_id) for one in talk.asked))
+    monkeypatch.setattr(predicate_results, "_may_be_placed", lambda *_: True)
+    talk.give(*(PredicateResult(one.call_id) for one in talk.asked))
     assert talk.found == [ONE_TOO_MANY]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, GiveVerdicts, UpdateAllocations, UpdateApplications, UpdateNodes
+from schedulerd.core.commands import Command, GivePredicateResults, UpdateAllocations, UpdateApplications, UpdateNodes
 from schedulerd.core.configuration_facts import ConfigurationRejected
 from schedulerd.core.facts import ApplicationRejected, AskRejected, Fact, ItemIgnored, NodeRejected, ReleaseIgnored
 from schedulerd.core.model.cluster import ResourceManager
@@ -27,7 +27,7 @@ from schedulerd.core.views import PartitionView, ResourceManagerView
 PartitionName = tuple[str, str]
 """Resource manager and partition."""
 
-OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes, GiveVerdicts)
+OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes, GivePredicateResults)
 """Facts tell what comes of each item of these; of other commands not always."""
 REFUSALS = (ApplicationRejected, AskRejected, ConfigurationRejected, ItemIgnored, NodeRejected, ReleaseIgnored)
 

@@ -16,7 +16,7 @@ from schedulerd.core.model.queue import Queue
 
 
 class Candidate(NamedTuple):
-    """Whose first ask to try now; `closing` is the nearest reason above for which its request class is closed, if it
+    """Whose first ask to try now; `block` is the nearest reason above for which its request class is closed, if it
     is.
 
     The nearest, so that what is repeated below always opens together with what is directly above it.
@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
 
     application: Application
     group: AskGroup
-    closing: Block | None
+    block: Block | None
 
 
 def next_ask(partition: Partition) -> Candidate | None:
@@ -44,7 +44,7 @@ def next_ask(partition: Partition) -> Candidate | None:
     group = entity.pending_index.first()
     assert isinstance(group, AskGroup)
     for host in reversed(closed_above):
-        closing = host.pending_index.blocked_by.get(group.pending_class)
-        if closing is not None:
-            return Candidate(entity, group, closing)
+        block = host.pending_index.blocked_by.get(group.pending_class)
+        if block is not None:
+            return Candidate(entity, group, block)
     return Candidate(entity, group, None)

@@ -6,7 +6,7 @@ costs by the request classes that find no node and the leaves where they wait. O
 with their asks are gone through one by one, and no more of them than may start.
 
 Not among them: asks for one required node, as no other would help; those that have a placeholder to take, that wait for
-a verdict, or for which others were asked to end, as their room is there or will be; and those that only a placement
+a result, or for which others were asked to end, as their room is there or will be; and those that only a placement
 constraint or the resource manager keeps from the room there is.
 """
 
@@ -134,7 +134,7 @@ def _starts(leaf: Queue, request_class: RequestClass) -> bool:
 
 
 def _speaks_for_one(predicate_check: PredicateCheck) -> bool:
-    """Whether one pending allocation of an ask has room if the verdict is yes, which no reservation shows."""
+    """Whether one pending allocation of an ask has room if the result is yes, which no reservation shows."""
     return predicate_check.takes_one and (
         predicate_check.reservation is None or not predicate_check.reservation.is_entitled
     )

@@ -21,47 +21,47 @@ MAX_ALLOCATIONS_MAX = 1_000_000
 """The most allocations one ask may stand for."""
 
 
-def check(turn: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
+def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
     """An ask is taken, or updates a known one, or waits for its application, or is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec, partition)
     if mistake is not None or partition is None:
-        return partial(reject, turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
+        return partial(reject, context, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
     application = partition.applications.get(spec.application_id)
     if application is None or (rm.early.backlogs and rm.early.has_backlog(partition.name, spec.application_id)):
-        if may_wait and early.has_room(turn, rm):
-            return partial(early.hold, turn, rm, spec, partition, spec.application_id)
+        if may_wait and early.has_room(context, rm):
+            return partial(early.hold, context, rm, spec, partition, spec.application_id)
         if application is None:
-            return partial(reject, turn, rm, spec, early.unknown_application(partition, spec.application_id))
+            return partial(reject, context, rm, spec, early.unknown_application(partition, spec.application_id))
     if application.placeholders or application.state is ApplicationState.FAILING:
         mistake = _not_now(application, spec)
         if mistake is not None:
-            return partial(reject, turn, rm, spec, mistake)
-    return partial(_take, turn, partition, application, spec)
+            return partial(reject, context, rm, spec, mistake)
+    return partial(_take, context, partition, application, spec)
 
 
-def _take(turn: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
+def _take(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
         request_class = partition.request_class_of(spec)
-        ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), turn.now_ns)
+        ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), context.now_ns)
     else:
         if ask.request_class.refused:
             application.reclassify(ask, down=False)
         wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
-        gangs.forget_swaps(turn, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
+        gangs.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         releases.withdraw_ask(
-            turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
+            context, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
         if is_other:
             ask.task_group = spec.task_group
         ask.renew(spec, partition.request_class_of(spec))
-    _demand(turn, application, ask)
+    _demand(context, application, ask)
 
 
-def reject(turn: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
-    turn.say(
+def reject(context: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
+    context.say(
         AskRejected(
             rm_id=rm.rm_id,
             partition=rm.known_partition_name(spec.partition),
@@ -73,23 +73,23 @@ def reject(turn: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistak
     )
 
 
-def check_release(turn: StepContext, rm: ResourceManager, item: AskRelease) -> Change:
+def check_release(context: StepContext, rm: ResourceManager, item: AskRelease) -> Change:
     """The RM takes asks back: one by its key, or all of an application; each of them is confirmed with the type of this
     release (gang design, AllocationAskRelease; SEMANTICS I7)."""
     if item.termination not in OF_RM:
         reason = f"terminationType {item.termination.name} confirms a release; nothing is to be released"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+        return partial(ignore, context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
     partition = rm.partition(item.partition)
     if partition is None:
-        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
+        return partial(ignore, context, rm, item, checks.unknown_partition(item.partition, rm.partitions))
     if not item.application_id and not item.allocation_key:
         reason = "applicationID and allocationKey are both empty; one of them must be set"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
-    return partial(_release, turn, rm, partition, item)
+        return partial(ignore, context, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+    return partial(_release, context, rm, partition, item)
 
 
-def _release(turn: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
-    dropped = early.drop_asks(turn, rm, partition, item)
+def _release(context: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
+    dropped = early.drop_asks(context, rm, partition, item)
     if item.application_id:
         one = partition.applications.get(item.application_id)
         applications = [one] if one is not None else []
@@ -97,17 +97,17 @@ def _release(turn: StepContext, rm: ResourceManager, partition: Partition, item:
         applications = [one for one in partition.applications.values() if item.allocation_key in one.asks]
     found = False
     for application in applications:
-        found |= _release_of(turn, application, item)
+        found |= _release_of(context, application, item)
     if not found and not dropped:
-        ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
+        ignore(context, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
 
 
-def ignore(turn: StepContext, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
+def ignore(context: StepContext, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
+    context.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
 
 
-def _release_of(turn: StepContext, application: Application, item: AskRelease) -> bool:
+def _release_of(context: StepContext, application: Application, item: AskRelease) -> bool:
     """Releases what `item` names of this application; False if nothing of it is pending."""
     if item.allocation_key:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
@@ -120,32 +120,32 @@ def _release_of(turn: StepContext, application: Application, item: AskRelease) -
     ]
     message = checks.message(item.message)
     for ask in named:
-        gangs.forget_swaps(turn, ask)
+        gangs.forget_swaps(context, ask)
         gangs.forget_give_way(ask.allocations.values())
         count = ask.pending
-        releases.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
+        releases.withdraw_ask(context, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
             commit.take_back_promise(application, ask.request_class.items, count)
             assert application.queue is not None
             application.partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
-        application_states.on_fewer_asks(turn, application)
+        application_states.on_fewer_asks(context, application)
     return bool(named)
 
 
-def _demand(turn: StepContext, application: Application, ask: Ask) -> None:
+def _demand(context: StepContext, application: Application, ask: Ask) -> None:
     """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
     count = max(0, ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder)
     if not count:
         commit.forget_if_done(application, ask)
-        application_states.on_fewer_asks(turn, application)
+        application_states.on_fewer_asks(context, application)
         return
-    application_states.on_ask(turn, application)
+    application_states.on_ask(context, application)
     commit.demand(application, ask, count)
     assert application.queue is not None
     application.queue.admit_next()
-    turn.say(
+    context.say(
         AskAdded(
             application.partition.rm_id,
             application.partition.name,

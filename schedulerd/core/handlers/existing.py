@@ -40,12 +40,14 @@ def mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mist
     return None
 
 
-def take_over(turn: StepContext, partition: Partition, node: Node, allocations: Iterable[ExistingAllocation]) -> None:
+def take_over(
+    context: StepContext, partition: Partition, node: Node, allocations: Iterable[ExistingAllocation]
+) -> None:
     """Books what the node comes with, which has no mistake."""
     for at, existing in enumerate(allocations):
         application = partition.applications[existing.application_id]
-        _take_over(turn, application, node, existing)
-        recovery_mismatches.tell(turn, application, f"existingAllocations[{at}]", existing)
+        _take_over(context, application, node, existing)
+        recovery_mismatches.tell(context, application, f"existingAllocations[{at}]", existing)
 
 
 def _field_mistake(existing: ExistingAllocation) -> Mistake | None:
@@ -86,7 +88,7 @@ def _contradiction(
     return None
 
 
-def _take_over(turn: StepContext, application: Application, node: Node, existing: ExistingAllocation) -> None:
+def _take_over(context: StepContext, application: Application, node: Node, existing: ExistingAllocation) -> None:
     """Books an existing allocation; the ask it once had is made up from it (gang design, Application recovery)."""
     partition = application.partition
     spec = NewAsk(
@@ -103,23 +105,25 @@ def _take_over(turn: StepContext, application: Application, node: Node, existing
     request_class = partition.request_class_of(spec)
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
-        ask = application.asks[existing.allocation_key] = Ask(spec, request_class, partition.next_serial(), turn.now_ns)
+        ask = application.asks[existing.allocation_key] = Ask(
+            spec, request_class, partition.next_serial(), context.now_ns
+        )
     if ask.placed + ask.pending + ask.awaiting_placeholder >= ask.spec.max_allocations:
         if not ask.pending and ask.swaps:
-            releases.end_placeholder_wait(turn, next(iter(ask.swaps)))
+            releases.end_placeholder_wait(context, next(iter(ask.swaps)))
         if ask.pending:
             releases.withdraw_ask(
-                turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
+                context, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
             )
         else:  # so many are wanted: a placeholder among them that has to go is asked for again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
-    application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
+    application_states.on_ask(context, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, request_class))
     assert application.queue is not None
     for queue in application.queue.path_to_root:
-        quota_preemption.watch(turn, partition, queue)
-    application_states.on_placed(turn, application, allocation)
-    turn.say(
+        quota_preemption.watch(context, partition, queue)
+    application_states.on_placed(context, application, allocation)
+    context.say(
         Allocated(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -134,7 +138,7 @@ def _take_over(turn: StepContext, application: Application, node: Node, existing
             task_group=existing.task_group,
             placeholder=allocation.placeholder,
             recovered=True,
-            asked_at_ns=turn.now_ns,
+            asked_at_ns=context.now_ns,
         )
     )
-    application_states.on_taken_over(turn, allocation)
+    application_states.on_taken_over(context, allocation)

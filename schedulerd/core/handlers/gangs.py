@@ -32,7 +32,7 @@ CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
 """Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
 
 
-def swap_next(turn: StepContext, partition: Partition) -> bool:
+def swap_next(context: StepContext, partition: Partition) -> bool:
     """Lets the next real ask have its placeholder's room; False if no ask has one."""
     while partition.swaps:
         application = next(iter(partition.swaps))
@@ -41,42 +41,42 @@ def swap_next(turn: StepContext, partition: Partition) -> bool:
             del partition.swaps[application]
             continue
         task_group, group = found
-        if _begin(turn, application, task_group, group):
+        if _begin(context, application, task_group, group):
             return True
     return False
 
 
-def _begin(turn: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+def _begin(context: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
     """False if no node would take the ask, so that its placeholder stays."""
     ask = group.first()
     placeholder = task_group.fitting(ask.request_class)
     if placeholder is None:
-        _refuse(turn, application, task_group, ask)
+        _refuse(context, application, task_group, ask)
         return True
     if application.partition.callbacks.predicates:
-        return _ask_first(turn, application, task_group, ask)
+        return _ask_first(context, application, task_group, ask)
     request_class = ask.request_class
     if request_class.required_node or request_class.constraint is not None:
         placeholder = _choose(application, task_group, ask)
         if placeholder is None:
             application.partition.deny(application, group)
             return False
-    _swap(turn, application, ask, placeholder)
+    _swap(context, application, ask, placeholder)
     return True
 
 
-def _swap(turn: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
+def _swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
     releases.withdraw_ask(
-        turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
+        context, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
     )
     commit.await_placeholder(application, ask, placeholder)
     if application.gang is not None and application.gang.idle_since_ns is not None:
-        application.gang.idle_since_ns = turn.now_ns
+        application.gang.idle_since_ns = context.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
-    releases.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
+    releases.request_release(context, placeholder, ReleaseCause.REPLACED, message)
 
 
-def _ask_first(turn: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
+def _ask_first(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
     """Asks the resource manager about the node of a placeholder that nobody else is tried for, or about another node if
     it refused those; False if there is only to wait for what becomes of others."""
     partition, predicate_history = application.partition, ask.predicate_history
@@ -88,7 +88,7 @@ def _ask_first(turn: StepContext, application: Application, task_group: TaskGrou
                 continue
             if placeholder.predicate_check is None:
                 task_group.put_last(placeholder)
-                predicate_checks.swap(turn, application, ask, placeholder, node)
+                predicate_checks.swap(context, application, ask, placeholder, node)
                 return True
             are_all_refused = False
     elsewhere = (
@@ -101,19 +101,19 @@ def _ask_first(turn: StepContext, application: Application, task_group: TaskGrou
         and partition.objection(ask.request_class, elsewhere, (idle,)) is None
     ):
         task_group.put_last(idle)
-        predicate_checks.swap(turn, application, ask, idle, elsewhere)
+        predicate_checks.swap(context, application, ask, idle, elsewhere)
         return True
     if are_all_refused and elsewhere is None:
         if predicate_history is None:
             partition.deny(application, application.groups[ask.band])
             return False
-        predicate_checks.set_aside(turn, application, ask)
+        predicate_checks.set_aside(context, application, ask)
         return True
     partition.deny(application, application.groups[ask.band])
     return False
 
 
-def swap_agreed(turn: StepContext, predicate_check: PredicateCheck) -> bool:
+def swap_agreed(context: StepContext, predicate_check: PredicateCheck) -> bool:
     """The ask may run there: its placeholder goes, if all is as it was; False if it is not."""
     application, ask, node, placeholder = (
         predicate_check.application,
@@ -136,7 +136,7 @@ def swap_agreed(turn: StepContext, predicate_check: PredicateCheck) -> bool:
     if against is not None:
         return False
     placeholder.swap_node = node
-    _swap(turn, application, ask, placeholder)
+    _swap(context, application, ask, placeholder)
     return True
 
 
@@ -150,13 +150,13 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
     return task_group.fitting(ask.request_class) if partition.first_fit(ask.request_class) is not None else None
 
 
-def _refuse(turn: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+def _refuse(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
     """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
     partition, queue = application.partition, application.queue
     assert queue is not None
     useless = task_group.oldest(ask.pending)
     reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
-    turn.say(
+    context.say(
         SwapRefused(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -169,7 +169,7 @@ def _refuse(turn: StepContext, application: Application, task_group: TaskGroup, 
         )
     )
     for placeholder, reason in zip(useless, reasons, strict=True):
-        releases.request_release(turn, placeholder, ReleaseCause.TOO_SMALL, reason)
+        releases.request_release(context, placeholder, ReleaseCause.TOO_SMALL, reason)
     application.dequeue(ask)
     ask.task_group = ""
     application.enqueue(ask)
@@ -184,7 +184,7 @@ def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
     )
 
 
-def complete_swap(turn: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
     """The placeholder is gone and freed: its ask takes the room now, and this is what to say of it.
 
     `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other. Where the
@@ -199,12 +199,12 @@ def complete_swap(turn: StepContext, placeholder: Allocation, ask: Ask, *, anew:
             commit.demand(application, ask, 1)
             return releases.asked_again(application, ask, was_parked=True)
         node = other
-    allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
+    allocation = commit.place_parked(application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).replaced += 1
     spec = ask.spec
     if spec.execution_timeout_ms > 0:
-        execution_times.begin(turn, allocation)
+        execution_times.begin(context, allocation)
     return Allocated(
         partition.rm_id,
         partition.name,
@@ -232,10 +232,10 @@ def _may_go_to(placeholder: Allocation, request_class: RequestClass, node: Node)
     return partition.nodes.get(node.node_id) is node and partition.refusal(request_class, node) is None
 
 
-def forget_swaps(turn: StepContext, ask: Ask, keep: int = 0) -> None:
+def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
     """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I4)."""
     for placeholder in list(ask.swaps)[keep:]:
-        releases.end_placeholder_wait(turn, placeholder)
+        releases.end_placeholder_wait(context, placeholder)
 
 
 def forget_give_way(allocations: Iterable[Allocation]) -> None:
@@ -244,20 +244,20 @@ def forget_give_way(allocations: Iterable[Allocation]) -> None:
         allocation.yields_to_gang = False
 
 
-def on_deadlock_timeout(turn: StepContext, application: Application) -> None:
+def on_deadlock_timeout(context: StepContext, application: Application) -> None:
     """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
     gang, partition = application.gang, application.partition
     assert gang is not None
-    if partition.considered_ns == turn.now_ns or (not gang.has_slot and partition.free_slot_ns > turn.now_ns):
-        slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
+    if partition.considered_ns == context.now_ns or (not gang.has_slot and partition.free_slot_ns > context.now_ns):
+        slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
         gang.has_slot = True
-        gang_time.watch(turn, application, slot_ns - turn.now_ns)
+        gang_time.watch(context, application, slot_ns - context.now_ns)
         partition.free_slot_ns = slot_ns + CONSIDERED_EACH_NS
         return
     gang.has_slot = False
-    partition.considered_ns = turn.now_ns
-    partition.free_slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
-    gang_time.watch(turn, application)
+    partition.considered_ns = context.now_ns
+    partition.free_slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
+    gang_time.watch(context, application)
     giving = who_gives_way(application)
     if giving is None:
         if partition.priority_gang is application:
@@ -269,7 +269,7 @@ def on_deadlock_timeout(turn: StepContext, application: Application) -> None:
         assert one.gang is not None
         assert one.queue is not None
         placeholders = list(one.gang.idle_placeholders())
-        turn.say(
+        context.say(
             GangGaveWay(
                 rm_id=partition.rm_id,
                 partition=partition.name,
@@ -282,49 +282,49 @@ def on_deadlock_timeout(turn: StepContext, application: Application) -> None:
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
             placeholder.yields_to_gang = True
-            releases.request_release(turn, placeholder, ReleaseCause.GAVE_WAY, message)
+            releases.request_release(context, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
-def on_timeout(turn: StepContext, application: Application) -> None:
+def on_timeout(context: StepContext, application: Application) -> None:
     """The time for the gang is over.
 
     An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
     loses the placeholders it did not use. Nothing is freed before the RM confirms.
     """
     gave_up = application.state is ApplicationState.ACCEPTED
-    had_ns = gang_time.timeout_ns(turn.cluster.timeouts, application)
+    had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = gang_words.timed_out(application, had_ns) if gave_up else ""  # while it is known why placeholders wait
-    gang_time.end(turn, application)
+    gang_time.end(context, application)
     forget_give_way(application.allocations.values())
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
-        application_states.fire(turn, application, trigger, why)
+        application_states.fire(context, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
-            releases.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            releases.withdraw_ask(context, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
-            releases.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+            releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
     application.gang.awaits_full = False
-    turn.say(_timed_out(application, application.gang))
+    context.say(_timed_out(application, application.gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
-            releases.end_placeholder_wait(turn, allocation)
-    application_states.on_less(turn, application)
+            releases.end_placeholder_wait(context, allocation)
+    application_states.on_less(context, application)
 
 
-def on_idle_timeout(turn: StepContext, application: Application) -> None:
+def on_idle_timeout(context: StepContext, application: Application) -> None:
     """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I8)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
     assert queue is not None
     gang.idle_alarm = None
     idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
-    if gang.idle_since_ns is None or turn.now_ns < gang.idle_since_ns + idle_ns:
+    if gang.idle_since_ns is None or context.now_ns < gang.idle_since_ns + idle_ns:
         application.partition.gangs_touched[application] = None
         return
     idle = list(gang.idle_placeholders())
@@ -333,7 +333,7 @@ def on_idle_timeout(turn: StepContext, application: Application) -> None:
         f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
     )
     for placeholder in idle:
-        releases.request_release(turn, placeholder, ReleaseCause.UNUSED, message)
+        releases.request_release(context, placeholder, ReleaseCause.UNUSED, message)
     application.partition.gangs_touched[application] = None
 
 

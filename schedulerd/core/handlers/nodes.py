@@ -54,7 +54,7 @@ _NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
 def check(
-    turn: StepContext, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
+    context: StepContext, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
 ) -> Change:
     """What the item says is done, or it waits for an application it refers to, or is rejected with the reason.
 
@@ -65,16 +65,16 @@ def check(
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(item.partition, rm.partitions)
     if mistake is not None or partition is None:
-        return partial(reject, turn, rm, item, mistake)
+        return partial(reject, context, rm, item, mistake)
     waits_for = _early_application(rm, partition, item, waited_for) if may_wait else None
-    if waits_for is not None and early.has_room(turn, rm):
-        return partial(early.hold, turn, rm, item, partition, waits_for)
+    if waits_for is not None and early.has_room(context, rm):
+        return partial(early.hold, context, rm, item, partition, waits_for)
     mistake = _mistake(rm, partition, item)
     if mistake is not None:
-        return partial(reject, turn, rm, item, mistake)
+        return partial(reject, context, rm, item, mistake)
     if item.action in _CREATING:
-        return partial(_create, turn, rm, partition, item)
-    return partial(_CHANGES[item.action], turn, partition, partition.nodes[item.node_id], item)
+        return partial(_create, context, rm, partition, item)
+    return partial(_CHANGES[item.action], context, partition, partition.nodes[item.node_id], item)
 
 
 def _early_application(
@@ -128,7 +128,7 @@ def _mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mis
     )
 
 
-def _create(turn: StepContext, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
+def _create(context: StepContext, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
     node = Node(item.node_id, partition.scoring)
     node.attributes = dict(item.attributes)
     node.draining = item.action is NodeAction.CREATE_DRAIN
@@ -136,13 +136,13 @@ def _create(turn: StepContext, rm: ResourceManager, partition: Partition, item: 
     partition.nodes[item.node_id] = node
     if partition.constraints.know_nodes:
         partition.constraints.enter(node)
-    _changed(turn, partition, node, _NOT_THERE, "registered")
-    existing.take_over(turn, partition, node, item.existing)
-    _reopen_or_shut(turn, partition, node)
-    turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
+    _changed(context, partition, node, _NOT_THERE, "registered")
+    existing.take_over(context, partition, node, item.existing)
+    _reopen_or_shut(context, partition, node)
+    context.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 
-def _change(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _change(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """UPDATE: new resources and attributes; what the message does not carry stays as it is."""
     before = _Before.of(node)
     node.offer(item.capacity, item.occupied)
@@ -150,29 +150,29 @@ def _change(turn: StepContext, partition: Partition, node: Node, item: NodeUpdat
         attributes, node.attributes = node.attributes, dict(item.attributes)
         if partition.constraints.know_nodes:
             partition.constraints.regroup(node, attributes)
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "updated")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "updated")
 
 
-def _drain(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _drain(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = True
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "drained")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "drained")
 
 
-def _undrain(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _undrain(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = False
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "schedulable again")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "schedulable again")
 
 
-def _decommission(turn: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _decommission(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
     message = f"node {node.node_id} was removed"
-    predicate_checks.void_all(turn, node.predicate_checks)
-    waiting.forget_node(turn, partition, node)
+    predicate_checks.void_all(context, node.predicate_checks)
+    waiting.forget_node(context, partition, node)
     commit.shut_node(partition, node)
     old = node.state
     by_application: dict[Application, list[Allocation]] = {}
@@ -180,7 +180,7 @@ def _decommission(turn: StepContext, partition: Partition, node: Node, item: Nod
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
         rm_releases.finish(
-            turn,
+            context,
             application,
             allocations,
             TerminationType.STOPPED_BY_RM,
@@ -189,7 +189,7 @@ def _decommission(turn: StepContext, partition: Partition, node: Node, item: Nod
             anew=True,
             node_removed=True,
         )
-    drop(turn, partition, node, old, message)
+    drop(context, partition, node, old, message)
 
 
 _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate], None]] = {
@@ -200,14 +200,14 @@ _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate
 }
 
 
-def drop(turn: StepContext, partition: Partition, node: Node, old: NodeState, message: str) -> None:
+def drop(context: StepContext, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
     partition.refused_asks.nodes_to_retry.pop(node, None)
     commit.report_use(partition, node, None)
     partition.constraints.forget(node)
     partition.capacity_changed()
-    turn.say(
+    context.say(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -221,15 +221,15 @@ def drop(turn: StepContext, partition: Partition, node: Node, old: NodeState, me
     )
 
 
-def _reopen_or_shut(turn: StepContext, partition: Partition, node: Node) -> None:
-    partition.retry_timers.look_again_soon(node, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns)
+def _reopen_or_shut(context: StepContext, partition: Partition, node: Node) -> None:
+    partition.retry_timers.look_again_soon(node, context.now_ns - context.cluster.timeouts.reservation_delay_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:
         commit.shut_node(partition, node)
 
 
-def _changed(turn: StepContext, partition: Partition, node: Node, before: _Before, cause: str) -> None:
+def _changed(context: StepContext, partition: Partition, node: Node, before: _Before, cause: str) -> None:
     changed = NodeAspect.NONE
     for aspect, differs in (
         (NodeAspect.CAPACITY, node.capacity != before.capacity),
@@ -239,7 +239,7 @@ def _changed(turn: StepContext, partition: Partition, node: Node, before: _Befor
     ):
         if differs:
             changed |= aspect
-    turn.say(
+    context.say(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -255,7 +255,7 @@ def _changed(turn: StepContext, partition: Partition, node: Node, before: _Befor
     )
 
 
-def reject(turn: StepContext, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
+def reject(context: StepContext, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(item.partition)
-    turn.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))
+    context.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))

@@ -12,22 +12,22 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.step_context import StepContext
 
 
-def place(turn: StepContext, application: Application, ask: Ask, node: Node) -> None:
+def place(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """The change of state that comes with it is said first."""
     partition, queue = application.partition, application.queue
     assert queue is not None
-    uuid = turn.cluster.new_uuid()
+    uuid = context.cluster.new_uuid()
     allocation = commit.place(application, ask, node, uuid)
     if ask.reservations:
-        reservations.trim(turn, ask)
+        reservations.trim(context, ask)
     if ask.predicate_history is not None:
-        predicate_checks.review(turn, application, ask)
+        predicate_checks.review(context, application, ask)
     if application.state is not ApplicationState.RUNNING or allocation.placeholder:
-        application_states.on_placed(turn, application, allocation)
+        application_states.on_placed(context, application, allocation)
     spec = ask.spec
     if spec.execution_timeout_ms > 0:
-        execution_times.begin(turn, allocation)
-    turn.say(
+        execution_times.begin(context, allocation)
+    context.say(
         Allocated(
             partition.rm_id,
             partition.name,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from schedulerd.core import commit_room
 from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
-    VerdictNotWanted,
-    VerdictOutcome,
-    VerdictReached,
-    VerdictWanted,
+    PredicateAnswered,
+    PredicateNotWanted,
+    PredicateOutcome,
+    PredicateWanted,
+    PreemptionPredicateWanted,
 )
 from schedulerd.core.model import requeue
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -44,14 +44,14 @@ CALL_BACK_EACH_NS = SECOND_NS
 """Between two such times."""
 
 
-def attempt(turn: StepContext, application: Application, ask: Ask, node: Node) -> None:
+def attempt(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """Lets the ask be tried on the node, which is the first with room for its request class, or on the first after it
     that did not refuse this ask; if there is none, it is set aside."""
     found = free_node(application.partition, ask, node)
     if found is not None:
-        begin(turn, PredicateCheck(turn.now_ns, application, ask, found, Purpose.PLACE))
+        begin(context, PredicateCheck(context.now_ns, application, ask, found, Purpose.PLACE))
     else:
-        set_aside(turn, application, ask)
+        set_aside(context, application, ask)
 
 
 def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None:
@@ -62,37 +62,37 @@ def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None
     return partition.first_fit_where(ask.request_class, lambda node: not predicate_history.bars_with_room(node))
 
 
-def set_aside(turn: StepContext, application: Application, ask: Ask) -> None:
+def set_aside(context: StepContext, application: Application, ask: Ask) -> None:
     """No node with room takes the ask: it waits for the end of a predicate check on another one, if there is one, else
     rests."""
     assert ask.predicate_history is not None
     awaited = _awaited(application.partition, ask)
     if awaited is None:
-        _rest(turn, application, ask)
+        _rest(context, application, ask)
     else:
         ask.predicate_history.awaits = awaited
         awaited.awaited_by[ask] = application
     application.reclassify(ask, down=True)
 
 
-def place_in(turn: StepContext, reservation: Reservation) -> None:
+def place_in(context: StepContext, reservation: Reservation) -> None:
     """Asks whether the ask may be placed in the room that is kept for it."""
     predicate_check = PredicateCheck(
-        turn.now_ns, reservation.application, reservation.ask, reservation.node, Purpose.PLACE
+        context.now_ns, reservation.application, reservation.ask, reservation.node, Purpose.PLACE
     )
     predicate_check.reservation = reservation
-    begin(turn, predicate_check)
+    begin(context, predicate_check)
 
 
-def swap(turn: StepContext, application: Application, ask: Ask, placeholder: Allocation, node: Node) -> None:
+def swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation, node: Node) -> None:
     """Asks whether the ask may run on the node if the placeholder, there or elsewhere, is given up for it."""
-    predicate_check = PredicateCheck(turn.now_ns, application, ask, node, Purpose.SWAP)
+    predicate_check = PredicateCheck(context.now_ns, application, ask, node, Purpose.SWAP)
     predicate_check.placeholder = placeholder
-    begin(turn, predicate_check)
+    begin(context, predicate_check)
 
 
 def preempt(
-    turn: StepContext,
+    context: StepContext,
     application: Application,
     ask: Ask,
     node: Node,
@@ -104,16 +104,16 @@ def preempt(
 ) -> None:
     """Asks whether the ask may run on the node once the victims have ended, or how many of the further ones have to as
     well; for a search, or for a reservation."""
-    predicate_check = PredicateCheck(turn.now_ns, application, ask, node, Purpose.PREEMPT)
+    predicate_check = PredicateCheck(context.now_ns, application, ask, node, Purpose.PREEMPT)
     predicate_check.victims, predicate_check.further = victims, further
     predicate_check.search, predicate_check.reservation = search, reservation
-    begin(turn, predicate_check)
+    begin(context, predicate_check)
 
 
-def begin(turn: StepContext, predicate_check: PredicateCheck) -> None:
+def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
     """Asks; there is an answer, or the time for it is over."""
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.predicates_ns
-    predicate_check.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.VERDICT, predicate_check)
+    deadline_ns = context.now_ns + context.cluster.timeouts.predicates_ns
+    predicate_check.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.PREDICATE, predicate_check)
     commit_room.put_on_trial(predicate_check)
     partition = predicate_check.application.partition
     place = (
@@ -126,14 +126,14 @@ def begin(turn: StepContext, predicate_check: PredicateCheck) -> None:
     )
     if predicate_check.purpose is Purpose.PREEMPT:
         keys = tuple(one.key for one in (*predicate_check.victims, *predicate_check.further))
-        turn.say(PreemptionVerdictWanted(*place, victim_keys=keys, start_index=len(predicate_check.victims) - 1))
+        context.say(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=len(predicate_check.victims) - 1))
     else:
-        turn.say(VerdictWanted(*place, allocate=predicate_check.purpose is not Purpose.KEEP))
+        context.say(PredicateWanted(*place, allocate=predicate_check.purpose is not Purpose.KEEP))
 
 
-def finish(turn: StepContext, predicate_check: PredicateCheck, outcome: VerdictOutcome, reason: str) -> None:
+def finish(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:
     """The call is over, and nothing is held for it any longer. What comes of that is for the caller."""
-    turn.cluster.alarms.cancel(predicate_check.alarm)
+    context.cluster.alarms.cancel(predicate_check.alarm)
     commit_room.end_trial(predicate_check)
     for ask, application in list(predicate_check.awaited_by.items()):
         application.reclassify(ask, down=False)
@@ -142,10 +142,10 @@ def finish(turn: StepContext, predicate_check: PredicateCheck, outcome: VerdictO
         requeue.try_denied_again(partition)
     if predicate_check.purpose is Purpose.KEEP:
         partition.retry_timers.look_again(
-            predicate_check.node, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns
+            predicate_check.node, context.now_ns - context.cluster.timeouts.reservation_delay_ns
         )
-    turn.say(
-        VerdictReached(
+    context.say(
+        PredicateAnswered(
             rm_id=partition.rm_id,
             partition=partition.name,
             application_id=predicate_check.application.application_id,
@@ -154,7 +154,7 @@ def finish(turn: StepContext, predicate_check: PredicateCheck, outcome: VerdictO
             call_id=predicate_check.call_id,
             outcome=outcome,
             reason=reason,
-            waited_ns=turn.now_ns - predicate_check.asked_at_ns,
+            waited_ns=context.now_ns - predicate_check.asked_at_ns,
         )
     )
 
@@ -169,7 +169,7 @@ def give_back(predicate_check: PredicateCheck) -> None:
         predicate_check.application.note_possible_swap()
 
 
-def remember(turn: StepContext, predicate_check: PredicateCheck, reason: str) -> None:
+def remember(context: StepContext, predicate_check: PredicateCheck, reason: str) -> None:
     """The ask was refused on the node. Where too much is remembered already, it rests instead."""
     application, ask = predicate_check.application, predicate_check.ask
     assert ask.predicate_history is not None
@@ -179,16 +179,16 @@ def remember(turn: StepContext, predicate_check: PredicateCheck, reason: str) ->
     if refused_asks.remembered <= REMEMBERED_MAX:
         return
     if ask.untried > 0 and not ask.request_class.refused:
-        _rest(turn, application, ask)
+        _rest(context, application, ask)
         application.reclassify(ask, down=True)
     else:
         forgive(application.partition, ask.predicate_history)
 
 
-def void(turn: StepContext, predicate_check: PredicateCheck) -> None:
-    """The verdict does not matter any longer: the ask, if it is still wanted, is where it was before."""
-    finish(turn, predicate_check, VerdictOutcome.VOID, "")
-    turn.say(VerdictNotWanted(predicate_check.application.partition.rm_id, predicate_check.call_id))
+def void(context: StepContext, predicate_check: PredicateCheck) -> None:
+    """The result does not matter any longer: the ask, if it is still wanted, is where it was before."""
+    finish(context, predicate_check, PredicateOutcome.VOID, "")
+    context.say(PredicateNotWanted(predicate_check.application.partition.rm_id, predicate_check.call_id))
     give_back(predicate_check)
     partition, ask = predicate_check.application.partition, predicate_check.ask
     if predicate_check.reservation is not None and predicate_check.reservation in partition.reservations:
@@ -197,19 +197,19 @@ def void(turn: StepContext, predicate_check: PredicateCheck) -> None:
         partition.retry_timers.expect_reservation(ask.group.pending_class, ask.asked_at_ns)
 
 
-def void_all(turn: StepContext, open_predicate_checks: Iterable[PredicateCheck]) -> None:
+def void_all(context: StepContext, open_predicate_checks: Iterable[PredicateCheck]) -> None:
     for predicate_check in list(open_predicate_checks):
-        void(turn, predicate_check)
+        void(context, predicate_check)
 
 
-def review(turn: StepContext, application: Application, ask: Ask) -> None:
-    """Less of the ask is pending: no more verdicts are waited for than it needs, the last ones asked for go first, and
+def review(context: StepContext, application: Application, ask: Ask) -> None:
+    """Less of the ask is pending: no more results are waited for than it needs, the last ones asked for go first, and
     none if it needs nothing; then nothing is remembered of it either."""
     predicate_history = ask.predicate_history
     assert predicate_history is not None
     for predicate_check in reversed(list(predicate_history.predicate_checks)):
         if not ask.pending or (predicate_check.takes_one and ask.untried < 0):
-            void(turn, predicate_check)
+            void(context, predicate_check)
     if ask.pending:
         application.review_predicate_wait(ask)
     else:
@@ -231,9 +231,9 @@ def forgive(partition: Partition, predicate_history: PredicateHistory) -> None:
     predicate_history.refused.clear()
 
 
-def forget_all(turn: StepContext, rm: ResourceManager) -> None:
-    """Whoever gave the verdicts is gone: nothing is waited for, and nobody was refused anything."""
-    void_all(turn, rm.callbacks.open_predicate_checks.values())
+def forget_all(context: StepContext, rm: ResourceManager) -> None:
+    """Whoever gave the results is gone: nothing is waited for, and nobody was refused anything."""
+    void_all(context, rm.callbacks.open_predicate_checks.values())
     for partition in rm.partitions.values():
         partition.retry_timers.set_search(None)
         for reservation in partition.reservations:
@@ -246,11 +246,11 @@ def forget_all(turn: StepContext, rm: ResourceManager) -> None:
                 forget(partition, ask)
 
 
-def on_rested(turn: StepContext, partition: Partition) -> None:
+def on_rested(context: StepContext, partition: Partition) -> None:
     """Some that were turned down have rested for long enough: they are tried everywhere anew, a few at a time."""
     refused_asks = partition.refused_asks
     for _ in range(CALLED_BACK_MAX):
-        ask = refused_asks.due.pop(turn.now_ns)
+        ask = refused_asks.due.pop(context.now_ns)
         if ask is None:
             break
         assert ask.predicate_history is not None
@@ -258,8 +258,8 @@ def on_rested(turn: StepContext, partition: Partition) -> None:
         refused_asks.application_of(ask).reclassify(ask, down=False)
     next_ns = refused_asks.due.next_ns()
     if next_ns is not None:
-        deadline_ns = max(next_ns, turn.now_ns + CALL_BACK_EACH_NS)
-        refused_asks.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)
+        deadline_ns = max(next_ns, context.now_ns + CALL_BACK_EACH_NS)
+        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)
 
 
 def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
@@ -284,14 +284,14 @@ def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
     return None
 
 
-def _rest(turn: StepContext, application: Application, ask: Ask) -> None:
+def _rest(context: StepContext, application: Application, ask: Ask) -> None:
     """Which nodes refused it needs not be remembered one by one: all that had room did, as they are now."""
     predicate_history, partition = ask.predicate_history, application.partition
     assert predicate_history is not None
     refused_asks = partition.refused_asks
     forgive(partition, predicate_history)
     predicate_history.since = partition.changes
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.refusal_ns
+    deadline_ns = context.now_ns + context.cluster.timeouts.refusal_ns
     refused_asks.due.set(ask, deadline_ns)
     if refused_asks.alarm is None or not refused_asks.alarm.live:
-        refused_asks.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)
+        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)

@@ -59,20 +59,20 @@ class Progress(Enum):
     """The search goes on in the next cycle."""
 
 
-def enqueue_due(turn: StepContext, partition: Partition) -> None:
+def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up the applications that may claim room now, those first that would be placed first."""
     patience = partition.retry_timers
     due = []
-    while (application := patience.attempts_due.pop(turn.now_ns)) is not None:
+    while (application := patience.attempts_due.pop(context.now_ns)) is not None:
         if application.groups and application not in patience.preemptors:
             due.append(application)
     patience.preemptors.extend(sorted(due, key=Application.sort_position))
     for key, refused in list(patience.refused.items()):
-        if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= turn.now_ns):
+        if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= context.now_ns):
             del patience.refused[key]
 
 
-def advance(turn: StepContext, partition: Partition, visits_end: int) -> Progress:
+def advance(context: StepContext, partition: Partition, visits_end: int) -> Progress:
     """Goes on with the applications that are lined up, until somebody is asked to end, or as far as `visits_end`."""
     patience = partition.retry_timers
     effort = patience.budget
@@ -81,10 +81,10 @@ def advance(turn: StepContext, partition: Partition, visits_end: int) -> Progres
             return Progress.UNFINISHED
         application = patience.preemptors[0]
         search = patience.search
-        if search is None or search.application is not application or not _is_wanted(turn, search):
+        if search is None or search.application is not application or not _is_wanted(context, search):
             if search is not None and search.predicate_check is not None:
-                predicate_checks.void(turn, search.predicate_check)
-            search = _next_search(turn, application)
+                predicate_checks.void(context, search.predicate_check)
+            search = _next_search(context, application)
             patience.set_search(search)
         if search is None:
             patience.preemptors.popleft()
@@ -96,12 +96,12 @@ def advance(turn: StepContext, partition: Partition, visits_end: int) -> Progres
         patience.set_search(None)
         decision = search.decision()
         if decision is not None:
-            _decide(turn, search, decision)
+            _decide(context, search, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
             patience.set_search(_again(search, search.attempt + 1))
         else:
-            _refuse(turn, search)
+            _refuse(context, search)
     return Progress.NOTHING
 
 
@@ -110,25 +110,25 @@ def _again(search: Search, attempt: int) -> Search:
     return Search(search.application, search.group, search.ask, effort, attempt=attempt, barred=barred)
 
 
-def _decide(turn: StepContext, search: Search, decision: Decision) -> None:
+def _decide(context: StepContext, search: Search, decision: Decision) -> None:
     """Carries it out, or asks the resource manager first where it has a say, and this is not what it agreed to."""
     patience = search.partition.retry_timers
     if not decision.victims or not search.partition.callbacks.preemption_predicates:
-        _carry_out(turn, decision)
+        _carry_out(context, decision)
         return
     agreed = search.agreed
     victims = _agreed_victims(search, decision)
     if victims:
-        _carry_out(turn, replace(decision, victims=victims))
+        _carry_out(context, replace(decision, victims=victims))
         return
     search.attempt += agreed is not None
     if len(search.barred) >= BARRED_MAX or search.attempt > SEARCHES_MAX:
         search.refusal = PreemptionRefusal.NO_NODE
-        _refuse(turn, search)
+        _refuse(context, search)
         return
     patience.set_search(search)
     application, ask, node = decision.application, decision.ask, decision.node
-    predicate_checks.preempt(turn, application, ask, node, decision.victims, decision.further, search=search)
+    predicate_checks.preempt(context, application, ask, node, decision.victims, decision.further, search=search)
 
 
 def _agreed_victims(search: Search, decision: Decision) -> tuple[Allocation, ...]:
@@ -165,13 +165,13 @@ def refused(predicate_check: PredicateCheck, reason: str) -> None:
         partition.retry_timers.set_search(_again(search, search.attempt))
 
 
-def _next_search(turn: StepContext, application: Application) -> Search | None:
+def _next_search(context: StepContext, application: Application) -> Search | None:
     """For the first ask of the application that may claim room now. If none may, when one will is noted."""
     partition, queue = application.partition, application.queue
     assert queue is not None
     patience = partition.retry_timers
     if not gang_fits(application):
-        patience.waiting_for_change[application] = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+        patience.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
@@ -180,19 +180,19 @@ def _next_search(turn: StepContext, application: Application) -> Search | None:
             patience.budget.visits += 1
             if not ask.spec.allow_preempt_other or ask.request_class.required_node:
                 continue
-            if _holds(turn, application, of_kind, ask):
+            if _holds(context, application, of_kind, ask):
                 break
-            if _holds(turn, application, patience.refused.get((queue, group.pending_class, ask)), ask):
+            if _holds(context, application, patience.refused.get((queue, group.pending_class, ask)), ask):
                 continue
             due_ns = application.preemption_from_ns(ask)
-            if due_ns > turn.now_ns:
+            if due_ns > context.now_ns:
                 patience.attempts_due.hurry(application, due_ns)
-            elif _may_claim(turn, group, ask):
+            elif _may_claim(context, group, ask):
                 return Search(application, group, ask, patience.budget)
     return None
 
 
-def _holds(turn: StepContext, application: Application, refused: Refused | None, ask: Ask) -> bool:
+def _holds(context: StepContext, application: Application, refused: Refused | None, ask: Ask) -> bool:
     """Whether it need not be looked at again for this ask; when it is to be is noted."""
     patience = application.partition.retry_timers
     if refused is None or ask.spec.priority > refused.priority:
@@ -201,7 +201,7 @@ def _holds(turn: StepContext, application: Application, refused: Refused | None,
         until_ns = patience.waiting_for_change.get(application, refused.until_ns)
         patience.waiting_for_change[application] = min(until_ns, refused.until_ns)
         return True
-    if refused.until_ns > turn.now_ns:
+    if refused.until_ns > context.now_ns:
         patience.attempts_due.hurry(application, refused.until_ns)
         return True
     return False
@@ -218,27 +218,27 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
     )
 
 
-def _may_claim(turn: StepContext, group: AskGroup, ask: Ask) -> bool:
+def _may_claim(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether one of the ask is pending for which nobody was asked to end yet."""
     return ask in group and ask.untried > sum(one.is_entitled for one in ask.reservations.values())
 
 
-def _is_wanted(turn: StepContext, search: Search) -> bool:
+def _is_wanted(context: StepContext, search: Search) -> bool:
     """Whether the ask it is for is still as it was, and waits."""
     is_same = search.ask.spec is search.spec and gang_fits(search.application)
-    return is_same and _is_closed(search.application, search.group) and _may_claim(turn, search.group, search.ask)
+    return is_same and _is_closed(search.application, search.group) and _may_claim(context, search.group, search.ask)
 
 
-def _carry_out(turn: StepContext, decision: Decision) -> None:
+def _carry_out(context: StepContext, decision: Decision) -> None:
     application, ask, node = decision.application, decision.ask, decision.node
     weaker = [one for one in ask.reservations.values() if not one.is_entitled]
     if weaker and (ask.unreserved <= 0 or node in ask.reservations):
-        reservations.end(turn, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
-    reservation = reservations.keep(turn, application, ask, node, is_entitled=True)
-    _end(turn, reservation, decision.victims, decision.why)
+        reservations.end(context, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
+    reservation = reservations.keep(context, application, ask, node, is_entitled=True)
+    _end(context, reservation, decision.victims, decision.why)
 
 
-def for_required_node(turn: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def for_required_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """Others end for an ask that may run nowhere else; False if nobody has to, or that would not help.
 
     `kept` is what others on the node have a right to before it.
@@ -247,7 +247,7 @@ def for_required_node(turn: StepContext, reservation: Reservation, kept: Resourc
     found = victims_for_required_node(application, ask, node, kept, application.partition.retry_timers.budget)
     if found is None:
         reason = f"those that may be ended on node {node.node_id} would not make enough room"
-        refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
+        refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
         return False
     reservation.refused = ""
     if not found.victims:
@@ -257,16 +257,16 @@ def for_required_node(turn: StepContext, reservation: Reservation, kept: Resourc
         answer = reservation.answer
         further = further_for_required_node(application, ask, node, victims)
         if not _still_holds(answer, node, victims, further):
-            predicate_checks.preempt(turn, application, ask, node, victims, further, reservation=reservation)
+            predicate_checks.preempt(context, application, ask, node, victims, further, reservation=reservation)
             return True
         assert answer is not None
         if answer.last < 0:
             reason = f"the resource manager would not have it on node {node.node_id} even then"
-            refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
+            refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
             return False
         beyond = answer.beyond()
         victims = (*victims, *beyond) if beyond else Decision(application, ask, node, victims, "").up_to(answer.last)
-    _end(turn, reservation, victims, f"it may run on node {node.node_id} only")
+    _end(context, reservation, victims, f"it may run on node {node.node_id} only")
     return True
 
 
@@ -280,18 +280,20 @@ def _still_holds(
     return is_as_it_was and all(one in further for one in answer.beyond())
 
 
-def refuse_required_node(turn: StepContext, reservation: Reservation, refusal: PreemptionRefusal, reason: str) -> None:
+def refuse_required_node(
+    context: StepContext, reservation: Reservation, refusal: PreemptionRefusal, reason: str
+) -> None:
     """Nobody ends for an ask that may run nowhere else; said again only when the reason is another one."""
     if reason != reservation.refused:
         reservation.refused = reason
-        _say_refused(turn, reservation.application, reservation.ask, refusal, reason)
+        _say_refused(context, reservation.application, reservation.ask, refusal, reason)
 
 
-def _end(turn: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
+def _end(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
     assert queue is not None
-    turn.say(
+    context.say(
         Preempted(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -305,8 +307,8 @@ def _end(turn: StepContext, reservation: Reservation, victims: Sequence[Allocati
     )
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
     for victim in victims:
-        commit_room.make_room(reservation, victim, turn.now_ns)
-        releases.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+        commit_room.make_room(reservation, victim, context.now_ns)
+        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
 
 
 def _queue_of(allocation: Allocation) -> Queue:
@@ -314,10 +316,10 @@ def _queue_of(allocation: Allocation) -> Queue:
     return allocation.application.queue
 
 
-def _refuse(turn: StepContext, search: Search) -> None:
+def _refuse(context: StepContext, search: Search) -> None:
     """Nobody ends for the ask, nor for others of its kind in the leaf that do not rank above it, for a while."""
     partition, ask = search.partition, search.ask
-    until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+    until_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
     if search.barred:
@@ -326,7 +328,7 @@ def _refuse(turn: StepContext, search: Search) -> None:
         has_claim = any(one.is_entitled for one in ask.reservations.values())
         key = search.queue, search.group.pending_class, ask if has_claim else None
         partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
-    _say_refused(turn, search.application, ask, refusal, reason)
+    _say_refused(context, search.application, ask, refusal, reason)
 
 
 def _let_rest(search: Search, until_ns: int, reason: str) -> None:
@@ -339,11 +341,11 @@ def _let_rest(search: Search, until_ns: int, reason: str) -> None:
 
 
 def _say_refused(
-    turn: StepContext, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str
+    context: StepContext, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str
 ) -> None:
     partition, queue = application.partition, application.queue
     assert queue is not None
-    turn.say(
+    context.say(
         PreemptionRefused(
             rm_id=partition.rm_id,
             partition=partition.name,

@@ -15,22 +15,22 @@ from schedulerd.core.step_context import StepContext
 _ROOT = "root."
 
 
-def tell(turn: StepContext, application: Application, field: str, existing: ExistingAllocation) -> None:
+def tell(context: StepContext, application: Application, field: str, existing: ExistingAllocation) -> None:
     """`field` is where the allocation stands in its message."""
     assert application.queue is not None
     queue = application.queue
     if existing.queue and existing.queue.lower().removeprefix(_ROOT) != queue.path.removeprefix(_ROOT):
         _ignored(
-            turn,
+            context,
             application,
             existing,
             f"{field}.queueName is {shown(existing.queue)}, but application {application.application_id} is in "
             f"{queue.written}, which is where the allocation counts",
         )
     if existing.unreadable:
-        _ignored(turn, application, existing, f"{field}.{existing.unreadable}; its priority counts as 0")
+        _ignored(context, application, existing, f"{field}.{existing.unreadable}; its priority counts as 0")
 
 
-def _ignored(turn: StepContext, application: Application, existing: ExistingAllocation, reason: str) -> None:
+def _ignored(context: StepContext, application: Application, existing: ExistingAllocation, reason: str) -> None:
     partition = application.partition
-    turn.say(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))
+    context.say(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))

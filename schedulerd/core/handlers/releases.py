@@ -23,7 +23,7 @@ _TERMINATIONS = {
 
 
 def withdraw_ask(
-    turn: StepContext,
+    context: StepContext,
     application: Application,
     ask: Ask,
     cause: WithdrawCause,
@@ -37,16 +37,16 @@ def withdraw_ask(
     """
     count = commit.withdraw(application, ask, count)
     if ask.reservations:
-        reservations.trim(turn, ask)
+        reservations.trim(context, ask)
     if ask.predicate_history is not None:
-        predicate_checks.review(turn, application, ask)
+        predicate_checks.review(context, application, ask)
     if ask.placeholder and cause is WithdrawCause.TIMEOUT:
         assert application.gang is not None
         application.gang.task_group(ask.spec.task_group).count_timed_out(count)
     if not count and termination is None:
         return
     assert application.queue is not None
-    turn.say(
+    context.say(
         AskWithdrawn(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
@@ -64,24 +64,24 @@ def withdraw_ask(
 
 
 def withdraw_all(
-    turn: StepContext, application: Application, cause: WithdrawCause, termination: TerminationType, message: str
+    context: StepContext, application: Application, cause: WithdrawCause, termination: TerminationType, message: str
 ) -> None:
     """Nothing of the application is pending or parked any longer, as it is ending; in the order of arrival."""
     for allocation in application.allocations.values():
-        end_placeholder_wait(turn, allocation)
+        end_placeholder_wait(context, allocation)
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
-            withdraw_ask(turn, application, ask, cause, termination, message)
+            withdraw_ask(context, application, ask, cause, termination, message)
             commit.forget_if_done(application, ask)
 
 
-def end_placeholder_wait(turn: StepContext, placeholder: Allocation) -> None:
+def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
     """The ask that waits for this placeholder to go, if any, is pending again."""
     application = placeholder.application
     ask = commit.end_placeholder_wait(placeholder)
     if ask is not None:
         commit.demand(application, ask, 1)
-        turn.say(asked_again(application, ask, was_parked=True))
+        context.say(asked_again(application, ask, was_parked=True))
 
 
 def asked_again(application: Application, ask: Ask, *, was_parked: bool) -> AskAdded:
@@ -101,7 +101,7 @@ def asked_again(application: Application, ask: Ask, *, was_parked: bool) -> AskA
     )
 
 
-def request_release(turn: StepContext, allocation: Allocation, cause: ReleaseCause, message: str) -> None:
+def request_release(context: StepContext, allocation: Allocation, cause: ReleaseCause, message: str) -> None:
     """Asks the RM to end an allocation; it uses its resources until the RM confirms (SEMANTICS F).
 
     One that is on its way out already is not asked for again.
@@ -120,7 +120,7 @@ def request_release(turn: StepContext, allocation: Allocation, cause: ReleaseCau
         task_group.drop_idle(allocation)
         task_group.count_release(cause)
     assert application.queue is not None
-    turn.say(
+    context.say(
         ReleaseRequested(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
@@ -137,13 +137,13 @@ def request_release(turn: StepContext, allocation: Allocation, cause: ReleaseCau
     )
 
 
-def free(turn: StepContext, allocation: Allocation) -> None:
+def free(context: StepContext, allocation: Allocation) -> None:
     """The allocation is gone, and what it used is free; `released` is what to say of it, when its turn comes."""
-    turn.cluster.alarms.cancel(allocation.alarm)
-    made = reservations.room_made(allocation, turn.now_ns)
+    context.cluster.alarms.cancel(allocation.alarm)
+    made = reservations.room_made(allocation, context.now_ns)
     commit.free(allocation)
     if made is not None:
-        turn.say(made)
+        context.say(made)
 
 
 def released(

@@ -19,22 +19,22 @@ from schedulerd.core.preemption_facts import ReservationEnd, ReservationEnded, R
 from schedulerd.core.step_context import StepContext
 
 
-def due_ns(turn: StepContext, ask: Ask) -> int:
+def due_ns(context: StepContext, ask: Ask) -> int:
     """From when on room may be kept for the ask: at once, if there is a single node that will do."""
     if ask.request_class.required_node:
         return ask.rests_until_ns
-    return max(ask.asked_at_ns + turn.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
+    return max(ask.asked_at_ns + context.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
 
 
-def keep(turn: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
+def keep(context: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
     """Room of the node is kept for one allocation of the ask from now on."""
-    reservation = commit_room.reserve(application, ask, node, is_entitled=is_entitled, now_ns=turn.now_ns)
+    reservation = commit_room.reserve(application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
     partition, queue = application.partition, application.queue
     assert queue is not None
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
-    reservation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+    deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    reservation.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
     partition.ready[node] = None
-    turn.say(
+    context.say(
         Reserved(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -49,32 +49,32 @@ def keep(turn: StepContext, application: Application, ask: Ask, node: Node, *, i
     return reservation
 
 
-def end(turn: StepContext, reservation: Reservation, why: ReservationEnd) -> None:
+def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> None:
     """The room is for everybody again, and others may have some kept for them."""
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
     assert queue is not None
-    turn.cluster.alarms.cancel(reservation.alarm)
+    context.cluster.alarms.cancel(reservation.alarm)
     commit_room.end_reservation(reservation)
     if reservation.predicate_check is not None:
-        predicate_checks.void(turn, reservation.predicate_check)
+        predicate_checks.void(context, reservation.predicate_check)
     if ask.pending and application.groups[ask.band].pending_class.unschedulable:
-        delay_ns = turn.cluster.timeouts.reservation_delay_ns
-        again_ns = max(due_ns(turn, ask), turn.now_ns + delay_ns)
+        delay_ns = context.cluster.timeouts.reservation_delay_ns
+        again_ns = max(due_ns(context, ask), context.now_ns + delay_ns)
         partition.retry_timers.reservations_due.hurry(application.groups[ask.band].pending_class, again_ns - delay_ns)
-    look_again(turn, partition, reservation.node, max(turn.now_ns, reservation.node.rests_until_ns))
+    look_again(context, partition, reservation.node, max(context.now_ns, reservation.node.rests_until_ns))
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # so that nothing can spin
-        attempt_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+        attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
     if ask.pending:
         if reservation.is_entitled and why is ReservationEnd.PLACED:  # its node may be claimed for the next of it now
             for one in (None, ask):
                 partition.retry_timers.refused.pop((queue, application.groups[ask.band].pending_class, one), None)
         application.schedule_preemption(ask)
-    next_ns = partition.retry_timers.next_ns(turn.cluster.timeouts.reservation_delay_ns)
-    if next_ns is not None and next_ns <= turn.now_ns:  # the cycle that goes on does not place others before them
+    next_ns = partition.retry_timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    if next_ns is not None and next_ns <= context.now_ns:  # the cycle that goes on does not place others before them
         partition.retry_timers.has_due = True
-    turn.say(
+    context.say(
         ReservationEnded(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -84,17 +84,17 @@ def end(turn: StepContext, reservation: Reservation, why: ReservationEnd) -> Non
             node_id=reservation.node.node_id,
             entitled=reservation.is_entitled,
             end=why,
-            kept_ns=turn.now_ns - reservation.made_at_ns,
+            kept_ns=context.now_ns - reservation.made_at_ns,
         )
     )
 
 
-def look_again(turn: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
+def look_again(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
     """Room may be kept on the node from then on: those for whom no node was found are looked at again then."""
-    partition.retry_timers.look_again(node, at_ns - turn.cluster.timeouts.reservation_delay_ns)
+    partition.retry_timers.look_again(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
 
 
-def trim(turn: StepContext, ask: Ask) -> None:
+def trim(context: StepContext, ask: Ask) -> None:
     """Less of the ask is pending: no more room is kept than it still needs.
 
     What nobody ends for goes first, and of that what was kept last.
@@ -102,28 +102,28 @@ def trim(turn: StepContext, ask: Ask) -> None:
     last_first = list(ask.reservations.values())[::-1]
     last_first.sort(key=lambda one: one.is_entitled)
     for reservation in last_first[: max(0, -ask.unreserved)]:
-        end(turn, reservation, ReservationEnd.NOT_NEEDED)
+        end(context, reservation, ReservationEnd.NOT_NEEDED)
 
 
-def end_all(turn: StepContext, node: Node) -> None:
+def end_all(context: StepContext, node: Node) -> None:
     """The node is about to go."""
     for reservation in list(node.reservations.values()):
-        end(turn, reservation, ReservationEnd.NODE)
+        end(context, reservation, ReservationEnd.NODE)
 
 
-def on_expired(turn: StepContext, reservation: Reservation) -> None:
+def on_expired(context: StepContext, reservation: Reservation) -> None:
     """The room was kept for long enough, unless somebody who has to go for it is still there."""
     if reservation.victims:
-        deadline_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
-        reservation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+        deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+        reservation.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
         return
     ask = reservation.ask
-    ask.rests_until_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
+    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns
     if not reservation.is_entitled:
         reservation.node.rests_until_ns = ask.rests_until_ns
     if reservation.is_entitled:
         ask.preemption_retry_ns = ask.rests_until_ns
-    end(turn, reservation, ReservationEnd.EXPIRED)
+    end(context, reservation, ReservationEnd.EXPIRED)
 
 
 def room_made(victim: Allocation, now_ns: int) -> Fact | None:

@@ -29,11 +29,14 @@ ASKS_MAX = 2_000
 """How many asks of one request class are looked at in one go; if that was not all, it goes on after the usual delay."""
 
 
-def enqueue_due(turn: StepContext, partition: Partition) -> None:
+def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up who has waited for long enough, of the request classes that are due; of those due at once, the
     next in line."""
     patience = partition.retry_timers
-    request_classes, until_ns = patience.reservations_due, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns
+    request_classes, until_ns = (
+        patience.reservations_due,
+        context.now_ns - context.cluster.timeouts.reservation_delay_ns,
+    )
     due = []
     while (at_ns := request_classes.next_ns()) is not None and (
         request_class := request_classes.pop(until_ns)
@@ -48,12 +51,12 @@ def enqueue_due(turn: StepContext, partition: Partition) -> None:
         )
         due.append((at_ns, next(firsts, ()), request_class))
     for _, _, request_class in sorted(due, key=itemgetter(0, 1)):
-        _line_up(turn, partition, request_class)
+        _line_up(context, partition, request_class)
 
 
-def _line_up(turn: StepContext, partition: Partition, request_class: RequestClass) -> None:
+def _line_up(context: StepContext, partition: Partition, request_class: RequestClass) -> None:
     """The asks of the request class that are old enough, in the order in which they would be placed."""
-    patience, delay_ns = partition.retry_timers, turn.cluster.timeouts.reservation_delay_ns
+    patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
     line = patience.to_reserve_required if request_class.required_node else patience.to_reserve
     looked_at, again_ns = 0, None
     for application, ask in islice(_asks_of(partition.root, request_class), ASKS_MAX):
@@ -61,14 +64,14 @@ def _line_up(turn: StepContext, partition: Partition, request_class: RequestClas
             patience.overflow[request_class] = None
             break
         looked_at += 1
-        due_ns = reservations.due_ns(turn, ask)
-        if due_ns <= turn.now_ns:
+        due_ns = reservations.due_ns(context, ask)
+        if due_ns <= context.now_ns:
             line.append((application, ask))
         elif again_ns is None or due_ns < again_ns:
             again_ns = due_ns
     patience.budget.visits += looked_at
     if looked_at == ASKS_MAX:
-        again_ns = turn.now_ns + delay_ns if again_ns is None else min(again_ns, turn.now_ns + delay_ns)
+        again_ns = context.now_ns + delay_ns if again_ns is None else min(again_ns, context.now_ns + delay_ns)
     if again_ns is not None:
         patience.reservations_due.hurry(request_class, again_ns - delay_ns)
 
@@ -87,7 +90,7 @@ def _asks_of(host: ParentEntity, request_class: RequestClass) -> Iterator[tuple[
             yield from _asks_of(entity, request_class)
 
 
-def reserve_next(turn: StepContext, partition: Partition, visits_end: int) -> bool:
+def reserve_next(context: StepContext, partition: Partition, visits_end: int) -> bool:
     """Keeps room for the next ask for which that can be done; False if there is none, or none was found up to
     `visits_end`."""
     patience = partition.retry_timers
@@ -96,7 +99,7 @@ def reserve_next(turn: StepContext, partition: Partition, visits_end: int) -> bo
         if _waits(application, ask):
             required = _required_node(partition, ask)
             if required is not None:
-                _keep(turn, application, ask, required)
+                _keep(context, application, ask, required)
                 return True
             patience.unreservable[application.groups[ask.band].pending_class] = None
     while partition.reservable_nodes > 0 and (patience.to_reserve or patience.overflow):
@@ -106,35 +109,35 @@ def reserve_next(turn: StepContext, partition: Partition, visits_end: int) -> bo
             request_class = next(iter(patience.overflow))
             del patience.overflow[request_class]
             if request_class.unschedulable and request_class not in patience.unreservable:
-                _line_up(turn, partition, request_class)
+                _line_up(context, partition, request_class)
             continue
         application, ask = patience.to_reserve.popleft()
-        if not _waits(application, ask) or reservations.due_ns(turn, ask) > turn.now_ns:
+        if not _waits(application, ask) or reservations.due_ns(context, ask) > context.now_ns:
             continue
         kind = application.groups[ask.band].pending_class
         if patience.is_unhelped(application, kind):
             continue
-        node = None if kind in patience.unreservable else _best_node(turn, partition, application, ask)
+        node = None if kind in patience.unreservable else _best_node(context, partition, application, ask)
         if node is None:
-            if not patience.is_unhelped(application, kind) and not _rests_for_refusals(turn, application, ask):
+            if not patience.is_unhelped(application, kind) and not _rests_for_refusals(context, application, ask):
                 patience.unreservable[kind] = None
             continue
         if ask.unreserved > 1 and not partition.callbacks.predicates:
             patience.to_reserve.appendleft((application, ask))
-        _keep(turn, application, ask, node)
+        _keep(context, application, ask, node)
         return True
     return False
 
 
-def _keep(turn: StepContext, application: Application, ask: Ask, node: Node) -> None:
+def _keep(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """At once, or when the resource manager agrees where it has a say; firmly if the ask may run nowhere else."""
     if application.partition.callbacks.predicates:
-        predicate_checks.begin(turn, PredicateCheck(turn.now_ns, application, ask, node, Purpose.KEEP))
+        predicate_checks.begin(context, PredicateCheck(context.now_ns, application, ask, node, Purpose.KEEP))
     else:
-        reservations.keep(turn, application, ask, node, is_entitled=bool(ask.request_class.required_node))
+        reservations.keep(context, application, ask, node, is_entitled=bool(ask.request_class.required_node))
 
 
-def keep_agreed(turn: StepContext, predicate_check: PredicateCheck) -> None:
+def keep_agreed(context: StepContext, predicate_check: PredicateCheck) -> None:
     """Room may be kept there, if the ask still waits for it, and the node is still one to keep it on."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     partition = application.partition
@@ -142,44 +145,44 @@ def keep_agreed(turn: StepContext, predicate_check: PredicateCheck) -> None:
         return
     if ask.request_class.required_node:
         if _required_node(partition, ask) is node:
-            reservations.keep(turn, application, ask, node, is_entitled=True)
+            reservations.keep(context, application, ask, node, is_entitled=True)
         return
     is_within = partition.reservable_nodes > 0 and _is_within_quotas(partition, application, ask)
-    is_good = partition.nodes.get(node.node_id) is node and _may_keep(turn, partition, ask, node)
+    is_good = partition.nodes.get(node.node_id) is node and _may_keep(context, partition, ask, node)
     if is_within and is_good and gang_fits(application) and fits_beside_own(application, ask.request_class, node):
-        reservations.keep(turn, application, ask, node, is_entitled=False)
+        reservations.keep(context, application, ask, node, is_entitled=False)
     if ask.unreserved > 0:
         partition.retry_timers.to_reserve.appendleft((application, ask))
 
 
-def keep_refused(turn: StepContext, predicate_check: PredicateCheck) -> None:
+def keep_refused(context: StepContext, predicate_check: PredicateCheck) -> None:
     """The next best node is asked about; of an ask that has no other, the same one after a while."""
     application, ask = predicate_check.application, predicate_check.ask
     if not _waits(application, ask):
         return
     is_remembered = ask.predicate_history is not None and ask.predicate_history.bars(predicate_check.node)
     if ask.request_class.required_node or not is_remembered:
-        _rest(turn, application, ask)
+        _rest(context, application, ask)
     else:
         application.partition.retry_timers.to_reserve.appendleft((application, ask))
 
 
-def _rests_for_refusals(turn: StepContext, application: Application, ask: Ask) -> bool:
+def _rests_for_refusals(context: StepContext, application: Application, ask: Ask) -> bool:
     """Whether it is for the resource manager that no room is kept for the ask, while others of its kind may have more
     luck: then it rests."""
     if ask.predicate_history is None or not ask.predicate_history.refused:
         return False
-    _rest(turn, application, ask)
+    _rest(context, application, ask)
     return True
 
 
-def _rest(turn: StepContext, application: Application, ask: Ask) -> None:
+def _rest(context: StepContext, application: Application, ask: Ask) -> None:
     """No room is looked for where it could be kept for the ask for a while, and everywhere after that."""
     partition = application.partition
     if ask.predicate_history is not None:
         predicate_checks.forgive(partition, ask.predicate_history)
-    ask.rests_until_ns = max(ask.rests_until_ns, turn.now_ns + turn.cluster.timeouts.refusal_ns)
-    delay_ns = turn.cluster.timeouts.reservation_delay_ns
+    ask.rests_until_ns = max(ask.rests_until_ns, context.now_ns + context.cluster.timeouts.refusal_ns)
+    delay_ns = context.cluster.timeouts.reservation_delay_ns
     partition.retry_timers.reservations_due.hurry(
         application.groups[ask.band].pending_class, ask.rests_until_ns - delay_ns
     )
@@ -207,7 +210,7 @@ def _required_node(partition: Partition, ask: Ask) -> Node | None:
     return node if partition.objection(ask.request_class, node) is None else None
 
 
-def _best_node(turn: StepContext, partition: Partition, application: Application, ask: Ask) -> Node | None:
+def _best_node(context: StepContext, partition: Partition, application: Application, ask: Ask) -> Node | None:
     """The node that lacks least; None if there is none, or if a quota has no room for what is kept already and it.
 
     If the application itself is what is in the way, that is noted.
@@ -218,7 +221,7 @@ def _best_node(turn: StepContext, partition: Partition, application: Application
 
     def may(node: Node) -> bool:
         nonlocal is_own_fault
-        if not _may_keep(turn, partition, ask, node):
+        if not _may_keep(context, partition, ask, node):
             return False
         is_beside_own = fits_beside_own(application, ask.request_class, node)
         is_own_fault = is_own_fault or not is_beside_own
@@ -234,8 +237,8 @@ def _best_node(turn: StepContext, partition: Partition, application: Application
     return found
 
 
-def _may_keep(turn: StepContext, partition: Partition, ask: Ask, node: Node) -> bool:
-    if node.reservations or node.rests_until_ns > turn.now_ns or not node.can_ever_fit(ask.request_class.items):
+def _may_keep(context: StepContext, partition: Partition, ask: Ask, node: Node) -> bool:
+    if node.reservations or node.rests_until_ns > context.now_ns or not node.can_ever_fit(ask.request_class.items):
         return False
     if partition.callbacks.predicates and not _may_ask_to_keep(ask, node):
         return False

@@ -16,66 +16,66 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.step_context import StepContext
 
 
-def check_registration(turn: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
+def check_registration(context: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
     """A fresh start: all state of an RM of this id is dropped, and a full report expected (SEMANTICS C2).
 
     Until its stream opens nothing is placed for it, and it must open in time like one that was lost (C3).
     """
-    return partial(_register, turn, known, ResourceManager(command, turn.now_ns))
+    return partial(_register, context, known, ResourceManager(command, context.now_ns))
 
 
 def reject(
-    turn: StepContext, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake
+    context: StepContext, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake
 ) -> None:
     """The resource manager, if it is known, stays as it is."""
-    turn.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
+    context.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
 
 
-def _register(turn: StepContext, known: ResourceManager | None, rm: ResourceManager) -> None:
+def _register(context: StepContext, known: ResourceManager | None, rm: ResourceManager) -> None:
     if known is not None:
-        _drop(turn, known)
-    turn.cluster.resource_managers[rm.rm_id] = rm
-    _await_contact(turn, rm)
+        _drop(context, known)
+    context.cluster.resource_managers[rm.rm_id] = rm
+    _await_contact(context, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
-    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
+    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
     for partition in rm.partitions.values():
-        queue_changes.added(turn, partition, partition.root.subtree())
+        queue_changes.added(context, partition, partition.root.subtree())
 
 
-def connect(turn: StepContext, rm: ResourceManager) -> None:
+def connect(context: StepContext, rm: ResourceManager) -> None:
     """It is there to receive: placements go on."""
-    turn.cluster.alarms.cancel(rm.alarm)
+    context.cluster.alarms.cancel(rm.alarm)
     rm.alarm = None
     if rm.state is not ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.RUNNING
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
+        context.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
 
 
-def disconnect(turn: StepContext, rm: ResourceManager, cause: AbsenceCause) -> None:
+def disconnect(context: StepContext, rm: ResourceManager, cause: AbsenceCause) -> None:
     """It is away: nothing is placed for it until it is back, and it is stopped if that takes too long."""
     if rm.state is ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.PAUSED
-        predicate_checks.void_all(turn, rm.callbacks.open_predicate_checks.values())
-        _await_contact(turn, rm)
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+        predicate_checks.void_all(context, rm.callbacks.open_predicate_checks.values())
+        _await_contact(context, rm)
+        context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
-def stop(turn: StepContext, rm: ResourceManager, cause: StopCause) -> None:
+def stop(context: StepContext, rm: ResourceManager, cause: StopCause) -> None:
     """It is not served any longer: everything of it is dropped. To come back it has to register."""
-    _drop(turn, rm)
+    _drop(context, rm)
     rm.state = ResourceManagerState.STOPPED
-    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
-def _await_contact(turn: StepContext, rm: ResourceManager) -> None:
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.reconnect_ns
-    rm.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RECONNECT, rm)
+def _await_contact(context: StepContext, rm: ResourceManager) -> None:
+    deadline_ns = context.now_ns + context.cluster.timeouts.reconnect_ns
+    rm.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RECONNECT, rm)
 
 
-def _drop(turn: StepContext, rm: ResourceManager) -> None:
-    alarms = turn.cluster.alarms
+def _drop(context: StepContext, rm: ResourceManager) -> None:
+    alarms = context.cluster.alarms
     alarms.cancel(rm.alarm)
-    scheduling_states.end(turn, rm)
+    scheduling_states.end(context, rm)
     for held in rm.early:
         alarms.cancel(held.alarm)
     for backlog in rm.early.backlogs.values():
@@ -87,7 +87,7 @@ def _drop(turn: StepContext, rm: ResourceManager) -> None:
         alarms.cancel(partition.retry_timers.alarm)
         alarms.cancel(partition.refused_asks.alarm)
         for queue in partition.root.subtree():
-            quota_preemption.forget(turn, queue)
+            quota_preemption.forget(context, queue)
         for reservation in partition.reservations:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
@@ -99,9 +99,9 @@ def _drop(turn: StepContext, rm: ResourceManager) -> None:
                 alarms.cancel(application.gang.idle_alarm)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
-    dismantling = turn.cluster.dismantling
+    dismantling = context.cluster.dismantling
     dismantling.drop(rm.early.take_apart())
     dismantling.drop(pieces_of_trials(rm.callbacks.open_predicate_checks))
     for partition in rm.partitions.values():
         dismantling.drop(pieces_of(partition))
-    del turn.cluster.resource_managers[rm.rm_id]
+    del context.cluster.resource_managers[rm.rm_id]

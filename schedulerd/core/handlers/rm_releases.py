@@ -24,7 +24,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.step_context import StepContext
 
 
-def check(turn: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
+def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
     """Frees what the item names: one UUID, which needs no application with it, all allocations of a key, or all of the
     application.
 
@@ -33,22 +33,22 @@ def check(turn: StepContext, rm: ResourceManager, item: AllocationRelease, *, ma
     """
     partition = rm.partition(item.partition)
     if partition is None:
-        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
+        return partial(ignore, context, rm, item, checks.unknown_partition(item.partition, rm.partitions))
     waits_for = _early_application(rm, partition, item) if may_wait and rm.early else None
-    if waits_for is not None and early.has_room(turn, rm):
-        return partial(early.hold, turn, rm, item, partition, waits_for)
+    if waits_for is not None and early.has_room(context, rm):
+        return partial(early.hold, context, rm, item, partition, waits_for)
     if not item.application_id and not item.uuid:
         reason = "applicationID and UUID are both empty; one of them must be set"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+        return partial(ignore, context, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
     by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
     application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
     if application is None and item.application_id:
-        return partial(ignore, turn, rm, item, early.unknown_application(partition, item.application_id))
+        return partial(ignore, context, rm, item, early.unknown_application(partition, item.application_id))
     named = _named(application, item) if application is not None else []
     if application is None or not named:
         reason = "no such allocation; it may have been released before"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
-    return partial(_release, turn, rm, application, named, item)
+        return partial(ignore, context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+    return partial(_release, context, rm, application, named, item)
 
 
 def _early_application(rm: ResourceManager, partition: Partition, item: AllocationRelease) -> str | None:
@@ -60,16 +60,20 @@ def _early_application(rm: ResourceManager, partition: Partition, item: Allocati
 
 
 def _release(
-    turn: StepContext, rm: ResourceManager, application: Application, named: list[Allocation], item: AllocationRelease
+    context: StepContext,
+    rm: ResourceManager,
+    application: Application,
+    named: list[Allocation],
+    item: AllocationRelease,
 ) -> None:
     if item.termination is TerminationType.PLACEHOLDER_REPLACED:
         kept = [one for one in named if one.releasing is not item.termination]
         for one in kept:
             reason = f"allocation {one.uuid} is not being replaced"
-            ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+            ignore(context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
         named = [one for one in named if one.releasing is item.termination]
     finish(
-        turn,
+        context,
         application,
         named,
         item.termination,
@@ -80,7 +84,7 @@ def _release(
 
 
 def finish(
-    turn: StepContext,
+    context: StepContext,
     application: Application,
     allocations: Iterable[Allocation],
     termination: TerminationType,
@@ -103,23 +107,23 @@ def finish(
         is_given_back = allocation.yields_to_gang and termination is allocation.releasing
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
             swapped.append(releases.asked_again(application, allocation.ask, was_parked=False))
-        releases.free(turn, allocation)
+        releases.free(context, allocation)
     for allocation in gone:  # when all of their room is free
         ask = commit.end_placeholder_wait(allocation)
         if ask is not None:
-            swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))
+            swapped.append(gangs.complete_swap(context, allocation, ask, anew=anew))
     if any(isinstance(fact, Allocated) for fact in swapped):
-        application_states.on_swapped(turn, application)
+        application_states.on_swapped(context, application)
     if all(allocation.placeholder for allocation in gone):
-        application_states.on_fewer_asks(turn, application)
+        application_states.on_fewer_asks(context, application)
     else:
-        application_states.on_less(turn, application)
+        application_states.on_less(context, application)
     for allocation in gone:
         is_told = confirm and not (node_removed and allocation.releasing is not None)
-        turn.say(
+        context.say(
             releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
-    turn.facts.extend(swapped)
+    context.facts.extend(swapped)
 
 
 def _named(application: Application, item: AllocationRelease) -> list[Allocation]:
@@ -132,6 +136,8 @@ def _named(application: Application, item: AllocationRelease) -> list[Allocation
     return list(application.allocations.values())
 
 
-def ignore(turn: StepContext, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
+def ignore(context: StepContext, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason))
+    context.say(
+        ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason)
+    )

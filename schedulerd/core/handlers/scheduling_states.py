@@ -56,69 +56,69 @@ NODES_MAX = 100
 """How many nodes are asked why they do not take a request class."""
 
 
-def connect(turn: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
+def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
     """A new stream, on which nothing was told yet; whether it wants to hear anything is for the RM to say."""
-    end(turn, rm)
+    end(context, rm)
     if command.scheduling_states:
         rm.scheduling_state_tracker = SchedulingStateTracker()
-        _look_in(turn, rm, rm.scheduling_state_tracker, ROUND_NS)
+        _look_in(context, rm, rm.scheduling_state_tracker, ROUND_NS)
 
 
-def end(turn: StepContext, rm: ResourceManager) -> None:
+def end(context: StepContext, rm: ResourceManager) -> None:
     """It does not want to hear any longer."""
     if rm.scheduling_state_tracker is not None:
-        turn.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
-        turn.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        context.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
         rm.scheduling_state_tracker = None
 
 
-def hear(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Takes up what was said in this step."""
     is_news = False
-    for fact in list(turn.facts):
+    for fact in list(context.facts):
         match fact:
             case SchedulingStateChanged():
                 continue
             case Allocated(rm_id=rm.rm_id, recovered=False):
-                _settle(turn, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
+                _settle(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
             case Reserved(rm_id=rm.rm_id):
                 reason = f"room is kept for it on node {fact.node_id}"
-                _settle(turn, rm, states, fact, SchedulingState.RESERVED, reason)
+                _settle(context, rm, states, fact, SchedulingState.RESERVED, reason)
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
-                _settle(turn, rm, states, fact)
+                _settle(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
     if is_news and states.sweeps:
         states.looks_again = True
     elif is_news:
-        _look_in(turn, rm, states, ROUND_NS)
+        _look_in(context, rm, states, ROUND_NS)
 
 
-def on_time(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def on_time(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Goes on with what is being gone through, or looks where that is to be done."""
     states.alarm = None
     again_ns = None
     if not states.sweeps and rm.state is ResourceManagerState.RUNNING:
-        again_ns = _find_changes(turn, rm, states)
-    _go_through(turn, rm, states)
+        again_ns = _find_changes(context, rm, states)
+    _go_through(context, rm, states)
     if states.sweeps:
-        _look_in(turn, rm, states, SLICE_NS)
+        _look_in(context, rm, states, SLICE_NS)
     elif states.looks_again:
         states.looks_again = False
-        _look_in(turn, rm, states, ROUND_NS)
+        _look_in(context, rm, states, ROUND_NS)
     elif again_ns is not None:
-        _look_in(turn, rm, states, max(again_ns - turn.now_ns, ROUND_NS))
+        _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
 
 
-def _look_in(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
+def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
     """By then at the latest."""
-    deadline_ns, alarms = turn.now_ns + delay_ns, turn.cluster.alarms
+    deadline_ns, alarms = context.now_ns + delay_ns, context.cluster.alarms
     if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
         alarms.cancel(states.alarm)
         states.alarm = alarms.set(deadline_ns, AlarmKind.SCHEDULING_STATES, rm)
 
 
 def _settle(
-    turn: StepContext,
+    context: StepContext,
     rm: ResourceManager,
     states: SchedulingStateTracker,
     fact: Allocated | Reserved | ReservationEnded | AskWithdrawn,
@@ -129,7 +129,7 @@ def _settle(
     name = (fact.partition, fact.application_id, fact.allocation_key)
     known = states.told.get(name)
     if state is not None and (known is None or known.is_news(state, "")):
-        _tell(turn, rm, states, name, state, "", reason)
+        _tell(context, rm, states, name, state, "", reason)
     partition = rm.partitions.get(fact.partition)
     application = partition.applications.get(fact.application_id) if partition is not None else None
     ask = application.asks.get(fact.allocation_key) if application is not None else None
@@ -140,7 +140,7 @@ def _settle(
 
 
 def _tell(
-    turn: StepContext,
+    context: StepContext,
     rm: ResourceManager,
     states: SchedulingStateTracker,
     name: AskName,
@@ -148,11 +148,11 @@ def _tell(
     at: str,
     reason: str,
 ) -> None:
-    states.told[name] = Told(state, at, turn.now_ns)
-    turn.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+    states.told[name] = Told(state, at, context.now_ns)
+    context.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
 
 
-def _find_changes(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
+def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
     """pending index up the places where it is not as it was. Gives the time when those are to be looked at for which it
     is too early; None if there are none."""
     again_ns = None
@@ -161,12 +161,12 @@ def _find_changes(turn: StepContext, rm: ResourceManager, states: SchedulingStat
         for place, outlook in _outlooks(partition):
             places[place] = None
             known = states.looked_at.get(place)
-            if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= turn.now_ns):
-                states.looked_at[place] = outlook, turn.now_ns
+            if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
+                states.looked_at[place] = outlook, context.now_ns
                 states.sweeps.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
-    states.forget_old(turn.now_ns - AGAIN_NS, places)
+    states.forget_old(context.now_ns - AGAIN_NS, places)
     return again_ns
 
 
@@ -187,11 +187,11 @@ def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
 
 def _is_short(queue: Queue, request_class: RequestClass) -> bool:
     """Whether the request class is closed there for a rule of the queue itself."""
-    closing = queue.pending_index.blocked_by.get(request_class)
-    return closing is not None and closing.origin is queue and closing.reason is BlockReason.QUOTA
+    block = queue.pending_index.blocked_by.get(request_class)
+    return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
 
 
-def _go_through(turn: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """One slice."""
     looks = 0
     while states.sweeps and looks < LOOKS_MAX:
@@ -202,17 +202,17 @@ def _go_through(turn: StepContext, rm: ResourceManager, states: SchedulingStateT
         while looks < LOOKS_MAX and not sweep.is_over:
             looks += 1
             found = sweep.next()
-            if found is None or found[1].untried <= 0:  # what waits for a verdict will hear of it
+            if found is None or found[1].untried <= 0:  # what waits for a result will hear of it
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
             state, at, known = _state(sweep, application, ask), sweep.outlook.at, states.told.get(name)
             if known is None or known.is_news(state, at):
-                if known is not None and known.state in WAITING and turn.now_ns < known.at_ns + AGAIN_NS:
+                if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
                     states.distrust(sweep.place)
                     states.looks_again = True
                 else:
-                    _tell(turn, rm, states, name, state, at, _reason(sweep, explain, application, ask, state))
+                    _tell(context, rm, states, name, state, at, _reason(sweep, explain, application, ask, state))
         if sweep.is_over:
             states.sweeps.popleft()
 

@@ -20,10 +20,10 @@ from schedulerd.core.commands import (
     NewApplication,
     NewAsk,
     NodeUpdate,
+    PredicateResult,
     RegisterResourceManager,
     UpdateConfiguration,
     Utilization,
-    Verdict,
 )
 from schedulerd.core.facts import CheckFailed, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
@@ -36,7 +36,7 @@ Item: TypeAlias = (
     | NewAsk
     | AllocationRelease
     | AskRelease
-    | Verdict
+    | PredicateResult
     | Utilization
     | RegisterResourceManager
     | UpdateConfiguration
@@ -49,7 +49,7 @@ SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
 def take(
-    turn: StepContext,
+    context: StepContext,
     sender: SenderT,
     items: Iterable[ItemT],
     check: Callable[[StepContext, SenderT, ItemT], Change],
@@ -61,15 +61,15 @@ def take(
     """
     for item in items:
         try:
-            change = check(turn, sender, item)
+            change = check(context, sender, item)
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
-            turn.failed_checks.append(error)
-            change = partial(_fail, turn, sender, item, type(error).__name__, reject)
+            context.failed_checks.append(error)
+            change = partial(_fail, context, sender, item, type(error).__name__, reject)
         change()
 
 
 def _fail(
-    turn: StepContext,
+    context: StepContext,
     sender: SenderT,
     item: ItemT,
     exception: str,
@@ -77,9 +77,9 @@ def _fail(
 ) -> None:
     rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
     code = RejectCode.CHECK_FAILED
-    turn.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    context.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
     reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd, whose log has the details"
-    reject(turn, sender, item, Mistake(code, reason))
+    reject(context, sender, item, Mistake(code, reason))
 
 
 def _object_id(item: Item) -> str:
@@ -92,7 +92,7 @@ def _object_id(item: Item) -> str:
             return item.allocation_key or item.application_id
         case AllocationRelease():
             return item.uuid or item.allocation_key or item.application_id
-        case Verdict():
+        case PredicateResult():
             return str(item.call_id)
         case Utilization():
             return item.object_id

@@ -18,38 +18,38 @@ from schedulerd.core.resources import Items, Resources
 from schedulerd.core.step_context import StepContext
 
 
-def mark_unschedulable(turn: StepContext, partition: Partition, request_class: RequestClass, first: Ask) -> None:
+def mark_unschedulable(context: StepContext, partition: Partition, request_class: RequestClass, first: Ask) -> None:
     """No node has room for the request class, of which `first` is the next to be placed."""
     partition.mark_unschedulable(request_class)
-    patience, delay_ns = partition.retry_timers, turn.cluster.timeouts.reservation_delay_ns
+    patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
     patience.expect_reservation(request_class, first.asked_at_ns)
-    if request_class.required_node or first.asked_at_ns + delay_ns <= turn.now_ns:
+    if request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
         patience.has_due = True
 
 
-def schedule_alarm(turn: StepContext, partition: Partition) -> None:
+def schedule_alarm(context: StepContext, partition: Partition) -> None:
     """Sees to it that the next cycle, or an alarm, looks who is due."""
     patience = partition.retry_timers
     patience.wake(partition.moves)
-    next_ns = patience.next_ns(turn.cluster.timeouts.reservation_delay_ns)
+    next_ns = patience.next_ns(context.cluster.timeouts.reservation_delay_ns)
     if next_ns is None:
-        turn.cluster.alarms.cancel(patience.alarm)
+        context.cluster.alarms.cancel(patience.alarm)
         return
-    if next_ns <= turn.now_ns:
+    if next_ns <= context.now_ns:
         patience.has_due = True
     elif patience.alarm is None or not patience.alarm.live or next_ns < patience.alarm.deadline_ns:
-        turn.cluster.alarms.cancel(patience.alarm)
-        patience.alarm = turn.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
+        context.cluster.alarms.cancel(patience.alarm)
+        patience.alarm = context.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
 
 
-def enqueue_due(turn: StepContext, partition: Partition) -> None:
+def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up everybody who is due now."""
     partition.retry_timers.has_due = False
-    reserving.enqueue_due(turn, partition)
-    preemption.enqueue_due(turn, partition)
+    reserving.enqueue_due(context, partition)
+    preemption.enqueue_due(context, partition)
 
 
-def serve_next(turn: StepContext, partition: Partition) -> bool:
+def serve_next(context: StepContext, partition: Partition) -> bool:
     """Places the next ask whose reserved room is there, or makes room for it; False if there is none."""
     while partition.ready:
         node = next(iter(partition.ready))
@@ -57,8 +57,8 @@ def serve_next(turn: StepContext, partition: Partition) -> bool:
         for reservation in sorted(node.reservations.values(), key=lambda one: not one.is_entitled):
             void = _void(partition, reservation)
             if void is not None:
-                reservations.end(turn, reservation, void)
-            elif reservation.predicate_check is None and _serve(turn, reservation, kept):
+                reservations.end(context, reservation, void)
+            elif reservation.predicate_check is None and _serve(context, reservation, kept):
                 return True
             elif reservation in partition.reservations:
                 kept.add(reservation.items)
@@ -86,29 +86,29 @@ def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | No
     return ReservationEnd.NODE if is_refused else None
 
 
-def _serve(turn: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """`kept` is what those before it have a right to."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = application.partition, application.queue
     assert queue is not None
     kind = application.groups[ask.band].pending_class
     if node.available.minus(kept).lacks(reservation.items) is not None:
-        return _make_room(turn, reservation, kept)
+        return _make_room(context, reservation, kept)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
     if queue.short_for(kind, _own_claim(reservation)) is not None:
         if reservation.victims or _lasting_refusal(application, reservation) is None:
             partition.short_of_quota[reservation] = None
         else:
-            reservations.end(turn, reservation, ReservationEnd.QUOTA)
+            reservations.end(context, reservation, ReservationEnd.QUOTA)
         return False
     if partition.callbacks.predicates and reservation.agreed_at < node.changed:
         if ask.untried > 0:
-            predicate_checks.place_in(turn, reservation)
+            predicate_checks.place_in(context, reservation)
             return True
         return False
-    reservations.end(turn, reservation, ReservationEnd.PLACED)
-    place(turn, application, ask, node)
+    reservations.end(context, reservation, ReservationEnd.PLACED)
+    place(context, application, ask, node)
     return True
 
 
@@ -129,33 +129,33 @@ def _lasting_refusal(application: Application, reservation: Reservation) -> str 
     return None
 
 
-def _make_room(turn: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def _make_room(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """False if nobody is asked to end for it now."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     if ask.request_class.required_node:
         is_allowed = application.partition.spec.preemption_enabled
-        return is_allowed and _make_room_on_only_node(turn, reservation, kept)
+        return is_allowed and _make_room_on_only_node(context, reservation, kept)
     if reservation.is_entitled and not reservation.victims and shortage(reservation.items, node, kept):
-        reservations.end(turn, reservation, ReservationEnd.NODE)
+        reservations.end(context, reservation, ReservationEnd.NODE)
     return False
 
 
-def _make_room_on_only_node(turn: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """Others end for room on its node, not for a quota: without one it waits, and says so if that may be long."""
     application, partition = reservation.application, reservation.application.partition
     assert application.queue is not None
     kind = application.groups[reservation.ask.band].pending_class
     if application.queue.short_for(kind, _own_claim(reservation)) is None:
-        return preemption.for_required_node(turn, reservation, kept)
+        return preemption.for_required_node(context, reservation, kept)
     partition.short_of_quota[reservation] = None
     limit = _lasting_refusal(application, reservation)
     if limit is not None:
         reason = f"{limit}; others end for room on its node, not for a quota"
-        preemption.refuse_required_node(turn, reservation, PreemptionRefusal.QUOTA, reason)
+        preemption.refuse_required_node(context, reservation, PreemptionRefusal.QUOTA, reason)
     return False
 
 
-def forget_node(turn: StepContext, partition: Partition, node: Node) -> None:
+def forget_node(context: StepContext, partition: Partition, node: Node) -> None:
     """The node is about to go, and nothing can be kept there."""
-    reservations.end_all(turn, node)
+    reservations.end_all(context, node)
     partition.ready.pop(node, None)

@@ -82,7 +82,7 @@ class Ask:
 
     @property
     def untried(self) -> int:
-        """How many of the pending ones wait for no verdict."""
+        """How many of the pending ones wait for no result."""
         return (
             self.pending - self.predicate_history.predicate_reserved
             if self.predicate_history is not None
@@ -146,7 +146,7 @@ class Allocation:
         self.used: Resources | None = None
         """What it really uses, as it was reported last; None if it never was."""
         self.predicate_check: PredicateCheck | None = None
-        """Which ask may take its room, if there is to be a verdict on that."""
+        """Which ask may take its room, if there is to be a result on that."""
         self.swap_node = node
         """Where that goes then: another one, if its resource manager did not want it here."""
 

@@ -107,7 +107,7 @@ class Application(ParentEntity):
         """How many of its allocations only hold room for a task group."""
         self.pending = Resources()
         self.predicate_reserved = Resources()
-        """What its asks hold tentatively until there is a verdict: it counts in its order as if they were placed."""
+        """What its asks hold tentatively until there is a result: it counts in its order as if they were placed."""
         self.usage_ledgers: list[UsageLedger] = []
         """Its user's and its group's ledgers for its queue and all above, from its first allocation on."""
         self.group = group_of(queue, spec.groups) if queue is not None else ""
@@ -248,7 +248,7 @@ class Application(ParentEntity):
             self.partition.denied.pop(group, None)
 
     def review_predicate_wait(self, ask: Ask) -> None:
-        """What of the ask waits for a verdict changed: while all that is pending does, it does not stand in line."""
+        """What of the ask waits for a result changed: while all that is pending does, it does not stand in line."""
         group = ask.group
         if group is None or group.awaits_predicate(ask) is (ask.untried <= 0):
             return
@@ -398,7 +398,7 @@ class Application(ParentEntity):
     def on_state_changed(self) -> None:
         """Its state changed: its asks are looked at from now on, or not any longer.
 
-        While they are not, nothing that happens above reaches here, so closings repeated here are forgotten first.
+        While they are not, nothing that happens above reaches here, so blocks repeated here are forgotten first.
         """
         if self.queue is None:
             return

@@ -60,7 +60,7 @@ class AskGroup(SchedulingEntity):
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
         self._aside: dict[str, None] = {}
-        """Keys of those that do not stand here at present, as all of them that is pending waits for a verdict."""
+        """Keys of those that do not stand here at present, as all of them that is pending waits for a result."""
         self.has_ready = False
         """Whether there is anybody to place next."""
 
@@ -132,7 +132,7 @@ class AskGroup(SchedulingEntity):
         return ask.key in self._aside
 
     def await_predicate(self, ask: Ask) -> None:
-        """All of the ask that is pending waits for a verdict: it stays here and is not placed next."""
+        """All of the ask that is pending waits for a result: it stays here and is not placed next."""
         self._aside[ask.key] = None
         self._entries[ask.key] = (-ask.spec.priority, ask.serial, ask)
         self.has_ready = len(self._entries) > len(self._aside)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.predicate_check import PredicateCheck
 
 OPEN_MAX = 1_000
-"""How many calls of a resource manager may wait for their verdict at a time; who is next waits for one of them."""
+"""How many calls of a resource manager may wait for their result at a time; who is next waits for one of them."""
 
 
 class Callbacks:

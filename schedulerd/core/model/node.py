@@ -95,7 +95,7 @@ class Node:
         self.reservations: dict[Ask, Reservation] = {}
         """For whom room is kept here, in the order in which that began."""
         self.predicate_reserved = Resources()
-        """What asks hold that wait for a verdict."""
+        """What asks hold that wait for a result."""
         self.predicate_checks: dict[PredicateCheck, None] = {}
         """What the resource manager is asked about it."""
         self.changed = 0
@@ -104,9 +104,9 @@ class Node:
         self.rests_until_ns = 0
         """Before that no ask that just waited for long has room kept here, as that was in vain for another."""
         self.reserved = Resources()
-        """By all of them, and by asks that wait for a verdict."""
+        """By all of them, and by asks that wait for a result."""
         self.entitled_reserved = Resources()
-        """By those that have a right to it, and by asks that wait for a verdict."""
+        """By those that have a right to it, and by asks that wait for a result."""
         self.leaving = Resources()
         """Used by allocations that were asked to go and whose room nobody has taken in exchange."""
         self.free = self.available
@@ -141,7 +141,7 @@ class Node:
 
     @property
     def unclaimed(self) -> Resources:
-        """What is available, as if those who wait for a verdict were placed: that is what the node is ordered by."""
+        """What is available, as if those who wait for a result were placed: that is what the node is ordered by."""
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
     def can_ever_fit(self, items: Items) -> bool:

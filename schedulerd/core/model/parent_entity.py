@@ -2,7 +2,7 @@
 
 What cannot be placed is closed where the reason is: at the queue whose quota is short, or at the root if no node has
 room. That takes the request class out of sight for everybody above, and everybody below is not even looked at for its
-sake. Only if somebody below is looked at for another request class and this one turns up, the closing is repeated
+sake. Only if somebody below is looked at for another request class and this one turns up, the block is repeated
 there, once, and remembered, so that all of it opens again together. block and opening cost the same however many asks
 wait.
 """
@@ -95,8 +95,8 @@ class ParentEntity(
 
     def reset_pending(self) -> None:
         """Nobody stands in line here, and this host stands in none."""
-        for closing in self.pending_index.blocked_by.values():
-            closing.propagated_to.clear()  # it refers to places that refer to it
+        for block in self.pending_index.blocked_by.values():
+            block.propagated_to.clear()  # it refers to places that refer to it
         self.pending_index = PendingIndex()
         self.priorities = {}
         self.priority = None
@@ -121,16 +121,16 @@ class ParentEntity(
         if request_class in self.needs and self.parent_entity is not None:
             self.parent_entity.remove_demand(self, request_class)
 
-    def propagate(self, request_class: RequestClass, closing: Block) -> None:
+    def propagate(self, request_class: RequestClass, block: Block) -> None:
         """The request class is closed further up: do not look for it here either."""
-        self.pending_index.block(request_class, closing)
-        closing.propagated_to[self.pending_index] = None
+        self.pending_index.block(request_class, block)
+        block.propagated_to[self.pending_index] = None
 
     def unblock(self, request_class: RequestClass) -> None:
-        """The reason is gone: the request class may be placed again here, and wherever the closing was repeated."""
-        closing = self.pending_index.blocked_by[request_class]
+        """The reason is gone: the request class may be placed again here, and wherever the block was repeated."""
+        block = self.pending_index.blocked_by[request_class]
         self.pending_index.unblock(request_class)
-        for lower in list(closing.propagated_to):
+        for lower in list(block.propagated_to):
             lower.unblock(request_class)
         if self.propagates_demand and self.parent_entity is not None:
             self.parent_entity.add_demand(self, self.key(), request_class)

@@ -185,9 +185,9 @@ class PendingIndex:
         else:
             self._enqueue(entity, entry[0])
 
-    def block(self, request_class: RequestClass, closing: Block) -> None:
+    def block(self, request_class: RequestClass, block: Block) -> None:
         """The request class may not be placed here until `reopen`."""
-        self.blocked_by[request_class] = closing
+        self.blocked_by[request_class] = block
         for line in self._by_shape[request_class]:
             line.open_shapes -= 1
             if not line.open_shapes:
@@ -228,8 +228,8 @@ class PendingIndex:
             for line in lines:
                 line.shown = None
                 yield from emptied(line.heap, line.request_classes)
-        for closing in self.blocked_by.values():
-            yield from emptied(closing.propagated_to)
+        for block in self.blocked_by.values():
+            yield from emptied(block.propagated_to)
         yield from emptied(self._front, self._shared, self._by_shape, self.blocked_by)
 
     def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
@@ -293,9 +293,9 @@ class PendingIndex:
         del lines[line]
         if not lines:
             del self._by_shape[request_class]
-            closing = self.blocked_by.pop(request_class, None)
-            if closing is not None:
-                closing.propagated_to.pop(self, None)
+            block = self.blocked_by.pop(request_class, None)
+            if block is not None:
+                block.propagated_to.pop(self, None)
 
     def _show(self, line: ClassOrder) -> None:
         """Lets an open line stand in the front under its present head."""

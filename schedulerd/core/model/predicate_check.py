@@ -52,7 +52,7 @@ class Agreement(NamedTuple):
 
 
 class PredicateCheck:
-    """One pending allocation of an ask waits for the verdict on a node.
+    """One pending allocation of an ask waits for the result on a node.
 
     To be placed it holds the room tentatively: others do not get it, and quotas count it as claimed. The other kinds
     hold nothing, as the room is a placeholder's, or not there yet, or kept by a reservation already.
@@ -88,7 +88,7 @@ class PredicateCheck:
         self.items: Items = ()
         """What it holds."""
         self.alarm: Alarm | None = None
-        """When the time for the verdict is over."""
+        """When the time for the result is over."""
         self.awaited_by: dict[Ask, Application] = {}
         """Asks for which no other node is left than this one, if it comes free."""
         self.placeholder: Allocation | None = None

@@ -99,9 +99,9 @@ class Queue(ParentEntity):
         self.leaving = Resources()
         """Of that, what was asked to go and whose room nobody has taken in exchange."""
         self.quota_reserved = Resources()
-        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a verdict."""
+        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a result."""
         self.predicate_reserved = Resources()
-        """Of that, what those hold that wait for a verdict: it counts in the order as if they were placed."""
+        """Of that, what those hold that wait for a result: it counts in the order as if they were placed."""
         self.pending = Resources()
         self.gang_quota_promised = Resources()
         """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
@@ -277,9 +277,9 @@ class Queue(ParentEntity):
         """
         if self.properties.application_order is not ApplicationOrder.STATE_AWARE:
             return
-        turn = self.next_to_start()
+        context = self.next_to_start()
         for one in list(self.applications.values()):
-            waits = one.state is ApplicationState.ACCEPTED and one is not turn
+            waits = one.state is ApplicationState.ACCEPTED and one is not context
             if waits != one.awaits_start:
                 one.awaits_start = waits
                 one.on_state_changed()
@@ -297,8 +297,8 @@ class Queue(ParentEntity):
         """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
         allowed = [
             request_class
-            for request_class, closing in self.pending_index.blocked_by.items()
-            if closing.origin is self and closing.reason is BlockReason.QUOTA and self.refusal(request_class) is None
+            for request_class, block in self.pending_index.blocked_by.items()
+            if block.origin is self and block.reason is BlockReason.QUOTA and self.refusal(request_class) is None
         ]
         for request_class in allowed:
             self.unblock(request_class)

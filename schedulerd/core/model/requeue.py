@@ -109,8 +109,8 @@ def _wake_regrouped(partition: Partition) -> None:
 
 def _unpark(partition: Partition, request_class: RequestClass) -> None:
     partition.request_classes.mark_schedulable(request_class)
-    closing = partition.root.pending_index.blocked_by.get(request_class)
-    if closing is not None and closing.reason is BlockReason.NODE:
+    block = partition.root.pending_index.blocked_by.get(request_class)
+    if block is not None and block.reason is BlockReason.NODE:
         partition.root.unblock(request_class)
 
 

@@ -98,7 +98,7 @@ class RetryTimers:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it can be looked now who might end for whom: not while there is to be a verdict on what was found."""
+        """Whether it can be looked now who might end for whom: not while there is to be a result on what was found."""
         return bool(self.preemptors) and (self.search is None or self.search.predicate_check is None)
 
     def set_search(self, search: Search | None) -> None:

@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant(
         "who is back is given up all the same",
         "handlers.resource_managers",
-        "    turn.cluster.alarms.cancel(rm.alarm)\n    rm.alarm = None",
+        "    context.cluster.alarms.cancel(rm.alarm)\n    rm.alarm = None",
         "    rm.alarm = None",
         Seed(1, 73),
     ),
@@ -51,21 +51,21 @@ MUTANTS = (
     Mutant(
         "an allocation is out of time when it is gone",
         "handlers.releases",
-        "    turn.cluster.alarms.cancel(allocation.alarm)",
+        "    context.cluster.alarms.cancel(allocation.alarm)",
         "    pass",
         Seed(3, 120),
     ),
     Mutant(
         "an early item is out of time when it was taken",
         "handlers.early",
-        "    turn.cluster.alarms.cancel(held.alarm)",
+        "    context.cluster.alarms.cancel(held.alarm)",
         "    pass",
         Seed(1, 73),
     ),
     Mutant(
         "a backlog rings after its application is gone",
         "handlers.early",
-        "        turn.cluster.alarms.cancel(backlog.alarm)",
+        "        context.cluster.alarms.cancel(backlog.alarm)",
         "        pass",
         Proof("unit.core.handlers.test_early", "test_an_application_that_is_accepted_after_all_gets_what_is_left"),
     ),
@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "an application that goes leaves its queue behind",
         "handlers.queues",
-        "    watch(turn, application.partition)",
+        "    watch(context, application.partition)",
         "    pass",
         Seed(44, 196),
     ),
@@ -226,8 +226,8 @@ MUTANTS = (
     Mutant(
         "room that expired is kept again at once",
         "handlers.reservations",
-        "    ask.rests_until_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns",
-        "    ask.rests_until_ns = turn.now_ns",
+        "    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns",
+        "    ask.rests_until_ns = context.now_ns",
         Seed(3, 120),
     ),
     Mutant(
@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(
         "room kept on a node that goes",
         "handlers.waiting",
-        "    reservations.end_all(turn, node)",
+        "    reservations.end_all(context, node)",
         "    pass",
         Seed(10, 120),
     ),

@@ -182,7 +182,7 @@ MUTANTS = (
         Seed(2, 120),
     ),
     Mutant(
-        "a verdict is waited for for ever",
+        "a result is waited for for ever",
         "commit_room",
         "    ask.predicate_history.predicate_reserved -= predicate_check.takes_one",
         "    pass",

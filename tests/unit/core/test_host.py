@@ -111,11 +111,11 @@ def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> 
 
 def test_repeated_closings_open_together_with_their_origin(tower: Tower) -> None:
     tower.root.block(tower.large, BlockReason.NODE)
-    closing = tower.root.pending_index.blocked_by[tower.large]
+    block = tower.root.pending_index.blocked_by[tower.large]
     for host in (tower.low, tower.mid):
-        host.propagate(tower.large, closing)
+        host.propagate(tower.large, block)
     assert closed_at(tower.hosts, tower.large) == [True, True, True]
-    assert needed_at(tower.hosts, tower.large) == [True, True, True], "a repeated closing withdraws nothing"
+    assert needed_at(tower.hosts, tower.large) == [True, True, True], "a repeated block withdraws nothing"
     tower.root.unblock(tower.large)
     assert closed_at(tower.hosts, tower.large) == [False, False, False]
 
@@ -169,16 +169,16 @@ def three_leaves(root: QueueSpec, **node: int) -> Conversation:
     return talk
 
 
-def closings(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]]:
+def blocks(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]]:
     """Where the request class of so much memory is closed: by whom, and why."""
     partition = talk.model()
     hosts: dict[str, ParentEntity] = {queue.path: queue for queue in partition.root.subtree()}
     hosts.update(partition.applications)
     names = {host: name for name, host in hosts.items()}
     return {
-        name: (names[closing.origin], closing.reason)
+        name: (names[block.origin], block.reason)
         for name, host in hosts.items()
-        for request_class, closing in host.pending_index.blocked_by.items()
+        for request_class, block in host.pending_index.blocked_by.items()
         if request_class.resources == Resources(memory=memory)
     }
 
@@ -201,7 +201,7 @@ def test_a_shape_is_closed_at_the_highest_queue_that_lacks_quota(
     talk.schedule()
     talk.asks(an_ask("second", 30, app="a"))
     assert placed(talk.schedule()) == []
-    assert closings(talk, 30) == {at: (at, BlockReason.QUOTA)}
+    assert blocks(talk, 30) == {at: (at, BlockReason.QUOTA)}
     talk.asks(*(an_ask("k", 30, app=app) for app in ("b", "c")))
     assert sorted(app for app, _, _ in placed(talk.schedule())) == hidden_from
     talk.release(application_id="a", allocation_key="first")
@@ -212,7 +212,7 @@ def test_a_shape_no_node_fits_is_closed_at_the_root_for_everybody() -> None:
     talk = three_leaves(three_levels(), memory=20)
     talk.asks(an_ask("large", 30, app="a"))
     assert placed(talk.schedule()) == []
-    assert closings(talk, 30) == {"root": ("root", BlockReason.NODE)}
+    assert blocks(talk, 30) == {"root": ("root", BlockReason.NODE)}
     talk.asks(an_ask("large", 30, app="b"), an_ask("large", 30, app="c"))
     assert not talk.scheduler.wants_cycle()
     talk.nodes(a_node("n2", {"memory": 60}))
@@ -226,10 +226,10 @@ def test_what_is_closed_above_is_repeated_where_it_is_come_across_and_opens_with
     talk.asks(an_ask("tiny", 0, app="a", resources=Resources(gpu=1)))
     talk.schedule()
     root = ("root", BlockReason.NODE)
-    assert closings(talk, 30) == {"root": root, "root.mid": root, "root.mid.a": root, "a": root}
+    assert blocks(talk, 30) == {"root": root, "root.mid": root, "root.mid.a": root, "a": root}
     talk.nodes(a_node("n2", {"memory": 30}))
     assert placed(talk.schedule()) == [("a", "large", "n2")]
-    assert closings(talk, 30) == {}
+    assert blocks(talk, 30) == {}
 
 
 def test_what_is_repeated_is_the_nearest_reason() -> None:
@@ -244,9 +244,9 @@ def test_what_is_repeated_is_the_nearest_reason() -> None:
     talk.asks(an_ask("small", 1, app="a"))
     assert placed(talk.schedule()) == [("a", "small", "n1")]
     leaf = ("root.mid.a", BlockReason.QUOTA)
-    assert closings(talk, 50) == {"root": ("root", BlockReason.NODE), "root.mid.a": leaf, "a": leaf}
+    assert blocks(talk, 50) == {"root": ("root", BlockReason.NODE), "root.mid.a": leaf, "a": leaf}
     talk.release_asks(application_id="c")
-    assert closings(talk, 50) == {"root.mid.a": leaf, "a": leaf}
+    assert blocks(talk, 50) == {"root.mid.a": leaf, "a": leaf}
     talk.release(application_id="a", allocation_key="runs")
     talk.nodes(a_node("n2", {"memory": 50}))
     assert placed(talk.schedule()) == [("a", "large", "n2")]
@@ -267,7 +267,7 @@ def test_room_on_a_node_opens_nothing_that_lacks_quota() -> None:
     talk.asks(an_ask("runs", 40, app="a"), an_ask("more", 20, app="b"))
     talk.schedule()
     talk.nodes(a_node("n2", {"memory": 500}))
-    assert closings(talk, 20) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
+    assert blocks(talk, 20) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
     assert not talk.scheduler.wants_cycle()
 
 
@@ -277,11 +277,11 @@ def test_quota_opens_nothing_that_has_no_room_on_a_node() -> None:
     talk.schedule()
     talk.asks(an_ask("large", 45, app="b"))
     talk.schedule()
-    assert closings(talk, 45) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
+    assert blocks(talk, 45) == {"root.mid": ("root.mid", BlockReason.QUOTA)}
     talk.release(application_id="a", allocation_key="runs")
     assert talk.scheduler.wants_cycle()
     assert placed(talk.schedule()) == []
-    assert closings(talk, 45) == {"root": ("root", BlockReason.NODE)}
+    assert blocks(talk, 45) == {"root": ("root", BlockReason.NODE)}
 
 
 def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_nothing() -> None:
@@ -293,9 +293,9 @@ def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_n
         an_ask("also", 30, app="c"),
     )
     talk.schedule()
-    assert "gang" in closings(talk, 30)
+    assert "gang" in blocks(talk, 30)
     assert ApplicationState.FAILING in states(talk.sleep(1_000_000), "gang")
-    assert closings(talk, 30) == {"root": ("root", BlockReason.NODE)}
+    assert blocks(talk, 30) == {"root": ("root", BlockReason.NODE)}
     assert talk.model().applications["gang"].needs == {}
     talk.nodes(a_node("n2", {"memory": 90}))
     assert placed(talk.schedule()) == [("c", "also", "n2")]
@@ -311,5 +311,5 @@ def test_hosts_that_are_gone_do_not_pile_up_at_a_closing() -> None:
         talk.asks(an_ask("large", 30, app=f"{number}", priority=1), an_ask("small", 10, app=f"{number}"))
         assert len(placed(talk.schedule())) == 1
         talk.remove(f"{number}")
-    [closing] = talk.model().root.pending_index.blocked_by.values()
-    assert len(closing.propagated_to) < 150
+    [block] = talk.model().root.pending_index.blocked_by.values()
+    assert len(block.propagated_to) < 150

@@ -32,7 +32,7 @@ class Scene(Judge):
         self.schedule()
         for predicate_check in list(self.model().callbacks.open_predicate_checks.values()):
             if predicate_check.node.node_id == "n1":
-                self.give(self.verdict(self.asked[-1]))
+                self.give(self.result(self.asked[-1]))
                 self.schedule()
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.callback_facts import VerdictWanted
-from schedulerd.core.commands import GiveVerdicts, RunCycle, Verdict
+from schedulerd.core.callback_facts import PredicateWanted
+from schedulerd.core.commands import GivePredicateResults, PredicateResult, RunCycle
 from schedulerd.core.facts import Fact
 from tests.unit.core.builders import a_node, an_app, an_ask, of, placed
 from tests.unit.core.judges import Judge
@@ -33,13 +33,13 @@ def a_crowd(asks: int, nodes: int = 20, memory: int = 10_000) -> Bare:
 
 
 def a_round(talk: Bare, refusal: str = "") -> int:
-    """A cycle and its verdicts. Returns how many functions were called."""
+    """A cycle and its results. Returns how many functions were called."""
     made: list[Fact] = []
 
     def work() -> None:
         facts = talk.step(RunCycle(ROUND))
-        verdicts = [Verdict(one.call_id, refusal) for one in of(VerdictWanted, facts)]
-        made.extend(talk.step(GiveVerdicts(talk.rm_id, verdicts)))
+        results = [PredicateResult(one.call_id, refusal) for one in of(PredicateWanted, facts)]
+        made.extend(talk.step(GivePredicateResults(talk.rm_id, results)))
 
     calls = calls_during(work)
     assert len(placed(made)) == (0 if refusal else ROUND)
@@ -80,6 +80,6 @@ def test_room_that_comes_wakes_as_many_as_fit_of_those_that_were_turned_down(ref
 
 def test_a_cycle_that_finds_all_calls_open_is_over_at_once() -> None:
     talk = a_crowd(2_000)
-    assert len(of(VerdictWanted, talk.step(RunCycle(5_000)))) == 1_000
+    assert len(of(PredicateWanted, talk.step(RunCycle(5_000)))) == 1_000
     assert not talk.scheduler.wants_cycle()
     assert calls_during(lambda: talk.scheduler.step(talk.now_ns, RunCycle(5_000))) < 60

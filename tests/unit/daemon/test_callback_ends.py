@@ -24,7 +24,7 @@ from tests.unit.daemon.recording import registration
     ("send", "code", "reason"),
     [
         (
-            lambda call: call.verdicts(1),
+            lambda call: call.results(1),
             grpc.StatusCode.INVALID_ARGUMENT,
             "hello: is missing; the first message says whose stream it is and what is served on it",
         ),
@@ -110,9 +110,9 @@ def test_a_newer_stream_takes_over_and_what_was_asked_on_the_older_one_is_void()
         ]
         assert world.tally.streams == 1
         world.want(2)
-        newer.verdicts(1)
+        newer.results(1)
         await turns()
-        assert (older.asked, newer.asked, world.verdicts) == ([1], [2], [])
+        assert (older.asked, newer.asked, world.results) == ([1], [2], [])
         second.cancel()
 
     run(play)

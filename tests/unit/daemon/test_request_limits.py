@@ -103,7 +103,7 @@ def test_one_client_registers_a_quarter_of_them() -> None:
 
 
 def test_verdicts_are_items_too() -> None:
-    answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict()] * 3)
+    answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesResult()] * 3)
     raw = answer.SerializeToString()
     assert parsed(raw, callback_pb2.CallbackAnswer, 3) == answer
     with pytest.raises(Refused):

@@ -180,12 +180,12 @@ def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:
     return facts.AskRejected(rm_id, PARTITION, APPLICATION, "key-1", code, "because of a test")
 
 
-def verdict_wanted() -> callback_facts.VerdictWanted:
-    return callback_facts.VerdictWanted(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, allocate=True)
+def predicate_wanted() -> callback_facts.PredicateWanted:
+    return callback_facts.PredicateWanted(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, allocate=True)
 
 
-def verdict_reached(outcome: callback_facts.VerdictOutcome, waited_ns: int = 0) -> callback_facts.VerdictReached:
-    return callback_facts.VerdictReached(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
+def result_reached(outcome: callback_facts.PredicateOutcome, waited_ns: int = 0) -> callback_facts.PredicateAnswered:
+    return callback_facts.PredicateAnswered(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
 
 
 def node_recommended() -> callback_facts.NodeRecommended:

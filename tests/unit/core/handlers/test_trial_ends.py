@@ -1,4 +1,4 @@
-"""What can happen while a verdict is waited for: nothing stays parked for ever, and nobody waits for what is void."""
+"""What can happen while a result is waited for: nothing stays parked for ever, and nobody waits for what is void."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import pytest
 
-from schedulerd.core.callback_facts import VerdictNotWanted, VerdictWanted
-from schedulerd.core.commands import NodeAction, StopCause, Verdict
+from schedulerd.core.callback_facts import PredicateNotWanted, PredicateWanted
+from schedulerd.core.commands import NodeAction, PredicateResult, StopCause
 from schedulerd.core.facts import AskWithdrawn, Fact, NodeRejected
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
 from tests.unit.core.builders import (
@@ -70,10 +70,10 @@ def test_a_verdict_that_does_not_matter_any_longer_is_called_off(name: str) -> N
     talk = a_talk_on_trial()
     call_id = talk.asked[0].call_id
     facts = GONE[name](talk)
-    assert only(VerdictNotWanted, facts).call_id == call_id
+    assert only(PredicateNotWanted, facts).call_id == call_id
     assert outcomes(facts) == [("a", "n1", "void")]
     assert nothing_is_held(talk)
-    assert placed(talk.give(Verdict(call_id))) == []
+    assert placed(talk.give(PredicateResult(call_id))) == []
 
 
 @pytest.mark.parametrize("name", ["the callback stream is another one", "the queue file is another one"])
@@ -157,7 +157,7 @@ def test_nothing_rings_for_a_resource_manager_that_is_gone_or_new(end: str) -> N
     else:
         talk.register(a_partition_spec())
         assert talk.open_calls == 0
-    assert of(VerdictNotWanted, talk.sleep(10 * SECOND_NS)) == []
+    assert of(PredicateNotWanted, talk.sleep(10 * SECOND_NS)) == []
 
 
 def test_after_registering_again_nobody_is_asked_until_the_stream_is_open_again() -> None:
@@ -193,7 +193,7 @@ JUDGED_AGAIN: dict[str, Happening] = {
 def test_a_verdict_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
     talk = a_talk_on_trial()
     JUDGED_AGAIN[name](talk)
-    assert placed(talk.give(Verdict(talk.asked[0].call_id))) == []
+    assert placed(talk.give(PredicateResult(talk.asked[0].call_id))) == []
     assert nothing_is_held(talk)
     talk.nodes(a_node("n2", {"memory": 10}))
     talk.is_silent = False
@@ -211,9 +211,9 @@ def test_a_quota_that_was_lowered_meanwhile_holds() -> None:
 def test_what_is_on_trial_twice_is_placed_once_if_only_one_is_wanted_then() -> None:
     talk = a_talk_on_trial(count=2, nodes=2)
     first, second = talk.asked
-    assert len(placed(talk.give(Verdict(first.call_id)))) == 1
+    assert len(placed(talk.give(PredicateResult(first.call_id)))) == 1
     talk.asks(an_ask("a", count=1))
-    assert placed(talk.give(Verdict(second.call_id))) == []
+    assert placed(talk.give(PredicateResult(second.call_id))) == []
     assert len(talk.app().allocations) == 1
     assert nothing_is_held(talk)
 
@@ -233,7 +233,7 @@ def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
         talk.sleep(Timeouts().refusal_ns)
         talk.schedule()
     assert talk.pairs() == [("a", "n1")] * 6
-    assert of(VerdictWanted, talk.schedule()) == []
+    assert of(PredicateWanted, talk.schedule()) == []
 
 
 def test_a_rejected_node_leaves_alone_what_is_on_trial() -> None:
@@ -242,4 +242,4 @@ def test_a_rejected_node_leaves_alone_what_is_on_trial() -> None:
     facts = talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))
     assert [type(fact) for fact in facts] == [NodeRejected]
     assert talk.open_calls == open_calls
-    assert of(VerdictWanted, talk.schedule()) == []
+    assert of(PredicateWanted, talk.schedule()) == []

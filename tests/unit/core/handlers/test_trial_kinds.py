@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
-from schedulerd.core.commands import NewAsk, NodeAction, TerminationType, Verdict
+from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.commands import NewAsk, NodeAction, PredicateResult, TerminationType
 from schedulerd.core.decide import preemption as decide_preemption
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefused, ReservationEnded, Reserved
@@ -46,7 +46,7 @@ def later(talk: Judge) -> list[Fact]:
 def test_before_room_is_kept_it_is_asked_whether_it_may() -> None:
     talk = a_full_talk("n1")
     facts = later(talk)
-    assert [one.allocate for one in of(VerdictWanted, facts)] == [False]
+    assert [one.allocate for one in of(PredicateWanted, facts)] == [False]
     assert only(Reserved, facts).node_id == "n1"
 
 
@@ -76,7 +76,7 @@ def test_kept_room_is_taken_when_the_resource_manager_agrees_again() -> None:
     later(talk)
     talk.pairs()
     facts = talk.release(application_id="others", allocation_key="small") + talk.schedule()
-    assert [one.allocate for one in of(VerdictWanted, facts)] == [True]
+    assert [one.allocate for one in of(PredicateWanted, facts)] == [True]
     assert placed(facts) == [("app", "big", "n1")]
     assert only(ReservationEnded, facts).end.value == "placed"
 
@@ -123,7 +123,7 @@ def test_a_daemon_is_asked_about_to_keep_its_node_to_end_others_and_to_run_there
     talk = a_daemon_talk()
     talk.asks(a_daemon())
     facts = talk.schedule()
-    asked = [one for one in facts if isinstance(one, VerdictWanted | PreemptionVerdictWanted)]
+    asked = [one for one in facts if isinstance(one, PredicateWanted | PreemptionPredicateWanted)]
     assert [getattr(one, "allocate", None) for one in asked] == [False, None]
     assert preempted(facts) == ["v0"]
     victim = only(ReleaseRequested, facts)
@@ -141,7 +141,7 @@ def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_wher
     talk.is_silent = True
     talk.asks(a_daemon("d", priority=5, app="app"), an_ask("waits", 30))
     talk.schedule()
-    talk.give(Verdict(talk.asked[-1].call_id, "tainted"))
+    talk.give(PredicateResult(talk.asked[-1].call_id, "tainted"))
     talk.schedule()
     talk.answer(talk.asked[-1])
     assert kept(talk) == [("d", "n1", True)]
@@ -153,11 +153,11 @@ def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_wher
 
 def test_nobody_ends_for_a_daemon_that_could_not_run_there_even_then() -> None:
     talk = a_daemon_talk()
-    talk.opinion = lambda one: "no port" if isinstance(one, PreemptionVerdictWanted) else ""
+    talk.opinion = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
     talk.asks(a_daemon())
     facts = talk.schedule() + wait(talk, 60 * SECOND_NS)
     assert of(Preempted, facts) == []
-    assert len(of(PreemptionVerdictWanted, facts)) == 1, "the node is as it was"
+    assert len(of(PreemptionPredicateWanted, facts)) == 1, "the node is as it was"
     assert "would not have it on node n1 even then" in only(PreemptionRefused, facts).reason
 
 
@@ -186,7 +186,7 @@ def a_claim_talk(*nodes: str) -> Judge:
 
 def test_what_was_decided_is_asked_about_with_the_victims_in_order() -> None:
     talk = a_claim_talk("n1")
-    wanted = only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
+    wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     assert (wanted.allocation_key, wanted.node_id, wanted.victim_keys, wanted.start_index) == ("c", "n1", ("on_n1",), 0)
 
 
@@ -200,9 +200,9 @@ def test_several_victims_are_asked_about_the_least_protected_first_and_up_to_the
         talk.schedule()
     talk.asks(a_claim(memory=30))
     talk.is_silent = True
-    wanted = only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
+    wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     assert (wanted.victim_keys, wanted.start_index) == (("first", "middle", "last"), 2)
-    facts = talk.give(Verdict(wanted.call_id, index=1)) + talk.schedule()
+    facts = talk.give(PredicateResult(wanted.call_id, index=1)) + talk.schedule()
     assert preempted(facts) == ["first", "middle", "last"], "two of them would not make room"
 
 
@@ -219,13 +219,13 @@ def a_choice_of_victims(**fields: Any) -> Judge:
     return talk
 
 
-def asked_about(talk: Judge, ask: NewAsk) -> PreemptionVerdictWanted:
+def asked_about(talk: Judge, ask: NewAsk) -> PreemptionPredicateWanted:
     """The call about those that would end for the ask; to keep the room for it is agreed."""
     talk.asks(ask)
     facts = talk.schedule()
-    to_keep = of(VerdictWanted, facts)
+    to_keep = of(PredicateWanted, facts)
     facts += talk.answer(*to_keep) + talk.schedule() if to_keep else wait(talk, DELAY_NS)
-    return only(PreemptionVerdictWanted, facts)
+    return only(PreemptionPredicateWanted, facts)
 
 
 ASKERS = pytest.mark.parametrize("asker", [a_claim(memory=20), a_daemon(memory=20)], ids=["claim", "daemon"])
@@ -246,7 +246,7 @@ def test_the_further_victims_of_the_node_are_offered_and_end_if_the_answer_says_
     talk = a_choice_of_victims()
     wanted = asked_about(talk, asker)
     assert (wanted.victim_keys, wanted.start_index) == (("first", "second", "third", "last"), 1)
-    facts = talk.give(Verdict(wanted.call_id, index=index)) + talk.schedule()
+    facts = talk.give(PredicateResult(wanted.call_id, index=index)) + talk.schedule()
     assert preempted(facts) == ended
 
 
@@ -263,7 +263,7 @@ def test_a_further_victim_that_may_not_end_any_longer_is_not_ended(asker: NewAsk
     third = next(one for one in talk.app("victims").allocations if one.allocation_key == "third")
     talk.release(application_id="victims", uuid=third.uuid)
     talk.asks(an_ask("filler", 10, app="claimer"))
-    facts = talk.give(Verdict(wanted.call_id, index=2)) + talk.schedule()
+    facts = talk.give(PredicateResult(wanted.call_id, index=2)) + talk.schedule()
     assert "third" not in preempted(facts)
 
 
@@ -278,33 +278,33 @@ def test_the_next_best_node_is_asked_about_when_one_is_refused() -> None:
     first: list[str] = []
 
     def opinion(one: object) -> str:
-        if not isinstance(one, PreemptionVerdictWanted) or (first and first[0] != one.node_id):
+        if not isinstance(one, PreemptionPredicateWanted) or (first and first[0] != one.node_id):
             return ""
         first.append(one.node_id)
         return "no port"
 
     talk.opinion = opinion
     facts = wait(talk, DELAY_NS)
-    assert len(of(PreemptionVerdictWanted, facts)) == 2
+    assert len(of(PreemptionPredicateWanted, facts)) == 2
     assert only(ReleaseRequested, facts).node_id != first[0]
 
 
 def test_nobody_ends_if_every_node_is_refused_and_the_reason_is_said() -> None:
     talk = a_claim_talk("n1", "n2")
-    talk.opinion = lambda one: "no port" if isinstance(one, PreemptionVerdictWanted) else ""
+    talk.opinion = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
     facts = wait(talk, DELAY_NS)
     assert of(Preempted, facts) == []
-    assert sorted(one.node_id for one in of(PreemptionVerdictWanted, facts)) == ["n1", "n2"]
+    assert sorted(one.node_id for one in of(PreemptionPredicateWanted, facts)) == ["n1", "n2"]
     refused = only(PreemptionRefused, facts)
     assert "node n1: no port" in refused.reason
     assert talk.app("claimer").asks[0].no_preemption_because in refused.reason
-    assert len(of(PreemptionVerdictWanted, wait(talk, TIMES.preemption_attempt_ns))) == 2, "and it is asked again"
+    assert len(of(PreemptionPredicateWanted, wait(talk, TIMES.preemption_attempt_ns))) == 2, "and it is asked again"
 
 
 def test_other_things_go_on_while_a_decision_waits() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
-    only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
+    only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     assert not talk.scheduler.wants_cycle()
     talk.is_silent = False
     talk.nodes(a_node("n2", {"memory": 5}))
@@ -316,10 +316,10 @@ def test_other_things_go_on_while_a_decision_waits() -> None:
 def test_a_decision_is_judged_again_when_the_verdict_comes() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
-    wanted = only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
+    wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     talk.remove("victims")
     talk.is_silent = False
-    facts = talk.give(Verdict(wanted.call_id)) + talk.schedule()
+    facts = talk.give(PredicateResult(wanted.call_id)) + talk.schedule()
     assert of(ReleaseRequested, facts) == []
     assert placed(facts) == [("claimer", "c", "n1")]
 
@@ -327,8 +327,8 @@ def test_a_decision_is_judged_again_when_the_verdict_comes() -> None:
 def test_an_index_of_nobody_is_a_refusal() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
-    wanted = only(PreemptionVerdictWanted, wait(talk, DELAY_NS))
-    facts = talk.give(Verdict(wanted.call_id, index=1)) + talk.schedule()
+    wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
+    facts = talk.give(PredicateResult(wanted.call_id, index=1)) + talk.schedule()
     assert of(Preempted, facts) == []
     assert "index 1 is of none of the 1 victims" in only(PreemptionRefused, facts).reason
 
@@ -370,9 +370,9 @@ def test_real_asks_are_tried_for_a_placeholder_each() -> None:
     talk.is_silent = True
     talk.asks(*(an_ask(f"r{number}", task_group="group") for number in range(3)))
     facts = talk.schedule()
-    assert of(ReleaseRequested, facts) == [], "no placeholder goes before there is a verdict"
+    assert of(ReleaseRequested, facts) == [], "no placeholder goes before there is a result"
     assert sorted(node for _, node in talk.asked_pairs) == ["n1", "n2", "n3"]
-    assert all(one.allocate for one in of(VerdictWanted, facts)), "they are to run there, and no room is to be kept"
+    assert all(one.allocate for one in of(PredicateWanted, facts)), "they are to run there, and no room is to be kept"
     talk.is_silent = False
     requests = of(ReleaseRequested, talk.answer(*talk.asked))
     assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED] * 3

@@ -1,11 +1,11 @@
-"""An ask waits for a verdict: it holds its room, others go on; a refusal is of one ask on one node (SEMANTICS B4)."""
+"""An ask waits for a result: it holds its room, others go on; a refusal is of one ask on one node (SEMANTICS B4)."""
 
 from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.callback_facts import VerdictNotWanted, VerdictOutcome, VerdictReached, VerdictWanted
-from schedulerd.core.commands import NodeAction, Verdict
+from schedulerd.core.callback_facts import PredicateAnswered, PredicateNotWanted, PredicateOutcome, PredicateWanted
+from schedulerd.core.commands import NodeAction, PredicateResult
 from schedulerd.core.facts import Allocated, ItemIgnored
 from schedulerd.core.model import callbacks, refused_asks
 from schedulerd.core.specs import SECOND_NS, Timeouts
@@ -38,11 +38,11 @@ def test_an_ask_is_placed_when_the_resource_manager_agrees_and_not_before() -> N
     talk = a_talk("n1", silent=True)
     talk.asks(an_ask("a"))
     facts = talk.schedule()
-    wanted = only(VerdictWanted, facts)
+    wanted = only(PredicateWanted, facts)
     assert (wanted.allocation_key, wanted.node_id, wanted.allocate) == ("a", "n1", True)
     assert placed(facts) == []
-    assert not talk.scheduler.wants_cycle(), "nothing is to be done until there is a verdict"
-    assert placed(talk.give(Verdict(wanted.call_id))) == [("app", "a", "n1")]
+    assert not talk.scheduler.wants_cycle(), "nothing is to be done until there is a result"
+    assert placed(talk.give(PredicateResult(wanted.call_id))) == [("app", "a", "n1")]
     assert talk.open_calls == 0
 
 
@@ -88,7 +88,7 @@ def test_one_refused_of_several_is_tried_elsewhere_while_the_others_stay() -> No
     calls = talk.model().callbacks.open_predicate_checks
     facts = talk.give(
         *(
-            Verdict(one, "tainted" if predicate_check.node.node_id == "n1" else "")
+            PredicateResult(one, "tainted" if predicate_check.node.node_id == "n1" else "")
             for one, predicate_check in calls.items()
         )
     )
@@ -153,13 +153,13 @@ def test_no_verdict_in_time_is_a_refusal_with_that_reason() -> None:
     talk.asks(an_ask("a"))
     talk.schedule()
     facts = talk.sleep(TIMES.predicates_ns)
-    reached = only(VerdictReached, facts)
-    assert (reached.outcome, reached.reason) == (VerdictOutcome.TIMED_OUT, "no verdict within 5 s")
+    reached = only(PredicateAnswered, facts)
+    assert (reached.outcome, reached.reason) == (PredicateOutcome.TIMED_OUT, "no result within 5 s")
     assert reached.waited_ns == TIMES.predicates_ns
-    assert only(VerdictNotWanted, facts).call_id == reached.call_id
+    assert only(PredicateNotWanted, facts).call_id == reached.call_id
     talk.schedule()
-    assert talk.app().asks[0].waiting_for.endswith("node n1: no verdict within 5 s")
-    late = talk.give(Verdict(reached.call_id))
+    assert talk.app().asks[0].waiting_for.endswith("node n1: no result within 5 s")
+    late = talk.give(PredicateResult(reached.call_id))
     assert (of(Allocated, late), only(ItemIgnored, late).object_id) == ([], str(reached.call_id))
 
 
@@ -167,8 +167,8 @@ def test_no_verdict_in_time_is_a_refusal_with_that_reason() -> None:
 def test_of_two_answers_the_first_counts(first: str) -> None:
     talk = a_talk("n1", silent=True)
     talk.asks(an_ask("a"))
-    call_id = only(VerdictWanted, talk.schedule()).call_id
-    facts = talk.give(Verdict(call_id, first), Verdict(call_id, "" if first else "tainted"))
+    call_id = only(PredicateWanted, talk.schedule()).call_id
+    facts = talk.give(PredicateResult(call_id, first), PredicateResult(call_id, "" if first else "tainted"))
     assert bool(placed(facts)) == (not first)
     assert outcomes(facts) == [("a", "n1", "refused" if first else "agreed")]
     assert len(of(ItemIgnored, facts)) == 1
@@ -177,8 +177,8 @@ def test_of_two_answers_the_first_counts(first: str) -> None:
 def test_an_answer_to_nothing_is_ignored_and_the_rest_is_taken() -> None:
     talk = a_talk("n1", silent=True)
     talk.asks(an_ask("a"))
-    call_id = only(VerdictWanted, talk.schedule()).call_id
-    facts = talk.give(Verdict(999), Verdict(call_id))
+    call_id = only(PredicateWanted, talk.schedule()).call_id
+    facts = talk.give(PredicateResult(999), PredicateResult(call_id))
     assert only(ItemIgnored, facts).reason.startswith("callID 999 is not open")
     assert placed(facts) == [("app", "a", "n1")]
 
@@ -207,7 +207,7 @@ def test_an_ask_waits_for_the_room_of_another_that_is_on_trial_if_no_other_node_
     held_by = [one.ask.key for one in talk.model().callbacks.open_predicate_checks.values() if one.node.node_id == "n2"]
     talk.is_silent = False
     for predicate_check in list(talk.model().callbacks.open_predicate_checks.values()):
-        talk.give(Verdict(predicate_check.call_id, "tainted"))
+        talk.give(PredicateResult(predicate_check.call_id, "tainted"))
     facts = talk.schedule()
     other = {"a": "first", "first": "a"}[held_by[0]]
     assert ("app", other, "n2") in placed(facts), "the room came free when the other was refused there"
@@ -222,10 +222,10 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
     talk.schedule()
     b, c, a = talk.asked
     assert (a.allocation_key, a.node_id) == ("a", "n1")
-    talk.give(Verdict(a.call_id, "tainted"))
+    talk.give(PredicateResult(a.call_id, "tainted"))
     talk.schedule()
     talk.pairs()
-    talk.give(Verdict(b.call_id, "tainted"), Verdict(c.call_id, "tainted"))
+    talk.give(PredicateResult(b.call_id, "tainted"), PredicateResult(c.call_id, "tainted"))
     talk.schedule()
     assert ("a", "n2") in talk.pairs()
 
@@ -329,7 +329,7 @@ def test_people_see_what_an_ask_waits_for() -> None:
     talk.asks(an_ask("a"))
     talk.schedule()
     [ask] = talk.app().asks
-    assert ask.waiting_for == "waits for the verdict of the resource manager on node n1"
+    assert ask.waiting_for == "waits for the result of the resource manager on node n1"
     [predicate_check] = ask.predicate_checks
     assert (predicate_check.node_id, predicate_check.purpose, predicate_check.since_ns) == ("n1", "place", talk.now_ns)
 
@@ -341,8 +341,8 @@ def test_the_refusal_of_the_node_as_it_is_holds_also_if_an_older_question_is_ans
     talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
     talk.schedule()
     older, newer = talk.asked
-    talk.give(Verdict(newer.call_id, "tainted"))
-    talk.give(Verdict(older.call_id, "tainted"))
+    talk.give(PredicateResult(newer.call_id, "tainted"))
+    talk.give(PredicateResult(older.call_id, "tainted"))
     talk.pairs()
     talk.schedule()
     assert talk.pairs() == []

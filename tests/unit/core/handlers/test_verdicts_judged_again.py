@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
-from schedulerd.core.commands import NodeAction, Verdict
+from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.commands import NodeAction, PredicateResult
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted
 from schedulerd.core.specs import SECOND_NS, Timeouts
@@ -17,7 +17,7 @@ TIMES = Timeouts()
 
 
 def test_a_placeholder_is_not_given_up_where_the_ask_may_not_run_any_longer() -> None:
-    """Its node comes into another zone while the verdict is waited for; no other node will do."""
+    """Its node comes into another zone while the result is waited for; no other node will do."""
     talk = Judge()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 10}, attributes={"zone": "a"}))
@@ -26,9 +26,9 @@ def test_a_placeholder_is_not_given_up_where_the_ask_may_not_run_any_longer() ->
     talk.schedule()
     talk.is_silent = True
     talk.asks(real(constraint=on(one_of("zone", "a"))))
-    wanted = only(VerdictWanted, talk.schedule())
+    wanted = only(PredicateWanted, talk.schedule())
     talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"zone": "b"}))
-    assert of(ReleaseRequested, talk.give(Verdict(wanted.call_id)) + talk.schedule()) == []
+    assert of(ReleaseRequested, talk.give(PredicateResult(wanted.call_id)) + talk.schedule()) == []
 
 
 def test_an_ask_does_not_wait_for_a_verdict_on_a_node_where_it_may_not_run() -> None:
@@ -62,16 +62,16 @@ def a_talk_with_kept_room() -> Judge:
 
 
 def test_another_stream_did_not_agree_to_a_placement_in_kept_room() -> None:
-    """It is opened between the verdict that the old one gave and the next cycle."""
+    """It is opened between the result that the old one gave and the next cycle."""
     talk = a_talk_with_kept_room()
     talk.is_silent = True
     talk.release(application_id="others", allocation_key="small")
-    wanted = only(VerdictWanted, talk.schedule())
-    talk.give(Verdict(wanted.call_id))
+    wanted = only(PredicateWanted, talk.schedule())
+    talk.give(PredicateResult(wanted.call_id))
     talk.callbacks()
     facts = talk.schedule()
     assert placed(facts) == []
-    assert len(of(VerdictWanted, facts)) == 1
+    assert len(of(PredicateWanted, facts)) == 1
 
 
 def test_another_stream_did_not_agree_that_others_end() -> None:
@@ -83,17 +83,17 @@ def test_another_stream_did_not_agree_that_others_end() -> None:
     talk.schedule()
     talk.asks(a_claim())
     talk.is_silent = True
-    wanted = only(PreemptionVerdictWanted, wait(talk, 30 * SECOND_NS))
-    talk.give(Verdict(wanted.call_id))
+    wanted = only(PreemptionPredicateWanted, wait(talk, 30 * SECOND_NS))
+    talk.give(PredicateResult(wanted.call_id))
     talk.callbacks()
     facts = talk.schedule()
     assert of(Preempted, facts) == []
-    assert len(of(PreemptionVerdictWanted, facts)) == 1
+    assert len(of(PreemptionPredicateWanted, facts)) == 1
 
 
 def test_another_stream_did_not_refuse_that_others_end_for_a_daemon() -> None:
     """All refusals are forgotten with the stream (docs/predicates.md)."""
-    talk = Judge(lambda one: "no port" if isinstance(one, PreemptionVerdictWanted) else "")
+    talk = Judge(lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else "")
     talk.begin(claim_root())
     talk.nodes(a_node("n1", {"memory": 10}))
     fill(talk, "victims", "root.v", v0=10)
@@ -120,7 +120,7 @@ def test_no_fewer_end_than_a_quota_needs() -> None:
     assert len(placed(talk.schedule())) == 2
     talk.asks(a_claim(memory=20))
     talk.is_silent = True
-    wanted = only(PreemptionVerdictWanted, wait(talk, 30 * SECOND_NS))
+    wanted = only(PreemptionPredicateWanted, wait(talk, 30 * SECOND_NS))
     assert len(wanted.victim_keys) == 2
-    facts = talk.give(Verdict(wanted.call_id, index=0)) + talk.schedule()
+    facts = talk.give(PredicateResult(wanted.call_id, index=0)) + talk.schedule()
     assert len(of(ReleaseRequested, facts)) == 2

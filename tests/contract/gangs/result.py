@@ -15,7 +15,7 @@ from tests.contract.gangs.truth import POD_MEMORY, POD_VCORE, Truth
 LOOK_TIMEOUT_S = 60.0
 
 
-async def verdict(url: str, truth: Truth) -> list[str]:
+async def result(url: str, truth: Truth) -> list[str]:
     """What is wrong, as sentences: a pod lost or there twice, a sum, a placeholder left, an invariant broken.
 
     Expects a truth that is done. `url` is the daemon's HTTP address.
