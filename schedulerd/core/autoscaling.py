@@ -18,8 +18,8 @@ from schedulerd.core.views import OutstandingView
 def outstanding_requests(partition: Partition) -> list[OutstandingView]:
     """One for each kind of ask that lacks nothing but room on nodes, queue by queue."""
     counts: dict[tuple[Items, Constraint | None], tuple[Queue, int]] = {}
-    for leaf, request_class, _, count in outstanding(partition):
-        kind = request_class.items, request_class.constraint
+    for leaf, pending_class, _, count in outstanding(partition):
+        kind = pending_class.items, pending_class.request_class.constraint
         queue, before = counts.get(kind, (leaf, 0))
         counts[kind] = _common(queue, leaf), before + count
     found = [

@@ -15,7 +15,8 @@ from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.step_context import StepContext
 
 PARKED_MAX = 200
@@ -87,19 +88,19 @@ def _run_partition(
         application, group, block = found
         queue = application.queue
         assert queue is not None
-        request_class = group.pending_class
+        pending_class = group.pending_class
         if block is not None:
-            _repeat(block, application, request_class)
+            _propagate(block, application, pending_class)
             repeated += 1
             continue
-        short = queue.short_for(request_class)
-        if short is not None:
-            short.block(request_class, BlockReason.QUOTA)
+        blocked = highest_blocked(queue, pending_class.items, pending_class.quota_key)
+        if blocked is not None:
+            blocked.queue.block(pending_class, BlockReason.QUOTA)
             parked += 1
             continue
-        node = first_fit(request_class)
+        node = first_fit(group.request_class)
         if node is None:
-            waiting.mark_unschedulable(context, partition, request_class, group.first())
+            waiting.mark_unschedulable(context, partition, pending_class, group.first())
             parked += 1
             continue
         if is_asked_first:
@@ -110,13 +111,12 @@ def _run_partition(
     return placements, parked, True
 
 
-def _repeat(block: Block, application: Application, request_class: RequestClass) -> None:
-    """The request class is closed above: do not come across it on this way again."""
-    hosts: list[ParentEntity] = [application]
+def _propagate(block: Block, application: Application, pending_class: PendingClass) -> None:
+    """The pending class is blocked above: the cycle does not come across it on this way again."""
     assert application.queue is not None
-    hosts.extend(application.queue.path_to_root)
-    for host in hosts:
-        if host is block.origin:
+    ancestors: tuple[ParentEntity, ...] = (application, *application.queue.path_to_root)
+    for ancestor in ancestors:
+        if ancestor is block.origin:
             return
-        if request_class not in host.pending_index.blocked_by:
-            host.propagate(request_class, block)
+        if pending_class not in ancestor.pending_index.blocked_by:
+            ancestor.propagate(pending_class, block)

@@ -14,6 +14,8 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.core.state_query import StateQuery
 
@@ -38,20 +40,21 @@ class Explanation:
             return hindrance
         if ask.untried <= 0 and ask.predicate_history is not None:
             return "".join(map(_on_trial, islice(ask.predicate_history.predicate_checks, 1)))
-        request_class = app.groups[ask.band].pending_class
-        closed = (
-            queue.refusal(request_class)
+        pending_class = app.groups[ask.band].pending_class
+        request_class, items, key = ask.request_class, pending_class.items, pending_class.quota_key
+        all_blocked = (
+            blocked(queue, items, key)
             for queue in app.queue.path_to_root
-            if request_class in queue.pending_index.blocked_by
+            if pending_class in queue.pending_index.blocked_by
         )
-        reason = next((reason for reason in closed if reason is not None), "")
+        reason = next((sentence(one) for one in all_blocked if one is not None), "")
         if not reason and request_class.refused:
             reason = _turned_down(ask)
-        elif not reason and request_class.unschedulable:
+        elif not reason and pending_class.unschedulable:
             if request_class not in self._no_node:
                 self._no_node[request_class] = self._count_refusals(request_class)
             reason = self._no_node[request_class]
-        if reason and self._partition.retry_timers.is_unhelped(app, request_class):
+        if reason and self._partition.retry_timers.is_unhelped(app, pending_class):
             return reason + _unhelped(app)
         return reason and reason + "".join(map(_kept, ask.reservations.values()))
 

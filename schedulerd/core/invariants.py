@@ -25,8 +25,9 @@ from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.pending_index import Key, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
-from schedulerd.core.model.user_usage import Ledgers
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.quotas.usage import Ledgers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ApplicationOrder
@@ -291,7 +292,7 @@ def _waiting(partition: Partition) -> Iterator[str]:
             needs = [group.pending_class] if app.is_schedulable(group) else []
             if group.pending != sum(ask.pending for ask in group):
                 yield f"{name} has a group that counts {group.pending} pending"
-            if list(group.needs) != needs or group.pending_class.items != group.request_class.items:
+            if list(group.needs) != needs or group.pending_class.request_class is not group.request_class:
                 yield f"{name} has a group that does not wait for its own request class"
 
 
@@ -300,24 +301,28 @@ def _host(host: ParentEntity, name: str, entities: list[SchedulingEntity]) -> It
     needy = [entity for entity in entities if entity.needs]
     in_line = list(lines)
     first = lines.first()
-    if first is None and not (needy or in_line or host.needs or lines.blocked_by or lines.request_classes()):
+    if first is None and not (needy or in_line or host.needs or lines.blocked_by or lines.pending_classes()):
         return
-    wanted = {request_class for entity in needy for request_class in entity.needs}
-    if wanted != set(lines.request_classes()):
+    wanted = {pending_class for entity in needy for pending_class in entity.needs}
+    if wanted != set(lines.pending_classes()):
         yield f"what is needed at {name} is not what its entities need"
     if {entity for _, entity in in_line} != set(needy):
         yield f"those who stand in line at {name} are not those who need something"
-    own = {request_class for request_class, block in lines.blocked_by.items() if block.origin is host}
+    own = {pending_class for pending_class, block in lines.blocked_by.items() if block.origin is host}
     if host.parent_entity is not None and host.needs.keys() != (wanted - own if host.propagates_demand else set()):
         yield f"{name} does not ask above for what its entities need"
-    for request_class, block in lines.blocked_by.items():
-        if request_class not in wanted:
-            yield f"{name} is closed for {request_class.resources}, which nobody needs there"
-        if block.origin is not host and block.origin.pending_index.blocked_by.get(request_class) is not block:
-            yield f"{name} is closed for {request_class.resources} for a reason that is gone"
+    for pending_class, block in lines.blocked_by.items():
+        if pending_class not in wanted:
+            yield f"{name} is closed for {pending_class.request_class.resources}, which nobody needs there"
+        if block.origin is not host and block.origin.pending_index.blocked_by.get(pending_class) is not block:
+            yield f"{name} is closed for {pending_class.request_class.resources} for a reason that is gone"
         is_for_quota = block.origin is host and block.reason is BlockReason.QUOTA
-        if isinstance(host, Queue) and is_for_quota and host.refusal(request_class) is None:
-            yield f"{name} is closed for {request_class.resources} though its quota has room"
+        if (
+            isinstance(host, Queue)
+            and is_for_quota
+            and blocked(host, pending_class.items, pending_class.quota_key) is None
+        ):
+            yield f"{name} is closed for {pending_class.request_class.resources} though its quota has room"
     if (wanted <= lines.blocked_by.keys()) != (first is None):
         yield f"somebody at {name} could be next and is not found, or the other way round"
     keys: list[tuple[Key, SchedulingEntity]] = []
@@ -331,32 +336,31 @@ def _host(host: ParentEntity, name: str, entities: list[SchedulingEntity]) -> It
 
 
 def _shapes(partition: Partition) -> Iterator[str]:
-    uses: dict[RequestClass, int] = {}
-    waiting: dict[tuple[RequestClass, Queue], int] = {}
+    uses: dict[PendingClass, int] = {}
+    waiting: dict[tuple[PendingClass, Queue], int] = {}
     for app in partition.applications.values():
         for group in app.groups.values():
             if group.needs and app.propagates_demand and app.queue is not None:
                 place = group.pending_class, app.queue
                 waiting[place] = waiting.get(place, 0) + group.pending
-            for one in {group.request_class, group.pending_class}:
-                uses[one] = uses.get(one, 0) + 1
-    if uses != {request_class: request_class.uses for request_class in partition.request_classes.known()}:
+            uses[group.pending_class] = uses.get(group.pending_class, 0) + 1
+    if uses != {pending_class: pending_class.uses for pending_class in partition.request_classes.known()}:
         yield "the known request classes are not those that applications have asks of"
     if waiting != {
-        (request_class, leaf): n
-        for request_class in partition.request_classes.known()
-        for leaf, n in request_class.pending_by_leaf.items()
+        (pending_class, leaf): n
+        for pending_class in partition.request_classes.known()
+        for leaf, n in pending_class.pending_by_leaf.items()
     }:
         yield "what is counted to wait by request class and leaf is not what is looked at there"
     parked = list(partition.request_classes.unschedulable())
-    if {request_class for request_class in uses if request_class.unschedulable} != set(parked):
+    if {pending_class for pending_class in uses if pending_class.unschedulable} != set(parked):
         yield "the parked request classes are not those marked parked"
-    for request_class in parked:
-        if request_class.refused:
+    for pending_class in parked:
+        if pending_class.request_class.refused:
             continue
-        for node in partition.nodes.values() if request_class.required_node else partition.node_order:
-            if partition.refusal(request_class, node) is None:
-                yield f"request class {request_class.resources} is parked though node {node.node_id} has room"
+        for node in partition.nodes.values() if pending_class.request_class.required_node else partition.node_order:
+            if partition.refusal(pending_class.request_class, node) is None:
+                yield f"request class {pending_class.request_class.resources} is parked though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:

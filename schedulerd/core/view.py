@@ -18,7 +18,8 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.user_usage import Ledgers
+from schedulerd.core.quotas import rules
+from schedulerd.core.quotas.usage import Ledgers
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state_query import StateQuery
 from schedulerd.core.views import (
@@ -131,7 +132,7 @@ def _queue(queue: Queue, look: StateQuery) -> QueueView:
         managed=queue.managed,
         guaranteed=queue.guaranteed.nonzero(),
         max=dict(sorted(queue.max.items())),
-        headroom=dict(sorted(queue.headroom().items())),
+        headroom=dict(sorted(rules.headroom(queue).items())),
         allocated=queue.allocated.nonzero(),
         pending=queue.pending.nonzero(),
         gang_quota_promised=queue.gang_quota_promised.nonzero(),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, event, given, settings
 
 from schedulerd.core.decide import outstanding
-from schedulerd.core.decide.headroom import Headroom
 from schedulerd.core.facts import Allocated
+from schedulerd.core.quotas.headroom import Headroom
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import Amounts, ApplicationView
 from tests.property.naive import Recount

@@ -24,7 +24,7 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.user_usage import Usages
+from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import QueueSpec
 from tests.property.story import plans, several_trees

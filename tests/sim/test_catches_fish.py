@@ -19,14 +19,14 @@ from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model import requeue
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.gang import TaskGroup
-from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.pending_index import PendingIndex
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.request_class import RequestClass, RequestClasses
-from schedulerd.core.model.user_usage import Usages
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond

@@ -16,6 +16,8 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.rules import blocked
 from schedulerd.core.resources import Resources
 
 
@@ -59,8 +61,8 @@ def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass,
     rest = Resources()
     for request_class, count in wanted:
         rest.add(request_class.items, count)
-    whole = RequestClass(rest.canonical(), application.limit_subject)
-    return all(queue.refusal(whole) is None for queue in application.queue.path_to_root)
+    whole, key = rest.canonical(), QuotaKey(application.limit_subject)
+    return all(blocked(queue, whole, key) is None for queue in application.queue.path_to_root)
 
 
 def _kept_for_others(application: Application, node: Node) -> Resources:

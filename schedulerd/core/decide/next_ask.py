@@ -16,7 +16,7 @@ from schedulerd.core.model.queue import Queue
 
 
 class Candidate(NamedTuple):
-    """Whose first ask to try now; `block` is the nearest reason above for which its request class is closed, if it
+    """Whose first ask to try now; `block` is the nearest reason above for which its pending class is closed, if it
     is.
 
     The nearest, so that what is repeated below always opens together with what is directly above it.

@@ -23,10 +23,11 @@ from schedulerd.core.decide.victims import (
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.preemption_facts import PreemptionRefusal
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
+from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 
@@ -88,19 +89,19 @@ class PreemptionContext:
         return PreemptionRefusal.NO_VICTIMS
 
     def _limit(self) -> str:
-        kind = self.group.pending_class
+        items, key = self.ask.request_class.items, self.group.pending_class.quota_key
+        without_subject = key._replace(limit_subject=None)
         for queue in self.queue.path_to_root:
-            refusal = queue.limit_refusal(RequestClass((), starts=kind.starts_application, gate=kind.gang_gate))
-            if refusal is None and kind.limit_subject is not None:
-                items = self._claimed_by(kind.limit_subject, queue).plus(self.ask.request_class.resources).canonical()
-                refusal = queue.usages.refusal(
-                    queue, RequestClass(items, kind.limit_subject, starts=kind.starts_application)
-                )
-            if refusal is not None:
-                return refusal
-            if kind.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
+            why = blocked_by_limits(queue, (), without_subject)
+            if why is None and key.limit_subject is not None:
+                together = self._claimed_by(key.limit_subject, queue).plus(self.ask.request_class.resources).canonical()
+                why = blocked_by_user_limits(queue, together, key)
+            if why is not None:
+                return sentence(why)
+            if key.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
                 return f"others that are about to start may be the last that queue {queue.written} lets run"
-        return (self.queue.refusal(kind) or "") if self._limiting_queue == 0 else ""
+        why = blocked(self.queue, items, key) if self._limiting_queue == 0 else None
+        return sentence(why) if why is not None else ""
 
     def _may_have_room(self) -> bool:
         """Whether there may be room for which nobody has to end: what is about to be free, or kept for the weaker."""
@@ -108,7 +109,7 @@ class PreemptionContext:
         return self.partition.aging_reservations > own or bool(self.partition.root.leaving)
 
     def _counts_starts(self, queue: Queue) -> bool:
-        limit_subject = self.group.pending_class.limit_subject
+        limit_subject = self.group.pending_class.quota_key.limit_subject
         limits = [] if limit_subject is None else [limit for limit, _, _ in limit_subject.limits_at(queue)]
         return bool(queue.max_applications) or any(limit.max_applications for limit in limits)
 

@@ -14,10 +14,10 @@ from schedulerd.core.configuration_facts import Impact, ImpactKind
 from schedulerd.core.decide.rule_words import describe_rules
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.user_usage import UsageLedger
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 
 NAMES_SHOWN = 5

@@ -34,10 +34,10 @@ from schedulerd.core.lifecycles import APPLICATION, ApplicationState, Applicatio
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem
-from schedulerd.core.model.limit_subject import LimitSubject, group_of
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.queue_facts import TagIgnored
+from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.step_context import StepContext
 

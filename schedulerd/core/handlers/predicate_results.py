@@ -18,6 +18,7 @@ from schedulerd.core.handlers.taking import Change
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.core.step_context import StepContext
 
@@ -107,4 +108,8 @@ def _may_be_placed(predicate_check: PredicateCheck) -> bool:
     assert queue is not None
     if group is None or not application.propagates_demand or not application.admits_group(group):
         return False
-    return partition.refusal(ask.request_class, node) is None and queue.short_for(group.pending_class) is None
+    key = group.pending_class.quota_key
+    return (
+        partition.refusal(ask.request_class, node) is None
+        and highest_blocked(queue, ask.request_class.items, key) is None
+    )

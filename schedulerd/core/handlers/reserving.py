@@ -20,7 +20,7 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.step_context import StepContext
 
 LINED_UP_MAX = 64
@@ -33,35 +33,35 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up who has waited for long enough, of the request classes that are due; of those due at once, the
     next in line."""
     patience = partition.retry_timers
-    request_classes, until_ns = (
+    pending_classes, until_ns = (
         patience.reservations_due,
         context.now_ns - context.cluster.timeouts.reservation_delay_ns,
     )
     due = []
-    while (at_ns := request_classes.next_ns()) is not None and (
-        request_class := request_classes.pop(until_ns)
+    while (at_ns := pending_classes.next_ns()) is not None and (
+        pending_class := pending_classes.pop(until_ns)
     ) is not None:
-        if not request_class.unschedulable:
+        if not pending_class.unschedulable:
             continue
-        if partition.largest().lacks(request_class.items) is not None:
-            patience.unreservable[request_class] = None
+        if partition.largest().lacks(pending_class.items) is not None:
+            patience.unreservable[pending_class] = None
             continue
         firsts = (
-            (*one.sort_position(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, request_class)
+            (*one.sort_position(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, pending_class)
         )
-        due.append((at_ns, next(firsts, ()), request_class))
-    for _, _, request_class in sorted(due, key=itemgetter(0, 1)):
-        _line_up(context, partition, request_class)
+        due.append((at_ns, next(firsts, ()), pending_class))
+    for _, _, pending_class in sorted(due, key=itemgetter(0, 1)):
+        _line_up(context, partition, pending_class)
 
 
-def _line_up(context: StepContext, partition: Partition, request_class: RequestClass) -> None:
+def _line_up(context: StepContext, partition: Partition, pending_class: PendingClass) -> None:
     """The asks of the request class that are old enough, in the order in which they would be placed."""
     patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    line = patience.to_reserve_required if request_class.required_node else patience.to_reserve
+    line = patience.to_reserve_required if pending_class.request_class.required_node else patience.to_reserve
     looked_at, again_ns = 0, None
-    for application, ask in islice(_asks_of(partition.root, request_class), ASKS_MAX):
-        if not request_class.required_node and len(line) >= LINED_UP_MAX:
-            patience.overflow[request_class] = None
+    for application, ask in islice(_asks_of(partition.root, pending_class), ASKS_MAX):
+        if not pending_class.request_class.required_node and len(line) >= LINED_UP_MAX:
+            patience.overflow[pending_class] = None
             break
         looked_at += 1
         due_ns = reservations.due_ns(context, ask)
@@ -73,21 +73,21 @@ def _line_up(context: StepContext, partition: Partition, request_class: RequestC
     if looked_at == ASKS_MAX:
         again_ns = context.now_ns + delay_ns if again_ns is None else min(again_ns, context.now_ns + delay_ns)
     if again_ns is not None:
-        patience.reservations_due.hurry(request_class, again_ns - delay_ns)
+        patience.reservations_due.hurry(pending_class, again_ns - delay_ns)
 
 
-def _asks_of(host: ParentEntity, request_class: RequestClass) -> Iterator[tuple[Application, Ask]]:
+def _asks_of(host: ParentEntity, pending_class: PendingClass) -> Iterator[tuple[Application, Ask]]:
     """All that wait for a node here and below, in order, have none kept for them, and may be helped by that."""
-    if isinstance(host, Application) and host.partition.retry_timers.is_unhelped(host, request_class):
+    if isinstance(host, Application) and host.partition.retry_timers.is_unhelped(host, pending_class):
         return
-    for entity in host.pending_index.in_order(request_class):
+    for entity in host.pending_index.in_order(pending_class):
         if isinstance(entity, AskGroup):
             assert isinstance(host, Application)
             for ask in entity.in_order():
                 if ask.unreserved > 0:
                     yield host, ask
         elif isinstance(entity, ParentEntity):
-            yield from _asks_of(entity, request_class)
+            yield from _asks_of(entity, pending_class)
 
 
 def reserve_next(context: StepContext, partition: Partition, visits_end: int) -> bool:
@@ -106,10 +106,10 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
         if patience.budget.visits >= visits_end:
             return False
         if not patience.to_reserve:
-            request_class = next(iter(patience.overflow))
-            del patience.overflow[request_class]
-            if request_class.unschedulable and request_class not in patience.unreservable:
-                _line_up(context, partition, request_class)
+            pending_class = next(iter(patience.overflow))
+            del patience.overflow[pending_class]
+            if pending_class.unschedulable and pending_class not in patience.unreservable:
+                _line_up(context, partition, pending_class)
             continue
         application, ask = patience.to_reserve.popleft()
         if not _waits(application, ask) or reservations.due_ns(context, ask) > context.now_ns:

@@ -1,7 +1,7 @@
 """Tells resource managers that want to hear of it how far their asks have come (SI `UpdateContainerSchedulingState`).
 
 That an ask is placed, or room is kept for it, is said with the fact that says so. Why the others wait is looked at some
-time after something happened: by request class and leaf, and then ask by ask where that changed, in slices. An ask is
+time after something happened: by pending class and leaf, and then ask by ask where that changed, in slices. An ask is
 not told that it FAILED or was SKIPPED sooner than `AGAIN_NS` after it was told otherwise.
 """
 
@@ -23,7 +23,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.model.scheduling_state_tracker import (
     AskName,
     Outlook,
@@ -34,6 +34,8 @@ from schedulerd.core.model.scheduling_state_tracker import (
     waiting_places,
 )
 from schedulerd.core.preemption_facts import ReservationEnded, Reserved
+from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.state_query import StateQuery
 from schedulerd.core.step_context import StepContext
@@ -53,7 +55,7 @@ EVERYTHING = 2**63
 PLACES_MAX = 10_000
 """In how many places of a partition it is looked why asks wait."""
 NODES_MAX = 100
-"""How many nodes are asked why they do not take a request class."""
+"""How many nodes are asked why they do not take a pending class."""
 
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
@@ -173,21 +175,21 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
 def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
     """Of all places of which it was found out that nothing can be placed there."""
     let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, request_class, application, count in turned_away(partition):
-        is_all = application is None and count == request_class.pending_by_leaf[leaf]
-        let_in.setdefault((leaf, request_class), {})[application] = EVERYTHING if is_all else count
+    for leaf, pending_class, application, count in turned_away(partition):
+        is_all = application is None and count == pending_class.pending_by_leaf[leaf]
+        let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
     is_counted = dict.fromkeys(looked_at(partition), True)
-    for leaf, request_class in islice(waiting_places(partition), PLACES_MAX):
-        short = next((queue for queue in leaf.path_to_root if _is_short(queue, request_class)), None)
+    for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
+        short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
         if short is not None:
-            yield (leaf, request_class), Outlook(short.path, {}, request_class.joined)
-        elif request_class in is_counted:
-            yield (leaf, request_class), Outlook("", let_in.get((leaf, request_class), {}), request_class.joined)
+            yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
+        elif pending_class in is_counted:
+            yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
 
 
-def _is_short(queue: Queue, request_class: RequestClass) -> bool:
-    """Whether the request class is closed there for a rule of the queue itself."""
-    block = queue.pending_index.blocked_by.get(request_class)
+def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
+    """Whether the pending class is closed there for a rule of the queue itself."""
+    block = queue.pending_index.blocked_by.get(pending_class)
     return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
 
 
@@ -231,10 +233,10 @@ def _state(sweep: Scan, application: Application, ask: Ask) -> SchedulingState:
 
 
 def _reason(sweep: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
-    leaf, request_class = sweep.place
+    leaf, pending_class = sweep.place
     if state is not SchedulingState.SKIPPED or sweep.outlook.at:
         return explain.waiting(application, ask)
-    short = leaf.short_for(request_class)
-    return (short.refusal(request_class) if short is not None else None) or (
-        "quotas and limits let in no more than those before it, which no node takes"
-    )
+    why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
+    if why is not None:
+        return sentence(why)
+    return "quotas and limits let in no more than those before it, which no node takes"

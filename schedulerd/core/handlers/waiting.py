@@ -11,19 +11,21 @@ from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
+from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.step_context import StepContext
 
 
-def mark_unschedulable(context: StepContext, partition: Partition, request_class: RequestClass, first: Ask) -> None:
+def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:
     """No node has room for the request class, of which `first` is the next to be placed."""
-    partition.mark_unschedulable(request_class)
+    partition.mark_unschedulable(pending_class)
     patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    patience.expect_reservation(request_class, first.asked_at_ns)
-    if request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
+    patience.expect_reservation(pending_class, first.asked_at_ns)
+    if pending_class.request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
         patience.has_due = True
 
 
@@ -96,7 +98,7 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
         return _make_room(context, reservation, kept)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
-    if queue.short_for(kind, _own_claim(reservation)) is not None:
+    if highest_blocked(queue, kind.items, kind.quota_key, _own_claim(reservation)) is not None:
         if reservation.victims or _lasting_refusal(application, reservation) is None:
             partition.short_of_quota[reservation] = None
         else:
@@ -121,11 +123,12 @@ def _lasting_refusal(application: Application, reservation: Reservation) -> str 
     assert application.queue is not None
     kind, own_claim = application.groups[reservation.ask.band].pending_class, _own_claim(reservation)
     for queue in application.queue.path_to_root:
-        if queue.will_lack_quota(reservation.items, own_claim):
-            return queue.refusal(kind, own_claim)
-        limit = queue.limit_refusal(kind)
-        if limit is not None:
-            return limit
+        if stays_blocked(queue, reservation.items, own_claim):
+            why = blocked(queue, kind.items, kind.quota_key, own_claim)
+            return sentence(why) if why is not None else None
+        why = blocked_by_limits(queue, kind.items, kind.quota_key)
+        if why is not None:
+            return sentence(why)
     return None
 
 
@@ -145,7 +148,7 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept
     application, partition = reservation.application, reservation.application.partition
     assert application.queue is not None
     kind = application.groups[reservation.ask.band].pending_class
-    if application.queue.short_for(kind, _own_claim(reservation)) is None:
+    if highest_blocked(application.queue, kind.items, kind.quota_key, _own_claim(reservation)) is None:
         return preemption.for_required_node(context, reservation, kept)
     partition.short_of_quota[reservation] = None
     limit = _lasting_refusal(application, reservation)

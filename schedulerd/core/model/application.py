@@ -13,11 +13,12 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.footprint import Footprint
 from schedulerd.core.model.gang import Gang
-from schedulerd.core.model.limit_subject import LimitSubject, group_of, limit_subject_of
 from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.pending_index import Key
-from schedulerd.core.model.request_class import RequestClass
-from schedulerd.core.model.user_usage import UsageLedger
+from schedulerd.core.model.request_class import PendingClass, RequestClass
+from schedulerd.core.quotas.limit_subject import LimitSubject, group_of, limit_subject_of
+from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
+from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import ApplicationOrder
 
@@ -175,7 +176,8 @@ class Application(ParentEntity):
             if self.gang is not None and group.task_group and not group.placeholder:
                 self.gang.line_up(group)
         else:
-            group = self.groups[band] = AskGroup(ask.request_class, ask.task_group, placeholder=ask.placeholder)
+            pending_class = self._pending_class(ask.request_class, placeholder=ask.placeholder)
+            group = self.groups[band] = AskGroup(pending_class, ask.task_group, placeholder=ask.placeholder)
             group.add(ask)
             self._enqueue(group)
             if self.gang is not None and group.task_group and not group.placeholder:
@@ -240,9 +242,7 @@ class Application(ParentEntity):
         if group.needs:
             self.remove_demand(group, group.pending_class)
             self._count(group)
-        if group.pending_class is not group.request_class:
-            self.partition.request_classes.disuse(group.pending_class)
-        self.partition.request_classes.disuse(group.request_class)
+        self.partition.request_classes.disuse(group.pending_class)
         if self.gang is not None and group.task_group and not group.placeholder:
             del self.gang.task_group(group.task_group).waiting[group]
             self.partition.denied.pop(group, None)
@@ -312,10 +312,7 @@ class Application(ParentEntity):
                 self._count(group)
 
     def _enqueue(self, group: AskGroup) -> None:
-        group.pending_class = self._pending_class(group)
-        self.partition.request_classes.use(group.request_class)
-        if group.pending_class is not group.request_class:
-            self.partition.request_classes.use(group.pending_class)
+        self.partition.request_classes.use(group.pending_class)
         self._show_priority(group)
         if self.is_schedulable(group):
             self.add_demand(group, group.key(), group.pending_class)
@@ -366,34 +363,35 @@ class Application(ParentEntity):
         """It started, or stopped waiting to: its asks stand in line for another kind of request class from now on."""
         request_classes = self.partition.request_classes
         for group in self.groups.values():
-            old, new, request_class = group.pending_class, self._pending_class(group), group.request_class
+            old = group.pending_class
+            new = self._pending_class(group.request_class, placeholder=group.placeholder)
             if old is new:
                 continue
             stands = bool(group.needs)
             if stands:
                 self.remove_demand(group, old)
                 self._count(group)
-            if old is not request_class:
-                request_classes.disuse(old)
+            request_classes.use(new)
+            request_classes.disuse(old)
             group.pending_class = new
-            if new is not request_class:
-                request_classes.use(new)
             if stands:
                 self.add_demand(group, group.key(), new)
                 self._count(group)
                 self.partition.retry_timers.look_soon(new)
 
-    def _pending_class(self, group: AskGroup) -> RequestClass:
-        """The request class as it stands in line: on its account, and with the start it would mean, where that
-        matters."""
+    def _pending_class(self, request_class: RequestClass, *, placeholder: bool) -> PendingClass:
+        """The class on its account, and with the start that an allocation of it would mean, where that matters."""
         starts = self.limited_starts and self.state is ApplicationState.ACCEPTED and not self.usage_ledgers
         gate: Items = ()
-        if group.placeholder and self.gang_alarm is None:
+        if placeholder and self.gang_alarm is None:
             whole = self.spec.placeholder_ask
             gate = (self.gang.still_to_come(whole) if self.gang is not None else whole).canonical()
-        return self.partition.request_classes.with_account(
-            group.request_class, self.limit_subject, starts=starts, gate=gate
+        key = (
+            PLAIN
+            if self.limit_subject is None and not starts and not gate
+            else QuotaKey(self.limit_subject, starts, gate)
         )
+        return self.partition.request_classes.pending_class(request_class, key)
 
     def on_state_changed(self) -> None:
         """Its state changed: its asks are looked at from now on, or not any longer.
@@ -413,7 +411,7 @@ class Application(ParentEntity):
         propagates_demand = self.propagates_demand
         if propagates_demand:
             self._reschedule_preemption()
-        for request_class in self.pending_index.request_classes():
+        for request_class in self.pending_index.pending_classes():
             if propagates_demand and request_class not in self.needs:
                 self.queue.add_demand(self, self.key(), request_class)
                 self.partition.retry_timers.look_soon(request_class)

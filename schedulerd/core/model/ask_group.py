@@ -11,7 +11,7 @@ from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.model.pending_index import Key, SchedulingEntity
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
@@ -40,14 +40,13 @@ class AskGroup(SchedulingEntity):
         "task_group",
     )
 
-    def __init__(self, request_class: RequestClass, task_group: str, *, placeholder: bool) -> None:
+    def __init__(self, pending_class: PendingClass, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
-        self.request_class = request_class
+        self.request_class = pending_class.request_class
         self.task_group = task_group
         self.placeholder = placeholder
-        self.pending_class = request_class
-        """The request class it stands in line for: that of its asks, on its application's account where that
-        matters."""
+        self.pending_class = pending_class
+        """The request class of its asks, on the account of its application."""
         self.denied = False
         """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
         self.preempting_asks = 0
@@ -55,7 +54,7 @@ class AskGroup(SchedulingEntity):
         self.pending = 0
         """How many allocations of its asks are still to be placed."""
         self.counted = False
-        """Whether these count in what waits for its kind (`RequestClass.waiting`): while it stands, and its application
+        """Whether these count in what waits for its kind (`PendingClass.pending_by_leaf`): while it stands, and its application
         passes on what is needed there."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}

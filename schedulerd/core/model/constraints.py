@@ -364,7 +364,7 @@ class Constraints:
 
     def forget_unused(self) -> None:
         """Keeps what pending asks demand, and forgets the rest."""
-        used = {request_class.rule for request_class in self._partition.request_classes.known()}
+        used = {one.rule for one in self._partition.request_classes.known_requests()}
         for constraint, rule in list(self.rules.items()):
             if rule not in used:
                 rule.is_live = False

@@ -1,8 +1,8 @@
 """A place where entities wait and that waits itself at the place above: queues and applications.
 
 What cannot be placed is closed where the reason is: at the queue whose quota is short, or at the root if no node has
-room. That takes the request class out of sight for everybody above, and everybody below is not even looked at for its
-sake. Only if somebody below is looked at for another request class and this one turns up, the block is repeated
+room. That takes the pending class out of sight for everybody above, and everybody below is not even looked at for its
+sake. Only if somebody below is looked at for another pending class and this one turns up, the block is repeated
 there, once, and remembered, so that all of it opens again together. block and opening cost the same however many asks
 wait.
 """
@@ -13,11 +13,11 @@ from abc import abstractmethod
 from enum import Enum, auto
 
 from schedulerd.core.model.pending_index import Key, PendingIndex, SchedulingEntity
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 
 
 class BlockReason(Enum):
-    """For want of what a request class cannot be placed."""
+    """For want of what a pending class cannot be placed."""
 
     QUOTA = auto()
     """The quota of the queue where it is closed has no room for it."""
@@ -26,7 +26,7 @@ class BlockReason(Enum):
 
 
 class Block:
-    """Why a request class may not be placed at a host: a reason there (`origin`), which may have been repeated further
+    """Why a pending class may not be placed at a host: a reason there (`origin`), which may have been repeated further
     down."""
 
     __slots__ = ("origin", "propagated_to", "reason")
@@ -35,7 +35,7 @@ class Block:
         self.origin = origin
         self.reason = reason
         self.propagated_to: dict[PendingIndex, None] = {}
-        """Where further down; a place that loses sight of the request class takes itself out."""
+        """Where further down; a place that loses sight of the pending class takes itself out."""
 
 
 class ParentEntity(
@@ -102,35 +102,35 @@ class ParentEntity(
         self.priority = None
         self.reset_position()
 
-    def add_demand(self, entity: SchedulingEntity, key: Key, request_class: RequestClass) -> None:
-        """`entity` now needs `request_class` here."""
-        is_new = request_class not in self.pending_index
-        self.pending_index.need(entity, key, request_class)
+    def add_demand(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
+        """`entity` now needs `pending_class` here."""
+        is_new = pending_class not in self.pending_index
+        self.pending_index.need(entity, key, pending_class)
         if is_new and self.propagates_demand and self.parent_entity is not None:
-            self.parent_entity.add_demand(self, self.key(), request_class)
+            self.parent_entity.add_demand(self, self.key(), pending_class)
 
-    def remove_demand(self, entity: SchedulingEntity, request_class: RequestClass) -> None:
-        """`entity` does not need `request_class` here any longer."""
-        self.pending_index.unneed(entity, request_class)
-        if request_class not in self.pending_index and request_class in self.needs and self.parent_entity is not None:
-            self.parent_entity.remove_demand(self, request_class)
+    def remove_demand(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
+        """`entity` does not need `pending_class` here any longer."""
+        self.pending_index.unneed(entity, pending_class)
+        if pending_class not in self.pending_index and pending_class in self.needs and self.parent_entity is not None:
+            self.parent_entity.remove_demand(self, pending_class)
 
-    def block(self, request_class: RequestClass, reason: BlockReason) -> None:
-        """There is a reason here why the request class cannot be placed: nobody above looks here for it any longer."""
-        self.pending_index.block(request_class, Block(self, reason))
-        if request_class in self.needs and self.parent_entity is not None:
-            self.parent_entity.remove_demand(self, request_class)
+    def block(self, pending_class: PendingClass, reason: BlockReason) -> None:
+        """There is a reason here why the pending class cannot be placed: nobody above looks here for it any longer."""
+        self.pending_index.block(pending_class, Block(self, reason))
+        if pending_class in self.needs and self.parent_entity is not None:
+            self.parent_entity.remove_demand(self, pending_class)
 
-    def propagate(self, request_class: RequestClass, block: Block) -> None:
-        """The request class is closed further up: do not look for it here either."""
-        self.pending_index.block(request_class, block)
+    def propagate(self, pending_class: PendingClass, block: Block) -> None:
+        """The pending class is closed further up: do not look for it here either."""
+        self.pending_index.block(pending_class, block)
         block.propagated_to[self.pending_index] = None
 
-    def unblock(self, request_class: RequestClass) -> None:
-        """The reason is gone: the request class may be placed again here, and wherever the block was repeated."""
-        block = self.pending_index.blocked_by[request_class]
-        self.pending_index.unblock(request_class)
+    def unblock(self, pending_class: PendingClass) -> None:
+        """The reason is gone: the pending class may be placed again here, and wherever the block was repeated."""
+        block = self.pending_index.blocked_by[pending_class]
+        self.pending_index.unblock(pending_class)
         for lower in list(block.propagated_to):
-            lower.unblock(request_class)
+            lower.unblock(pending_class)
         if self.propagates_demand and self.parent_entity is not None:
-            self.parent_entity.add_demand(self, self.key(), request_class)
+            self.parent_entity.add_demand(self, self.key(), pending_class)

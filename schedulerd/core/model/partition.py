@@ -19,7 +19,7 @@ from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.refused_asks import RefusedAsks
-from schedulerd.core.model.request_class import RequestClass, RequestClasses
+from schedulerd.core.model.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.retry_timers import RetryTimers
 from schedulerd.core.resources import Items, Resources
@@ -324,10 +324,10 @@ class Partition:
             for queue in one.queue.path_to_root:
                 queue.rekey()
 
-    def mark_unschedulable(self, request_class: RequestClass) -> None:
+    def mark_unschedulable(self, pending_class: PendingClass) -> None:
         """No node has room for the request class: it is not looked for anywhere until one might."""
-        self.request_classes.mark_unschedulable(request_class)
-        self.root.block(request_class, BlockReason.NODE)
+        self.request_classes.mark_unschedulable(pending_class)
+        self.root.block(pending_class, BlockReason.NODE)
 
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
@@ -383,7 +383,7 @@ class Partition:
             queue.rekey()
         self.touched.clear()
         for queue in self.freed_queues:
-            for request_class in queue.reopen_where_quota_allows():
+            for request_class in queue.unblock_where_quota_allows():
                 self.retry_timers.look_soon(request_class)
         self.freed_queues.clear()
         requeue.after_step(self)

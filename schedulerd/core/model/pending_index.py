@@ -1,8 +1,8 @@
 """Who is next at one place, in order, however many wait there and whatever they wait for.
 
-Entities stand in lines by the set of request classes they need. A line is open while any request class of its set may
-be placed; when a request class is closed, every line that needs nothing else closes at once, no matter how many stand
-in it, and opens again as fast. A entity that needs many different request classes has a line of its own, so that its
+Entities stand in lines by the set of pending classes they need. A line is open while any pending class of its set may
+be placed; when a pending class is closed, every line that needs nothing else closes at once, no matter how many stand
+in it, and opens again as fast. A entity that needs many different pending classes has a line of its own, so that its
 set can change without being copied.
 
 Two levels of heaps keep the order: one of entities in each line, and one (`front`) of the heads of the open lines.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 
 if TYPE_CHECKING:
     from schedulerd.core.model.parent_entity import Block
@@ -26,7 +26,7 @@ Key: TypeAlias = tuple[Any, ...]
 """What entities are ordered by, smallest first; the last element is unique, so there are no ties."""
 
 _SHARED_NEEDS_MAX = 8
-"""A entity that needs more request classes than this stands alone."""
+"""A entity that needs more pending classes than this stands alone."""
 _SLACK = 32
 
 
@@ -36,8 +36,8 @@ class SchedulingEntity:
     __slots__ = ("class_order", "entry", "needs", "priority")
 
     def __init__(self) -> None:
-        self.needs: dict[RequestClass, None] = {}
-        """request classes it has pending asks of, less those that its own rules do not let through at present."""
+        self.needs: dict[PendingClass, None] = {}
+        """pending classes it has pending asks of, less those that its own rules do not let through at present."""
         self.class_order: ClassOrder | None = None
         """The line it stands in; None if it needs nothing."""
         self.entry: _Entry | None = None
@@ -56,15 +56,15 @@ _Entry: TypeAlias = tuple[Any, ...]
 
 
 class ClassOrder:
-    __slots__ = ("heap", "is_shared", "members", "open_shapes", "request_classes", "shown", "ticket")
+    __slots__ = ("heap", "is_shared", "members", "open_shapes", "pending_classes", "shown", "ticket")
 
     def __init__(self, *, is_shared: bool) -> None:
         self.heap: list[_Entry] = []
         self.members = 0
         self.is_shared = is_shared
-        self.request_classes: dict[RequestClass, None] = {}
+        self.pending_classes: dict[PendingClass, None] = {}
         self.open_shapes = 0
-        """How many of its request classes are not closed here."""
+        """How many of its pending classes are not closed here."""
         self.shown: _Entry | None = None
         """The head under which it stands in the front."""
         self.ticket = 0
@@ -95,37 +95,37 @@ class ClassOrder:
             heapify(self.heap)
 
 
-def _as_key(request_classes: dict[RequestClass, None]) -> RequestClass | frozenset[RequestClass]:
-    return frozenset(request_classes) if len(request_classes) > 1 else next(iter(request_classes))
+def _as_key(pending_classes: dict[PendingClass, None]) -> PendingClass | frozenset[PendingClass]:
+    return frozenset(pending_classes) if len(pending_classes) > 1 else next(iter(pending_classes))
 
 
 class PendingIndex:
-    """All entities at one place, and which request classes are closed there."""
+    """All entities at one place, and which pending classes are closed there."""
 
     __slots__ = ("_by_shape", "_count", "_front", "_serial", "_shared", "blocked_by")
 
     def __init__(self) -> None:
-        self._shared: dict[RequestClass | frozenset[RequestClass], ClassOrder] = {}
-        """By what their members need, which for most is a single request class."""
-        self._by_shape: dict[RequestClass, dict[ClassOrder, None]] = {}
+        self._shared: dict[PendingClass | frozenset[PendingClass], ClassOrder] = {}
+        """By what their members need, which for most is a single pending class."""
+        self._by_shape: dict[PendingClass, dict[ClassOrder, None]] = {}
         self._front: list[tuple[Key, int, ClassOrder]] = []
         self._count = 0
         """How many lines there are."""
         self._serial = 0
-        self.blocked_by: dict[RequestClass, Block] = {}
-        """request classes that may not be placed here at present, and why; only such as somebody needs."""
+        self.blocked_by: dict[PendingClass, Block] = {}
+        """pending classes that may not be placed here at present, and why; only such as somebody needs."""
 
     @property
     def places_given(self) -> int:
         """How many places were given here so far, in lines and in the front; tests count with it, too."""
         return self._serial
 
-    def __contains__(self, request_class: RequestClass) -> bool:
-        """Whether anybody here needs the request class."""
-        return request_class in self._by_shape
+    def __contains__(self, pending_class: PendingClass) -> bool:
+        """Whether anybody here needs the pending class."""
+        return pending_class in self._by_shape
 
-    def request_classes(self) -> list[RequestClass]:
-        """All request classes somebody needs here."""
+    def pending_classes(self) -> list[PendingClass]:
+        """All pending classes somebody needs here."""
         return list(self._by_shape)
 
     def first(self) -> SchedulingEntity | None:
@@ -158,22 +158,22 @@ class PendingIndex:
         line.put((key, self._serial, entity))
         self._show(line)
 
-    def need(self, entity: SchedulingEntity, key: Key, request_class: RequestClass) -> None:
-        """The entity needs one request class more."""
-        entity.needs[request_class] = None
+    def need(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
+        """The entity needs one pending class more."""
+        entity.needs[pending_class] = None
         line = entity.class_order
-        if line is None and (known := self._shared.get(request_class)) is not None:
+        if line is None and (known := self._shared.get(pending_class)) is not None:
             self._join(known, entity, key)
             self._show(known)
         elif line is not None and not line.is_shared:
-            self._add_shape(line, request_class)
+            self._add_shape(line, pending_class)
             self._show(line)
         else:
             self._enqueue(entity, key)
 
-    def unneed(self, entity: SchedulingEntity, request_class: RequestClass) -> None:
-        """The entity, which stands here, needs this request class no longer. Its order is still what it was."""
-        del entity.needs[request_class]
+    def unneed(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
+        """The entity, which stands here, needs this pending class no longer. Its order is still what it was."""
+        del entity.needs[pending_class]
         line, entry = entity.class_order, entity.entry
         assert line is not None
         assert entry is not None
@@ -181,36 +181,36 @@ class PendingIndex:
             entity.class_order = entity.entry = None
             self._leave(line)
         elif not line.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
-            self._drop_shape(line, request_class)
+            self._drop_shape(line, pending_class)
         else:
             self._enqueue(entity, entry[0])
 
-    def block(self, request_class: RequestClass, block: Block) -> None:
-        """The request class may not be placed here until `reopen`."""
-        self.blocked_by[request_class] = block
-        for line in self._by_shape[request_class]:
+    def block(self, pending_class: PendingClass, block: Block) -> None:
+        """The pending class may not be placed here until `reopen`."""
+        self.blocked_by[pending_class] = block
+        for line in self._by_shape[pending_class]:
             line.open_shapes -= 1
             if not line.open_shapes:
                 line.ticket = 0
 
-    def unblock(self, request_class: RequestClass) -> None:
-        """The request class may be placed here again."""
-        self.blocked_by.pop(request_class).propagated_to.pop(self, None)
-        for line in self._by_shape[request_class]:
+    def unblock(self, pending_class: PendingClass) -> None:
+        """The pending class may be placed here again."""
+        self.blocked_by.pop(pending_class).propagated_to.pop(self, None)
+        for line in self._by_shape[pending_class]:
             line.open_shapes += 1
             if line.open_shapes == 1:
                 self._show(line)
 
-    def first_of(self, request_class: RequestClass) -> tuple[Key, SchedulingEntity]:
-        """The first of those who need the request class, whether it is closed or not, and its key; there must be
+    def first_of(self, pending_class: PendingClass) -> tuple[Key, SchedulingEntity]:
+        """The first of those who need the pending class, whether it is closed or not, and its key; there must be
         somebody."""
-        entry = min([line.head() for line in self._by_shape[request_class]], key=lambda entry: entry[0])
+        entry = min([line.head() for line in self._by_shape[pending_class]], key=lambda entry: entry[0])
         entity: SchedulingEntity = entry[2]
         return entry[0], entity
 
-    def in_order(self, request_class: RequestClass) -> Iterator[SchedulingEntity]:
-        """All who need the request class, in order, whether it is closed or not; a line may not change meanwhile."""
-        lines = [in_order(line.heap) for line in self._by_shape.get(request_class, ())]
+    def in_order(self, pending_class: PendingClass) -> Iterator[SchedulingEntity]:
+        """All who need the pending class, in order, whether it is closed or not; a line may not change meanwhile."""
+        lines = [in_order(line.heap) for line in self._by_shape.get(pending_class, ())]
         for entry in merge(*lines, key=lambda entry: entry[0]):
             if entry[2].entry is entry:
                 yield entry[2]
@@ -227,7 +227,7 @@ class PendingIndex:
         for lines in self._by_shape.values():
             for line in lines:
                 line.shown = None
-                yield from emptied(line.heap, line.request_classes)
+                yield from emptied(line.heap, line.pending_classes)
         for block in self.blocked_by.values():
             yield from emptied(block.propagated_to)
         yield from emptied(self._front, self._shared, self._by_shape, self.blocked_by)
@@ -235,7 +235,7 @@ class PendingIndex:
     def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
         """Moves the entity to the line of what it needs.
 
-        It joins the new line before it leaves the old one, so that a request class which is in both stays known here,
+        It joins the new line before it leaves the old one, so that a pending class which is in both stays known here,
         and closed if it is.
         """
         old = entity.class_order
@@ -262,8 +262,8 @@ class PendingIndex:
                 return known
             line = self._shared[needs] = ClassOrder(is_shared=True)
         self._count += 1
-        for request_class in entity.needs:
-            self._add_shape(line, request_class)
+        for pending_class in entity.needs:
+            self._add_shape(line, pending_class)
         return line
 
     def _leave(self, line: ClassOrder) -> None:
@@ -272,28 +272,28 @@ class PendingIndex:
             return
         self._count -= 1
         if line.is_shared:
-            del self._shared[_as_key(line.request_classes)]
-        for request_class in list(line.request_classes):
-            self._drop_shape(line, request_class)
+            del self._shared[_as_key(line.pending_classes)]
+        for pending_class in list(line.pending_classes):
+            self._drop_shape(line, pending_class)
         line.ticket = 0
 
-    def _add_shape(self, line: ClassOrder, request_class: RequestClass) -> None:
-        line.request_classes[request_class] = None
-        self._by_shape.setdefault(request_class, {})[line] = None
-        if request_class not in self.blocked_by:
+    def _add_shape(self, line: ClassOrder, pending_class: PendingClass) -> None:
+        line.pending_classes[pending_class] = None
+        self._by_shape.setdefault(pending_class, {})[line] = None
+        if pending_class not in self.blocked_by:
             line.open_shapes += 1
 
-    def _drop_shape(self, line: ClassOrder, request_class: RequestClass) -> None:
-        del line.request_classes[request_class]
-        if request_class not in self.blocked_by:
+    def _drop_shape(self, line: ClassOrder, pending_class: PendingClass) -> None:
+        del line.pending_classes[pending_class]
+        if pending_class not in self.blocked_by:
             line.open_shapes -= 1
             if not line.open_shapes:
                 line.ticket = 0
-        lines = self._by_shape[request_class]
+        lines = self._by_shape[pending_class]
         del lines[line]
         if not lines:
-            del self._by_shape[request_class]
-            block = self.blocked_by.pop(request_class, None)
+            del self._by_shape[pending_class]
+            block = self.blocked_by.pop(pending_class, None)
             if block is not None:
                 block.propagated_to.pop(self, None)
 

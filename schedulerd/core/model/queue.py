@@ -10,9 +10,10 @@ from schedulerd.core.decide.shares import INT32_MAX, INT32_MIN, draining_queue_k
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.model.pending_index import Key
-from schedulerd.core.model.request_class import RequestClass
-from schedulerd.core.model.user_usage import Usages
-from schedulerd.core.resources import Items, Limits, Resources
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.quotas.usage import Usages
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     Acl,
     ApplicationOrder,
@@ -174,76 +175,7 @@ class Queue(ParentEntity):
         """The path as its names are written; for sentences."""
         return ".".join([queue.written_name for queue in reversed(self.path_to_root)])
 
-    # quotas ---------------------------------------------------------------------------------------------------------
-
-    def lacks_quota(self, items: Items, own_claim: Items = ()) -> str | None:
-        """The first resource for which this queue's own quota has no room, or None."""
-        if not self.quota_reserved:
-            return self.max.exceeded_by(self.allocated, items)
-        return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)
-
-    def will_lack_quota(self, items: Items, own_claim: Items = ()) -> bool:
-        """Whether it will have no room even when all that was asked to go has gone."""
-        left = self.allocated.minus(self.leaving).plus(self._claimed_by_others(own_claim))
-        return self.max.exceeded_by(left, items) is not None
-
-    def _claimed_by_others(self, own_claim: Items) -> Resources:
-        others = Resources(self.quota_reserved)
-        others.subtract(own_claim)
-        return others
-
-    def refusal(self, request_class: RequestClass, own_claim: Items = ()) -> str | None:
-        """Why the rules of this queue let no more of the request class in at present, as a sentence; None if they do.
-
-        What others have a reserved right to is not to be had; `own_claim` is what the asker itself has.
-        """
-        name = self.lacks_quota(request_class.items, own_claim) if self.max else None
-        if name is not None:
-            used, limit, amount = self.allocated[name], self.max[name], dict(request_class.items)[name]
-            claims = self._claimed_by_others(own_claim)[name]
-            claimed = f" + {claims} claimed by others" if claims else ""
-            asked = f"{used} used{claimed} + {amount} asked"
-            return f"quota of queue {self.written}: {name} {asked} is more than max {limit}"
-        return self.limit_refusal(request_class)
-
-    def limit_refusal(self, request_class: RequestClass) -> str | None:
-        """Likewise, for all rules but the quota for the request class itself."""
-        name = (
-            self.max.exceeded_by(self.allocated.plus(self.gang_quota_promised), request_class.gang_gate)
-            if request_class.gang_gate
-            else None
-        )
-        if name is not None:
-            used, promised, gang = (
-                self.allocated[name],
-                self.gang_quota_promised[name],
-                dict(request_class.gang_gate)[name],
-            )
-            return (
-                f"quota of queue {self.written}: {name} {used} used + {promised} promised to gangs + {gang} for the "
-                f"whole gang is more than max {self.max[name]}"
-            )
-        if request_class.starts_application and self.max_applications and self.running >= self.max_applications:
-            most = self.max_applications
-            return f"queue {self.written} runs {self.running} applications, its maxapplications is {most}"
-        return self.usages.refusal(self, request_class) if request_class.limit_subject is not None else None
-
-    def short_for(self, request_class: RequestClass, own_claim: Items = ()) -> Queue | None:
-        """The highest queue on the way to the root that lets no more of the request class in, or None if all do."""
-        short = None
-        for one in self.path_to_root:
-            if (one.max or request_class.starts_application or request_class.limit_subject is not None) and one.refusal(
-                request_class, own_claim
-            ) is not None:
-                short = one
-        return short
-
-    def headroom(self) -> Limits:
-        """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""
-        left = Limits()
-        for queue in self.path_to_root:
-            left = left.tightest(queue.max.left(queue.allocated.plus(queue.quota_reserved)))
-        return left
+    # access ---------------------------------------------------------------------------------------------------------
 
     def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:
         """Whether a submit or admin ACL here or above lets the user in; any grant on the way up counts."""
@@ -293,15 +225,18 @@ class Queue(ParentEntity):
         waiting = [one for one in accepted if one.groups or one.awaiting_placeholder]
         return min(waiting, key=lambda one: one.serial, default=None)
 
-    def reopen_where_quota_allows(self) -> list[RequestClass]:
-        """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
+    def unblock_where_quota_allows(self) -> list[PendingClass]:
+        """Usage went down or the quota up: pending classes that a quota or limit here blocked, and that it lets in now,
+        are unblocked."""
         allowed = [
-            request_class
-            for request_class, block in self.pending_index.blocked_by.items()
-            if block.origin is self and block.reason is BlockReason.QUOTA and self.refusal(request_class) is None
+            pending_class
+            for pending_class, block in self.pending_index.blocked_by.items()
+            if block.origin is self
+            and block.reason is BlockReason.QUOTA
+            and blocked(self, pending_class.items, pending_class.quota_key) is None
         ]
-        for request_class in allowed:
-            self.unblock(request_class)
+        for pending_class in allowed:
+            self.unblock(pending_class)
         return allowed
 
     # looking around -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core.model.parent_entity import BlockReason
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass, RequestClass
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -43,12 +43,9 @@ def _wake(partition: Partition) -> None:
         if node.ordered:
             for name, amount in node.free.items():
                 most[name] = max(most[name], amount)
-    for request_class in [
-        request_class
-        for request_class in partition.request_classes.unschedulable()
-        if _may_fit(partition, request_class, most)
-    ]:
-        _unpark(partition, request_class)
+    unschedulable = partition.request_classes.unschedulable()
+    for pending_class in [one for one in unschedulable if _may_fit(partition, one.request_class, most)]:
+        _mark_schedulable(partition, pending_class)
 
 
 def _may_fit(partition: Partition, request_class: RequestClass, most: Resources) -> bool:
@@ -96,22 +93,23 @@ def _wake_regrouped(partition: Partition) -> None:
             for node in partition.constraints.nodes_in(affinity, changed):
                 partition.note_change(node)
                 partition.freed_nodes[node] = None
-    for request_class in [one for one in partition.request_classes.unschedulable() if changed.get(affinity_of(one))]:
-        if partition.first_fit(request_class) is not None:
-            _unpark(partition, request_class)
+    unschedulable = partition.request_classes.unschedulable()
+    for pending_class in [one for one in unschedulable if changed.get(affinity_of(one.request_class))]:
+        if partition.first_fit(pending_class.request_class) is not None:
+            _mark_schedulable(partition, pending_class)
         else:
-            partition.retry_timers.retry_shape(request_class)
+            partition.retry_timers.retry_class(pending_class)
     for reservation in partition.reservations:
         if affinity_of(reservation.ask.request_class) in changed:
             partition.ready[reservation.node] = None
     try_denied_again(partition)
 
 
-def _unpark(partition: Partition, request_class: RequestClass) -> None:
-    partition.request_classes.mark_schedulable(request_class)
-    block = partition.root.pending_index.blocked_by.get(request_class)
+def _mark_schedulable(partition: Partition, pending_class: PendingClass) -> None:
+    partition.request_classes.mark_schedulable(pending_class)
+    block = partition.root.pending_index.blocked_by.get(pending_class)
     if block is not None and block.reason is BlockReason.NODE:
-        partition.root.unblock(request_class)
+        partition.root.unblock(pending_class)
 
 
 def try_denied_again(partition: Partition) -> None:

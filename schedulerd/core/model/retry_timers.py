@@ -14,7 +14,7 @@ from schedulerd.core.alarms import Alarm
 from schedulerd.core.decide.victims import WorkBudget
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.due import Due
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -58,23 +58,23 @@ class RetryTimers:
         "waiting_for_change",
     )
 
-    def __init__(self, reservations_due: Due[RequestClass]) -> None:
+    def __init__(self, reservations_due: Due[PendingClass]) -> None:
         self.alarm: Alarm | None = None
         """Rings when the next of these is due."""
         self.has_due = False
         """Whether some are due, and the next cycle has to look who."""
         self.reservations_due = reservations_due
-        """request classes that no node fits, by when the first ask of them was made for which no room is kept yet."""
+        """pending classes that no node fits, by when the first ask of them was made for which no room is kept yet."""
         self.to_reserve: deque[tuple[Application, Ask]] = deque()
         """For whom room is to be kept, in order."""
         self.to_reserve_required: deque[tuple[Application, Ask]] = deque()
         """Those of them who may run on a single node."""
-        self.overflow: dict[RequestClass, None] = {}
+        self.overflow: dict[PendingClass, None] = {}
         """Of which more asks may be old enough than are lined up."""
-        self.unreservable: dict[RequestClass, None] = {}
+        self.unreservable: dict[PendingClass, None] = {}
         """For which no node was found where room could be kept; looked at again when one may be."""
-        self.not_helped_by_reservation: dict[Application, dict[RequestClass, None]] = {}
-        """Applications for whose asks of these request classes no reservation helps: their own allocations are in the
+        self.not_helped_by_reservation: dict[Application, dict[PendingClass, None]] = {}
+        """Applications for whose asks of these pending classes no reservation helps: their own allocations are in the
         way, or their gang cannot be complete on the nodes (`decide.own_room`). Checked again when either changes."""
         self.attempts_due: Due[Application] = Due()
         """Applications with asks that may have others end for them, by when one of these may be old enough."""
@@ -82,8 +82,8 @@ class RetryTimers:
         """Those of them that are due, in order."""
         self.search: Search | None = None
         """Whom to end for the first of them, while that is being found out."""
-        self.refused: dict[tuple[Queue, RequestClass, Ask | None], Refused] = {}
-        """Leaves and request classes for which nobody was found to end; an ask, if it was because of what it has
+        self.refused: dict[tuple[Queue, PendingClass, Ask | None], Refused] = {}
+        """Leaves and pending classes for which nobody was found to end; an ask, if it was because of what it has
         claimed already and says nothing about others."""
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while some had no node where room could be kept."""
@@ -115,15 +115,17 @@ class RetryTimers:
         reservation_ns = asked_ns + reservation_delay_ns
         return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
 
-    def expect_reservation(self, request_class: RequestClass, asked_at_ns: int) -> None:
-        """An ask of this request class waits since then, and no node fits it: in time, room is to be kept for it; at
+    def expect_reservation(self, pending_class: PendingClass, asked_at_ns: int) -> None:
+        """An ask of this pending class waits since then, and no node fits it: in time, room is to be kept for it; at
         once, if there is a single node that would do."""
-        self.reservations_due.hurry(request_class, _LONG_AGO_NS if request_class.required_node else asked_at_ns)
+        self.reservations_due.hurry(
+            pending_class, _LONG_AGO_NS if pending_class.request_class.required_node else asked_at_ns
+        )
 
-    def look_soon(self, request_class: RequestClass) -> None:
-        """Asks of this request class that were held up otherwise may wait for a node now."""
-        if request_class.unschedulable:
-            self.reservations_due.hurry(request_class, _LONG_AGO_NS)
+    def look_soon(self, pending_class: PendingClass) -> None:
+        """Asks of this pending class that were held up otherwise may wait for a node now."""
+        if pending_class.unschedulable:
+            self.reservations_due.hurry(pending_class, _LONG_AGO_NS)
 
     def look_again(self, node: Node, as_if_asked_ns: int) -> None:
         """Room may be kept on the node: for whom no node was found is looked at again, as if asked for at that time."""
@@ -150,42 +152,42 @@ class RetryTimers:
             for name, amount in node.capacity.items():
                 most[name] = max(most[name], amount - node.occupied[name])
 
-        def may_fit(request_class: RequestClass) -> bool:
-            if most.lacks(request_class.items) is not None:
+        def may_fit(pending_class: PendingClass) -> bool:
+            if most.lacks(pending_class.items) is not None:
                 return False
-            if request_class.required_node:
-                only = by_id.get(request_class.required_node)
-                return only is not None and only.can_ever_fit(request_class.items)
-            return any(node.can_ever_fit(request_class.items) for node in nodes)
+            if pending_class.request_class.required_node:
+                only = by_id.get(pending_class.request_class.required_node)
+                return only is not None and only.can_ever_fit(pending_class.items)
+            return any(node.can_ever_fit(pending_class.items) for node in nodes)
 
-        for request_class in list(self.unreservable):
-            if not request_class.unschedulable:
-                del self.unreservable[request_class]
-            elif may_fit(request_class):
-                del self.unreservable[request_class]
-                self.reservations_due.hurry(request_class, as_if_asked_ns)
-        for application, request_classes in list(self.not_helped_by_reservation.items()):
-            if any(map(may_fit, request_classes)):
+        for pending_class in list(self.unreservable):
+            if not pending_class.unschedulable:
+                del self.unreservable[pending_class]
+            elif may_fit(pending_class):
+                del self.unreservable[pending_class]
+                self.reservations_due.hurry(pending_class, as_if_asked_ns)
+        for application, pending_classes in list(self.not_helped_by_reservation.items()):
+            if any(map(may_fit, pending_classes)):
                 self.retry_application(application, as_if_asked_ns)
 
     def retry_application(self, application: Application, as_if_asked_ns: int = _LONG_AGO_NS) -> None:
         """A reservation may help the application now; nothing to do if none was refused to it for that reason."""
-        for request_class in self.not_helped_by_reservation.pop(application, ()):
-            if request_class.unschedulable:
-                self.reservations_due.hurry(request_class, as_if_asked_ns)
+        for pending_class in self.not_helped_by_reservation.pop(application, ()):
+            if pending_class.unschedulable:
+                self.reservations_due.hurry(pending_class, as_if_asked_ns)
 
-    def retry_shape(self, request_class: RequestClass) -> None:
-        """Nodes may take asks of this request class now that did not before, by what runs there."""
-        if self.unreservable.pop(request_class, request_class) is None:
-            self.look_soon(request_class)
+    def retry_class(self, pending_class: PendingClass) -> None:
+        """Nodes may take asks of this pending class now that did not before, by what runs there."""
+        if self.unreservable.pop(pending_class, pending_class) is None:
+            self.look_soon(pending_class)
         for application in [
-            one for one, request_classes in self.not_helped_by_reservation.items() if request_class in request_classes
+            one for one, pending_classes in self.not_helped_by_reservation.items() if pending_class in pending_classes
         ]:
             self.retry_application(application)
 
-    def is_unhelped(self, application: Application, request_class: RequestClass) -> bool:
-        """Whether it was found that no reservation helps the asks of this request class."""
-        return bool(self.not_helped_by_reservation) and request_class in self.not_helped_by_reservation.get(
+    def is_unhelped(self, application: Application, pending_class: PendingClass) -> bool:
+        """Whether it was found that no reservation helps the asks of this pending class."""
+        return bool(self.not_helped_by_reservation) and pending_class in self.not_helped_by_reservation.get(
             application, ()
         )
 
@@ -204,7 +206,7 @@ class RetryTimers:
         self.unchanged_since_moves = moves
 
     def forget(self) -> None:
-        """Everybody is lined up anew, and everything found out about request classes and queues is void."""
+        """Everybody is lined up anew, and everything found out about pending classes and queues is void."""
         self.set_search(None)
         self.preemptors.clear()
         self.attempts_due.clear()

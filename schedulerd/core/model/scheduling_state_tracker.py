@@ -1,6 +1,6 @@
 """How far asks have come as their resource manager was told, and what is still to be looked at for that.
 
-A resource manager has this only while it wants to hear of it. What holds for all asks of a request class in a leaf is
+A resource manager has this only while it wants to hear of it. What holds for all asks of a pending class in a leaf is
 found out for all of them at once (`Outlook`); only where that is not what it was, they are gone through one by one,
 some in each step (`Scan`).
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from schedulerd.core.model.ask_group import AskGroup
     from schedulerd.core.model.partition import Partition
     from schedulerd.core.model.queue import Queue
-    from schedulerd.core.model.request_class import RequestClass
+    from schedulerd.core.model.request_class import PendingClass
 
-Place: TypeAlias = "tuple[Queue, RequestClass]"
-"""Where equal asks wait: in which leaf, as which request class."""
+Place: TypeAlias = "tuple[Queue, PendingClass]"
+"""Where equal asks wait: in which leaf, as which pending class."""
 AskName: TypeAlias = tuple[str, str, str]
 """Partition, application, allocation key."""
 
@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
     counts: Mapping[Application | None, int]
     """Then, how many quotas and limits would let in: of each application, or (None) of all there."""
     joined: int
-    """How often more of the request class had come by then."""
+    """How often more of the pending class had come by then."""
 
 
 class Scan:
@@ -71,14 +71,14 @@ class Scan:
 
     def next(self) -> tuple[Application, Ask] | None:
         """Looks at one thing more; gives the ask it came to, if it still waits there."""
-        request_class = self.place[1]
+        pending_class = self.place[1]
         if self._asks:
             ask = self._asks.popleft()
             application, group = self._groups[0]
             if not self._asks:
                 self._groups.popleft()
             return (
-                (application, ask) if group.counted and group.pending_class is request_class and ask in group else None
+                (application, ask) if group.counted and group.pending_class is pending_class and ask in group else None
             )
         if self._groups:
             self._asks.extend(self._groups[0][1])
@@ -87,7 +87,7 @@ class Scan:
             return None
         application = self._applications.popleft()
         groups = (
-            group for group in application.groups.values() if group.counted and group.pending_class is request_class
+            group for group in application.groups.values() if group.counted and group.pending_class is pending_class
         )
         self._groups.extend((application, group) for group in groups)
         return None
@@ -127,7 +127,7 @@ class SchedulingStateTracker:
 def waiting_places(partition: Partition) -> Iterator[Place]:
     """Everywhere that asks are looked at."""
     return (
-        (leaf, request_class)
-        for request_class in partition.request_classes.known()
-        for leaf in request_class.pending_by_leaf
+        (leaf, pending_class)
+        for pending_class in partition.request_classes.known()
+        for leaf in pending_class.pending_by_leaf
     )

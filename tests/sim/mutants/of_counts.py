@@ -84,14 +84,14 @@ MUTANTS = (
     ),
     Mutant(
         "one application too many runs for a user",
-        "model.user_usage",
+        "quotas.usage",
         "limit.max_applications and running >= limit.max_applications:",
         "limit.max_applications and running > limit.max_applications:",
         Seed(9, 180),
     ),
     Mutant(
         "users are groups",
-        "model.user_usage",
+        "quotas.usage",
         "ledger = (self.groups if is_group else self.users).find",
         "ledger = (self.users if is_group else self.groups).find",
         Seed(3, 120),

@@ -3,8 +3,8 @@ fits it."""
 
 from __future__ import annotations
 
-from schedulerd.core.model.limit_subject import LimitSubject
 from schedulerd.core.model.request_class import RequestClasses
+from schedulerd.core.quotas.limit_subject import LimitSubject
 from schedulerd.core.resources import Resources
 
 

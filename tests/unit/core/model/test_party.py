@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.model.limit_subject import group_of
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.quotas.limit_subject import group_of
 from schedulerd.core.specs import LimitSpec
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.configurations import reload

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
-    from schedulerd.core.model.queue import Queue
-    from schedulerd.core.model.request_class import RequestClass
+    pass
 
 
 class UsageLedger:
@@ -71,26 +70,3 @@ class Usages:
     def __init__(self) -> None:
         self.users = Ledgers()
         self.groups = Ledgers()
-
-    def refusal(self, queue: Queue, request_class: RequestClass) -> str | None:
-        """Why the limits of this queue let its limit subject have no more of the request class here, as a sentence;
-        None if they do."""
-        assert request_class.limit_subject is not None
-        for limit, name, is_group in request_class.limit_subject.limits_at(queue):
-            ledger = (self.groups if is_group else self.users).find(name, queue.path)
-            if limit.max is not None:
-                used = ledger.usage if ledger is not None else Resources()
-                short = limit.max.exceeded_by(used, request_class.items)
-                if short is not None:
-                    asked, most = dict(request_class.items)[short], limit.max[short]
-                    who = _limit_of(queue, name, is_group)
-                    return f"{who}: {short} {used[short]} used + {asked} asked is more than maxresources {most}"
-            running = len(ledger.applications) if ledger is not None else 0
-            if request_class.starts_application and limit.max_applications and running >= limit.max_applications:
-                who = _limit_of(queue, name, is_group)
-                return f"{who}: {running} applications run, maxapplications is {limit.max_applications}"
-        return None
-
-
-def _limit_of(queue: Queue, name: str, is_group: bool) -> str:
-    return f"limit of {'group' if is_group else 'user'} {name!r} in {queue.written}"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
-from schedulerd.core.model.user_usage import Usages
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import LimitSpec
 
@@ -43,57 +43,60 @@ class Headroom:
         self._accounts: dict[tuple[Queue, str, bool], _Supposed] = {}
         """By queue, name, and whether it is that of a group."""
 
-    def room_for(self, leaf: Queue, request_class: RequestClass, count: int) -> int:
-        """How many of `count` asks of the request class in the leaf have room in quotas and limits."""
+    def room_for(self, leaf: Queue, pending_class: PendingClass, count: int) -> int:
+        """How many of `count` asks of the pending class in the leaf have room in quotas and limits."""
         for queue in leaf.path_to_root:
             if queue.max:
                 supposed = self._of(queue).used
-                for name, amount in request_class.items:
+                for name, amount in pending_class.items:
                     if name in queue.max:
                         used = queue.allocated[name] + queue.quota_reserved[name] + supposed[name]
                         count = min(count, max(0, queue.max[name] - used) // amount)
-            for one in self._limits(queue, request_class):
-                for name, amount in request_class.items:
+            for one in self._limits(queue, pending_class):
+                for name, amount in pending_class.items:
                     if one.limit.max is not None and name in one.limit.max:
                         used = one.used.get(name, 0) + one.supposed.used[name]
                         count = min(count, max(0, one.limit.max[name] - used) // amount)
         return count
 
-    def take(self, leaf: Queue, request_class: RequestClass, count: int) -> None:
-        """So many asks of the request class are supposed to be placed."""
-        for supposed in self._touched(leaf, request_class):
-            supposed.used.add(request_class.items, count)
+    def take(self, leaf: Queue, pending_class: PendingClass, count: int) -> None:
+        """So many asks of the pending class are supposed to be placed."""
+        for supposed in self._touched(leaf, pending_class):
+            supposed.used.add(pending_class.items, count)
 
-    def lets_start(self, leaf: Queue, request_class: RequestClass) -> bool:
-        """Whether one more application may start with an ask of the request class, and its gang if the request class
+    def lets_start(self, leaf: Queue, pending_class: PendingClass) -> bool:
+        """Whether one more application may start with an ask of the pending class, and its gang if the pending class
         is of one."""
         for queue in leaf.path_to_root:
             supposed = self._of(queue)
-            if request_class.starts_application and 0 < queue.max_applications <= queue.running + supposed.applications:
+            if (
+                pending_class.quota_key.starts_application
+                and 0 < queue.max_applications <= queue.running + supposed.applications
+            ):
                 return False
-            if request_class.gang_gate and queue.max:
+            if pending_class.quota_key.gang_gate and queue.max:
                 spoken_for = queue.allocated.plus(queue.gang_quota_promised).plus(supposed.used).plus(supposed.promised)
-                if queue.max.exceeded_by(spoken_for, request_class.gang_gate) is not None:
+                if queue.max.exceeded_by(spoken_for, pending_class.quota_key.gang_gate) is not None:
                     return False
-            for one in self._limits(queue, request_class):
+            for one in self._limits(queue, pending_class):
                 if (
-                    request_class.starts_application
+                    pending_class.quota_key.starts_application
                     and 0 < one.limit.max_applications <= one.running + one.supposed.applications
                 ):
                     return False
         return True
 
-    def start(self, leaf: Queue, request_class: RequestClass, promised: Resources) -> None:
-        """An application is supposed to start with the request class, and to have so much still to be placed of its
+    def start(self, leaf: Queue, pending_class: PendingClass, promised: Resources) -> None:
+        """An application is supposed to start with the pending class, and to have so much still to be placed of its
         gang."""
         for queue in leaf.path_to_root:
             self._of(queue).promised.add(promised.items())
-        if request_class.starts_application:
-            self.run(leaf, request_class)
+        if pending_class.quota_key.starts_application:
+            self.run(leaf, pending_class)
 
-    def run(self, leaf: Queue, request_class: RequestClass) -> None:
-        """One more application is supposed to run, with an ask of the request class."""
-        for supposed in self._touched(leaf, request_class):
+    def run(self, leaf: Queue, pending_class: PendingClass) -> None:
+        """One more application is supposed to run, with an ask of the pending class."""
+        for supposed in self._touched(leaf, pending_class):
             supposed.applications += 1
 
     def keep_promise(self, leaf: Queue, items: Resources) -> None:
@@ -107,19 +110,19 @@ class Headroom:
             known = self._queues[queue] = _Supposed()
         return known
 
-    def _limits(self, queue: Queue, request_class: RequestClass) -> Iterable[_Account]:
-        if request_class.limit_subject is None:
+    def _limits(self, queue: Queue, pending_class: PendingClass) -> Iterable[_Account]:
+        if pending_class.quota_key.limit_subject is None:
             return
-        for limit, name, is_group in request_class.limit_subject.limits_at(queue):
+        for limit, name, is_group in pending_class.quota_key.limit_subject.limits_at(queue):
             ledger = (self._usages.groups if is_group else self._usages.users).find(name, queue.path)
             used, running = (ledger.usage, len(ledger.applications)) if ledger is not None else (Resources(), 0)
             yield _Account(limit, used, running, self._accounts.setdefault((queue, name, is_group), _Supposed()))
 
-    def _touched(self, leaf: Queue, request_class: RequestClass) -> Iterable[_Supposed]:
-        """Of all that a placement of the request class counts for, each once though several limits may be for it."""
-        if request_class.limit_subject is None:
+    def _touched(self, leaf: Queue, pending_class: PendingClass) -> Iterable[_Supposed]:
+        """Of all that a placement of the pending class counts for, each once though several limits may be for it."""
+        if pending_class.quota_key.limit_subject is None:
             return map(self._of, leaf.path_to_root)
         found = {
-            id(one.supposed): one.supposed for queue in leaf.path_to_root for one in self._limits(queue, request_class)
+            id(one.supposed): one.supposed for queue in leaf.path_to_root for one in self._limits(queue, pending_class)
         }
         return *map(self._of, leaf.path_to_root), *found.values()
