@@ -257,10 +257,11 @@ def _queues(partition: Partition) -> Iterator[str]:
         if not queue.is_leaf and queue.applications:
             yield f"{queue.path} is a parent and has applications"
         if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
-            context = queue.next_to_start()
+            starter = queue.next_to_start()
             for app in queue.applications.values():
-                if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not context):
-                    yield f"it is {'not ' if app is not context else ''}the turn of {app.application_id} in {queue.path}"
+                if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not starter):
+                    which = "not " if app is not starter else ""
+                    yield f"it is {which}the turn of {app.application_id} in {queue.path}"
 
 
 def _promised_and_running(partition: Partition) -> tuple[dict[Queue, Resources], dict[Queue, int]]:
@@ -360,7 +361,8 @@ def _shapes(partition: Partition) -> Iterator[str]:
             continue
         for node in partition.nodes.values() if pending_class.request_class.required_node else partition.node_order:
             if partition.refusal(pending_class.request_class, node) is None:
-                yield f"request class {pending_class.request_class.resources} is parked though node {node.node_id} has room"
+                what = f"request class {pending_class.request_class.resources}"
+                yield f"{what} is parked though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:

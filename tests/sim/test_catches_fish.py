@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import commit
+from schedulerd.core import commit, cycle
 from schedulerd.core.alarms import AlarmKind, Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
 from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases, rm_releases
@@ -24,10 +24,10 @@ from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.pending_index import PendingIndex
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass, RequestClasses
-from schedulerd.core.quotas.limit_subject import LimitSubject
-from schedulerd.core.quotas.usage import Usages
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.model.request_class import PendingClass, RequestClass, RequestClasses
+from schedulerd.core.quotas import rules
+from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.pond import RM, Pond
 from tests.sim.shorten import shorten
@@ -68,9 +68,11 @@ def repeat_closing(pond: Pond) -> None:
     pond.scheduler.step(START_NS, RunCycle(50))
 
 
-def large(pond: Pond) -> RequestClass:
-    """The request class no node fits, which app-2 waits for."""
-    return pond.application(2).asks["big"].request_class
+def large(pond: Pond) -> PendingClass:
+    """The class no node fits, which app-2 waits for."""
+    group = pond.application(2).asks["big"].group
+    assert group is not None
+    return group.pending_class
 
 
 def move_behind_its_siblings(pond: Pond) -> None:
@@ -238,23 +240,16 @@ def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
 # Broken code: a simulation finds it
 
 
-def close_here_only(host: ParentEntity, request_class: RequestClass, reason: BlockReason) -> None:
-    host.pending_index.block(request_class, Block(host, reason))
+def close_here_only(host: ParentEntity, pending_class: PendingClass, reason: BlockReason) -> None:
+    host.pending_index.block(pending_class, Block(host, reason))
 
 
-GATED = RequestClasses.with_account
 GANG_TIMEOUT_NS = gang_time.timeout_ns
+PENDING_CLASS = RequestClasses.pending_class
 
 
-def without_gate(
-    request_classes: RequestClasses,
-    request_class: RequestClass,
-    limit_subject: LimitSubject | None,
-    *,
-    starts: bool,
-    gate: Items,
-) -> RequestClass:
-    return GATED(request_classes, request_class, limit_subject, starts=starts, gate=())
+def without_gate(classes: RequestClasses, request_class: RequestClass, key: QuotaKey) -> PendingClass:
+    return PENDING_CLASS(classes, request_class, key._replace(gang_gate=()))
 
 
 GANG_SEEDS = (10, 1, 4, 7, 12)
@@ -263,7 +258,7 @@ GANG_SEEDS = (10, 1, 4, 7, 12)
 BREAKS: dict[str, tuple[object, str, Any]] = {
     "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
     "parked request classes are never woken": (requeue, "_wake", lambda *_: None),
-    "freed quota opens nothing": (Queue, "reopen_where_quota_allows", lambda *_: None),
+    "freed quota opens nothing": (Queue, "unblock_where_quota_allows", lambda *_: None),
     "blocks are never taken back": (ParentEntity, "unblock", lambda *_: None),
     "repeated blocks are not remembered": (
         ParentEntity,
@@ -282,8 +277,8 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "alarms are never cancelled": (Alarms, "cancel", lambda *_: None),
     "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
     "applications keep their place": (Application, "rekey", lambda *_: None),
-    "quotas are ignored": (Queue, "short_for", lambda *_: None),
-    "limits are ignored": (Usages, "refusal", lambda *_: None),
+    "quotas are ignored": (cycle, "highest_blocked", lambda *_: None),
+    "limits are ignored": (rules, "blocked_by_user_limits", lambda *_: None),
     "idle applications never complete": (application_states, "on_less", lambda *_: None),
     "a drained node stays open": (commit, "shut_node", lambda *_: None),
     "usage outlives its application": (commit, "retire", lambda *_: None),
@@ -307,7 +302,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "the first stays first for ever": (gang_time, "end", lambda *_: None),
     "a swap takes room that is not there": (Partition, "refusal", lambda *_: None),
     "real asks do not wait for their gang": (Application, "is_schedulable", lambda *_: True),
-    "every gang may start": (RequestClasses, "with_account", without_gate),
+    "every gang may start": (RequestClasses, "pending_class", without_gate),
     "a gang has twice its time": (gang_time, "timeout_ns", lambda *args: 2 * GANG_TIMEOUT_NS(*args)),
     "no gang fails": (gangs, "HARD_STYLE", "never"),
     "it does not count why placeholders go": (TaskGroup, "count_release", lambda *_: None),

@@ -12,6 +12,7 @@ from schedulerd.core.model.constraints import Constraints, May
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.quotas.rules import highest_blocked
 from tests.sim.choosy_judging_world import WORLDS
 from tests.sim.sightings import Sightings
 from tests.sim.simulation import simulate
@@ -34,7 +35,8 @@ def by_room_alone(predicate_check: PredicateCheck) -> bool:
     ):
         return False
     has_room = node.ordered and node.free.lacks(predicate_check.ask.request_class.items) is None
-    return has_room and application.queue.short_for(group.pending_class) is None
+    key = group.pending_class.quota_key
+    return has_room and highest_blocked(application.queue, group.pending_class.items, key) is None
 
 
 def second_choice_anywhere(

@@ -92,14 +92,12 @@ def outstanding_asks(partition: Partition) -> list[tuple[Application, Ask, int]]
 def lacks_room_only(partition: Partition, pending_class: PendingClass) -> bool:
     """Whether asks of the pending class, of which no node takes any now, could be placed if there were more nodes of
     the kind that will do for them."""
-    if not pending_class.unschedulable or pending_class.request_class.required_node:
+    request_class = pending_class.request_class
+    if not pending_class.unschedulable or request_class.required_node:
         return False
-    if pending_class.request_class.constraint is None:
-        return (
-            not pending_class.request_class.refused
-            or partition.node_order.first_fit(pending_class.request_class) is None
-        )
-    return partition.constraints.lacks_room_only(pending_class.request_class)
+    if request_class.constraint is None:
+        return not request_class.refused or partition.node_order.first_fit(request_class) is None
+    return partition.constraints.lacks_room_only(request_class)
 
 
 def _place(leaf: Queue) -> tuple[Key, ...]:

@@ -54,8 +54,8 @@ class AskGroup(SchedulingEntity):
         self.pending = 0
         """How many allocations of its asks are still to be placed."""
         self.counted = False
-        """Whether these count in what waits for its kind (`PendingClass.pending_by_leaf`): while it stands, and its application
-        passes on what is needed there."""
+        """Whether these count in what waits for its kind (`PendingClass.pending_by_leaf`): while it stands, and its
+        application passes on what is needed there."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
         self._aside: dict[str, None] = {}

@@ -1,7 +1,8 @@
 """Whether the quotas of a queue, and the limits of users and groups there, let something more in at present.
 
 `items` are the amounts that are asked for, `key` whose they are. Amounts for which others have an entitled reservation,
-or a predicate check under way, count as used (`Queue.quota_reserved`); `own` is the part of it that the asker has itself.
+or a predicate check under way, count as used (`Queue.quota_reserved`); `own` is the part of it that the asker has
+itself.
 """
 
 from __future__ import annotations

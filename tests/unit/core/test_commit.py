@@ -176,7 +176,7 @@ def test_after_any_history_that_ends_with_nothing_nothing_is_left(plan: list[tup
     talk.release_asks()
     talk.release()
     for queue in talk.model().root.subtree():
-        assert (dict(queue.allocated), dict(queue.pending), queue.pending_index.request_classes(), queue.needs) == (
+        assert (dict(queue.allocated), dict(queue.pending), queue.pending_index.pending_classes(), queue.needs) == (
             {},
             {},
             [],

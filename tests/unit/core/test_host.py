@@ -8,17 +8,17 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.model.pending_index import Key, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
+    a_pending_class,
     a_placeholder,
     a_queue_spec,
     a_root,
-    a_shape,
     an_app,
     an_ask,
     placed,
@@ -44,14 +44,14 @@ class Tower:
         self.mid = Queue("mid", self.root, is_leaf=False)
         self.low = Queue("low", self.mid, is_leaf=True)
         self.hosts = (self.low, self.mid, self.root)
-        self.small, self.large = a_shape(memory=1), a_shape(memory=9)
+        self.small, self.large = a_pending_class(memory=1), a_pending_class(memory=9)
         self.one = Waiting()
-        for request_class in (self.small, self.large):
-            self.low.add_demand(self.one, self.one.key, request_class)
+        for pending_class in (self.small, self.large):
+            self.low.add_demand(self.one, self.one.key, pending_class)
 
-    def withdraw(self, *request_classes: RequestClass) -> None:
-        for request_class in request_classes:
-            self.low.remove_demand(self.one, request_class)
+    def withdraw(self, *pending_classes: PendingClass) -> None:
+        for pending_class in pending_classes:
+            self.low.remove_demand(self.one, pending_class)
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ def tower() -> Tower:
     return Tower()
 
 
-def needed_at(hosts: tuple[ParentEntity, ...], request_class: RequestClass) -> list[bool]:
-    return [request_class in host.pending_index for host in hosts]
+def needed_at(hosts: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
+    return [pending_class in host.pending_index for host in hosts]
 
 
-def closed_at(hosts: tuple[ParentEntity, ...], request_class: RequestClass) -> list[bool]:
-    return [request_class in host.pending_index.blocked_by for host in hosts]
+def closed_at(hosts: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
+    return [pending_class in host.pending_index.blocked_by for host in hosts]
 
 
 def test_what_is_needed_below_is_offered_up_to_the_root(tower: Tower) -> None:
@@ -102,8 +102,8 @@ def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
 def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> None:
     host = tower.hosts[at]
-    for request_class in (tower.small, tower.large):
-        host.block(request_class, BlockReason.QUOTA)
+    for pending_class in (tower.small, tower.large):
+        host.block(pending_class, BlockReason.QUOTA)
     assert [one.pending_index.first() for one in tower.hosts[at:]] == [None] * (3 - at)
     host.unblock(tower.small)
     assert None not in [one.pending_index.first() for one in tower.hosts]
@@ -178,8 +178,8 @@ def blocks(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]
     return {
         name: (names[block.origin], block.reason)
         for name, host in hosts.items()
-        for request_class, block in host.pending_index.blocked_by.items()
-        if request_class.resources == Resources(memory=memory)
+        for pending_class, block in host.pending_index.blocked_by.items()
+        if pending_class.request_class.resources == Resources(memory=memory)
     }
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from schedulerd.core.model.parent_entity import Block, BlockReason
 from schedulerd.core.model.pending_index import _SHARED_NEEDS_MAX, PendingIndex, SchedulingEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import RequestClass
-from tests.unit.core.builders import a_shape
+from schedulerd.core.model.request_class import PendingClass
+from tests.unit.core.builders import a_pending_class
 
 pytestmark = pytest.mark.interpreted
 
@@ -42,11 +42,11 @@ class World:
     def __init__(self) -> None:
         self.lines = PendingIndex()
         self.entities = [Named(name) for name in range(CONTENDERS)]
-        self.request_classes = [a_shape(memory=1 + number) for number in range(SHAPES)]
-        self.needs: dict[Named, set[RequestClass]] = {one: set() for one in self.entities}
-        self.closed: set[RequestClass] = set()
+        self.pending_classes = [a_pending_class(memory=1 + number) for number in range(SHAPES)]
+        self.needs: dict[Named, set[PendingClass]] = {one: set() for one in self.entities}
+        self.closed: set[PendingClass] = set()
 
-    def needed(self) -> set[RequestClass]:
+    def needed(self) -> set[PendingClass]:
         return set().union(*self.needs.values())
 
     def naive_first(self) -> Named | None:
@@ -59,20 +59,20 @@ class World:
             entity.share = share
             self.lines.rekey(entity, entity.place())
             return
-        for request_class in (self.request_classes[number] for number in numbers):
-            if what == "need" and request_class not in self.needs[entity]:
-                self.needs[entity].add(request_class)
-                self.lines.need(entity, entity.place(), request_class)
-            elif what == "unneed" and request_class in self.needs[entity]:
-                self.needs[entity].remove(request_class)
-                self.lines.unneed(entity, request_class)
+        for pending_class in (self.pending_classes[number] for number in numbers):
+            if what == "need" and pending_class not in self.needs[entity]:
+                self.needs[entity].add(pending_class)
+                self.lines.need(entity, entity.place(), pending_class)
+            elif what == "unneed" and pending_class in self.needs[entity]:
+                self.needs[entity].remove(pending_class)
+                self.lines.unneed(entity, pending_class)
                 self.closed &= self.needed()
-            elif what == "close" and request_class in self.needed() - self.closed:
-                self.closed.add(request_class)
-                self.lines.block(request_class, CLOSING)
-            elif what == "reopen" and request_class in self.closed:
-                self.closed.remove(request_class)
-                self.lines.unblock(request_class)
+            elif what == "close" and pending_class in self.needed() - self.closed:
+                self.closed.add(pending_class)
+                self.lines.block(pending_class, CLOSING)
+            elif what == "reopen" and pending_class in self.closed:
+                self.closed.remove(pending_class)
+                self.lines.unblock(pending_class)
 
     def note(self) -> None:
         """Tells hypothesis' statistics which states were reached."""
@@ -101,7 +101,7 @@ def test_first_is_what_a_sorted_list_says(plan: list[Step], look_after_each: boo
         world.note()
         if look_after_each:
             assert world.lines.first() is world.naive_first()
-        assert set(world.lines.request_classes()) == world.needed()
+        assert set(world.lines.pending_classes()) == world.needed()
         assert set(world.lines.blocked_by) == world.closed
     assert world.lines.first() is world.naive_first()
     standing = [(key, one.name) for key, one in world.lines if isinstance(one, Named)]
@@ -112,21 +112,21 @@ def all_lines(lines: PendingIndex) -> set[object]:
     return {line for by_shape in lines._by_shape.values() for line in by_shape}
 
 
-def stand(lines: PendingIndex, name: int, *request_classes: RequestClass) -> Named:
+def stand(lines: PendingIndex, name: int, *pending_classes: PendingClass) -> Named:
     one = Named(name)
-    for request_class in request_classes:
-        lines.need(one, one.place(), request_class)
+    for pending_class in pending_classes:
+        lines.need(one, one.place(), pending_class)
     return one
 
 
 def leave(lines: PendingIndex, one: Named) -> None:
-    for request_class in list(one.needs):
-        lines.unneed(one, request_class)
+    for pending_class in list(one.needs):
+        lines.unneed(one, pending_class)
 
 
 def test_who_needs_nothing_stands_nowhere() -> None:
-    lines, request_class = PendingIndex(), a_shape(memory=1)
-    one = stand(lines, 1, request_class)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=1)
+    one = stand(lines, 1, pending_class)
     leave(lines, one)
     assert (one.class_order, one.entry) == (None, None)
     assert lines.first() is None
@@ -135,7 +135,7 @@ def test_who_needs_nothing_stands_nowhere() -> None:
 
 
 def test_those_who_need_the_same_share_a_line() -> None:
-    lines, small, large = PendingIndex(), a_shape(memory=1), a_shape(memory=2)
+    lines, small, large = PendingIndex(), a_pending_class(memory=1), a_pending_class(memory=2)
     one, other, third = stand(lines, 1, small, large), stand(lines, 2, large, small), stand(lines, 3, small)
     assert one.class_order is other.class_order
     assert third.class_order is not one.class_order
@@ -145,66 +145,66 @@ def test_those_who_need_the_same_share_a_line() -> None:
 @pytest.mark.parametrize("count", [1, _SHARED_NEEDS_MAX, _SHARED_NEEDS_MAX + 1, 5 * _SHARED_NEEDS_MAX])
 def test_it_waits_as_long_as_all_it_needs_is_closed(count: int) -> None:
     lines = PendingIndex()
-    request_classes = [a_shape(memory=1 + size) for size in range(count)]
-    one = stand(lines, 1, *request_classes)
-    for request_class in request_classes:
+    pending_classes = [a_pending_class(memory=1 + size) for size in range(count)]
+    one = stand(lines, 1, *pending_classes)
+    for pending_class in pending_classes:
         assert lines.first() is one
-        lines.block(request_class, CLOSING)
+        lines.block(pending_class, CLOSING)
     assert lines.first() is None
-    for request_class in request_classes:
-        lines.unblock(request_class)
+    for pending_class in pending_classes:
+        lines.unblock(pending_class)
         assert lines.first() is one
 
 
 def test_what_is_closed_stays_closed_for_who_comes_later() -> None:
-    lines, request_class = PendingIndex(), a_shape(memory=1)
-    stand(lines, 2, request_class)
-    lines.block(request_class, CLOSING)
-    first = stand(lines, 1, request_class)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=1)
+    stand(lines, 2, pending_class)
+    lines.block(pending_class, CLOSING)
+    first = stand(lines, 1, pending_class)
     assert lines.first() is None
-    lines.unblock(request_class)
+    lines.unblock(pending_class)
     assert lines.first() is first
 
 
 @pytest.mark.parametrize("others", [0, 2 * _SHARED_NEEDS_MAX], ids=["shared line", "line of its own"])
 def test_a_shape_nobody_needs_is_forgotten_with_its_closing(others: int) -> None:
-    lines, request_class = PendingIndex(), a_shape(memory=1)
-    stand(lines, 1, *(a_shape(memory=2 + size) for size in range(others)))
-    one = stand(lines, 2, request_class, *(a_shape(memory=100 + size) for size in range(others)))
-    lines.block(request_class, CLOSING)
-    lines.unneed(one, request_class)
-    assert request_class not in lines
-    assert request_class not in lines.blocked_by
-    lines.need(one, one.place(), request_class)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=1)
+    stand(lines, 1, *(a_pending_class(memory=2 + size) for size in range(others)))
+    one = stand(lines, 2, pending_class, *(a_pending_class(memory=100 + size) for size in range(others)))
+    lines.block(pending_class, CLOSING)
+    lines.unneed(one, pending_class)
+    assert pending_class not in lines
+    assert pending_class not in lines.blocked_by
+    lines.need(one, one.place(), pending_class)
     assert lines.blocked_by == {}
 
 
 def test_a_closing_outlives_the_move_of_the_last_who_needs_it_to_another_line() -> None:
-    lines, request_class = PendingIndex(), a_shape(memory=1)
-    one = stand(lines, 1, request_class)
-    lines.block(request_class, CLOSING)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=1)
+    one = stand(lines, 1, pending_class)
+    lines.block(pending_class, CLOSING)
     for size in range(2 * _SHARED_NEEDS_MAX):
-        lines.need(one, one.place(), a_shape(memory=2 + size))
-    assert lines.blocked_by == {request_class: CLOSING}
+        lines.need(one, one.place(), a_pending_class(memory=2 + size))
+    assert lines.blocked_by == {pending_class: CLOSING}
 
 
 def test_an_empty_line_is_forgotten() -> None:
     lines, one = PendingIndex(), Named(1)
     for size in range(500):
-        request_class = a_shape(memory=1 + size)
-        lines.need(one, one.place(), request_class)
+        pending_class = a_pending_class(memory=1 + size)
+        lines.need(one, one.place(), pending_class)
         if size:
             lines.unneed(one, next(iter(one.needs)))
-    assert len(all_lines(lines)) == len(lines.request_classes()) == len(lines._shared) == lines._count == 1
+    assert len(all_lines(lines)) == len(lines.pending_classes()) == len(lines._shared) == lines._count == 1
     leave(lines, one)
     assert all_lines(lines) == set()
-    assert (lines.request_classes(), lines._shared, lines._count) == ([], {}, 0)
+    assert (lines.pending_classes(), lines._shared, lines._count) == ([], {}, 0)
 
 
 def test_new_places_do_not_pile_up_in_a_line() -> None:
     """One entity whose share changes with each placement leaves a bounded number of stale entries behind."""
-    lines, request_class = PendingIndex(), a_shape(memory=1)
-    idle, busy = stand(lines, 0, request_class), stand(lines, 1, request_class)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=1)
+    idle, busy = stand(lines, 0, pending_class), stand(lines, 1, pending_class)
     for times in range(5_000):
         busy.share = float(times)
         lines.rekey(busy, busy.place())
@@ -216,7 +216,7 @@ def test_new_places_do_not_pile_up_in_a_line() -> None:
 def test_new_heads_do_not_pile_up_in_the_front() -> None:
     """Among the others is a line whose head changes all the time, behind one that stays first."""
     lines = PendingIndex()
-    idle, busy = stand(lines, 0, a_shape(memory=1)), stand(lines, 1, a_shape(memory=2))
+    idle, busy = stand(lines, 0, a_pending_class(memory=1)), stand(lines, 1, a_pending_class(memory=2))
     for times in range(5_000):
         busy.share = 5_000.0 - times
         lines.rekey(busy, busy.place())
@@ -225,20 +225,20 @@ def test_new_heads_do_not_pile_up_in_the_front() -> None:
 
 
 def test_closing_and_reopening_does_not_pile_up_in_the_front() -> None:
-    lines, request_class = PendingIndex(), a_shape(memory=2)
-    idle = stand(lines, 0, a_shape(memory=1))
-    stand(lines, 1, request_class)
+    lines, pending_class = PendingIndex(), a_pending_class(memory=2)
+    idle = stand(lines, 0, a_pending_class(memory=1))
+    stand(lines, 1, pending_class)
     for _ in range(5_000):
-        lines.block(request_class, CLOSING)
-        lines.unblock(request_class)
+        lines.block(pending_class, CLOSING)
+        lines.unblock(pending_class)
         assert lines.first() is idle
     assert len(lines._front) < ENTRIES_MAX
 
 
 def test_lines_that_come_and_go_do_not_pile_up_in_the_front() -> None:
     lines = PendingIndex()
-    idle = stand(lines, 0, a_shape(memory=1))
+    idle = stand(lines, 0, a_pending_class(memory=1))
     for size in range(2_000):
-        leave(lines, stand(lines, 1, a_shape(memory=2 + size)))
+        leave(lines, stand(lines, 1, a_pending_class(memory=2 + size)))
         assert lines.first() is idle
     assert len(lines._front) < ENTRIES_MAX

@@ -11,7 +11,7 @@ from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NodeOrder as Policy
-from tests.unit.core.builders import a_model_node, a_shape
+from tests.unit.core.builders import a_model_node, a_request_class
 
 NODES = 40
 amounts = st.integers(0, 4)
@@ -72,9 +72,9 @@ def test_first_fit_is_what_a_linear_scan_finds(
     try:
         world = World(policy)
         for who in range(ready):
-            world.do("enter", who, a_shape(memory=1))
+            world.do("enter", who, a_request_class(memory=1))
         for what, who, (memory, vcore, gpu) in plan:
-            request_class = a_shape(memory=memory, vcore=vcore, gpu=gpu)
+            request_class = a_request_class(memory=memory, vcore=vcore, gpu=gpu)
             world.do(what, who, request_class)
             inside = list(world.inside.values())
             expected = first_by_scan(inside, request_class)
@@ -113,15 +113,15 @@ def test_least_short_is_what_a_linear_scan_finds(
     try:
         world = World(Policy.FAIR)
         for who in range(ready):
-            world.do("enter", who, a_shape(memory=1))
+            world.do("enter", who, a_request_class(memory=1))
         for who, (memory, vcore, gpu), gives in plan:
-            request_class = a_shape(memory=memory, vcore=vcore, gpu=gpu)
+            request_class = a_request_class(memory=memory, vcore=vcore, gpu=gpu)
             change(world.all[who], request_class, 1 if gives else -1)
             if who in world.inside:
                 world.order.moved(world.inside[who])
             world.order.first_fit(request_class)
         memory, vcore, gpu = wanted
-        request_class, kept = a_shape(memory=memory, vcore=vcore, gpu=gpu), {world.all[who] for who in barred}
+        request_class, kept = a_request_class(memory=memory, vcore=vcore, gpu=gpu), {world.all[who] for who in barred}
         expected = least_short_by_scan([node for node in world.inside.values() if node not in kept], request_class)
         assert world.order.least_short(request_class, lambda node: node not in kept) is expected
         event(
@@ -142,7 +142,7 @@ def test_a_node_that_is_just_full_lacks_less_than_one_that_is_over_committed_and
     nodes[1].offer(None, Resources(memory=10))
     for node in nodes:
         order.add(node)
-    assert order.least_short(a_shape(memory=5), lambda _: True) is nodes[1]
+    assert order.least_short(a_request_class(memory=5), lambda _: True) is nodes[1]
 
 
 def test_blocks_that_lack_more_than_the_best_node_are_not_looked_into() -> None:
@@ -151,7 +151,7 @@ def test_blocks_that_lack_more_than_the_best_node_are_not_looked_into() -> None:
         node = a_model_node(f"n{at:04}", {"memory": 100})
         node.offer(None, Resources(memory=90 if at < 4_900 else 60))
         order.add(node)
-    found = order.least_short(a_shape(memory=50), lambda _: True)
+    found = order.least_short(a_request_class(memory=50), lambda _: True)
     assert found is not None
     assert found.free == {"memory": 40}
     assert order.visits < 1_000
@@ -159,8 +159,8 @@ def test_blocks_that_lack_more_than_the_best_node_are_not_looked_into() -> None:
 
 def test_an_empty_order_finds_nothing() -> None:
     order = NodeOrder()
-    assert order.first_fit(a_shape(memory=1)) is None
-    assert order.least_short(a_shape(memory=1), lambda _: True) is None
+    assert order.first_fit(a_request_class(memory=1)) is None
+    assert order.least_short(a_request_class(memory=1), lambda _: True) is None
     assert len(order) == 0
 
 
@@ -168,7 +168,7 @@ def test_equal_scores_are_ordered_by_id() -> None:
     order = NodeOrder()
     for node_id in ("c", "a", "b"):
         order.add(a_model_node(node_id, {"memory": 10}))
-    found = order.first_fit(a_shape(memory=1))
+    found = order.first_fit(a_request_class(memory=1))
     assert found is not None
     assert found.node_id == "a"
 
@@ -176,7 +176,7 @@ def test_equal_scores_are_ordered_by_id() -> None:
 def test_a_type_that_no_node_has_is_never_found() -> None:
     order = NodeOrder()
     order.add(a_model_node("a", {"memory": 10}))
-    assert order.first_fit(a_shape(memory=1, gpu=1)) is None
+    assert order.first_fit(a_request_class(memory=1, gpu=1)) is None
 
 
 def test_a_node_over_its_capacity_is_not_found() -> None:
@@ -184,8 +184,8 @@ def test_a_node_over_its_capacity_is_not_found() -> None:
     node.offer(None, Resources(memory=25))
     order.add(node)
     assert node.available == {"memory": -15}
-    assert order.first_fit(a_shape(memory=1)) is None
-    assert order.first_fit(a_shape(vcore=1)) is None
+    assert order.first_fit(a_request_class(memory=1)) is None
+    assert order.first_fit(a_request_class(vcore=1)) is None
 
 
 def test_what_fits_nowhere_is_not_searched_twice() -> None:
@@ -194,7 +194,7 @@ def test_what_fits_nowhere_is_not_searched_twice() -> None:
     for at in range(100):
         order.add(a_model_node(f"m{at:03}", {"memory": 10, "vcore": 1}))
         order.add(a_model_node(f"v{at:03}", {"memory": 1, "vcore": 10}))
-    request_class = a_shape(memory=5, vcore=5)
+    request_class = a_request_class(memory=5, vcore=5)
     assert order.first_fit(request_class) is None
     before = order.visits
     assert order.first_fit(request_class) is None
@@ -206,7 +206,7 @@ def test_full_nodes_are_stepped_over_by_the_block() -> None:
     nodes = [a_model_node(f"n{at:04}", {"memory": 1}) for at in range(5_000)]
     for node in nodes:
         order.add(node)
-    assert order.first_fit(a_shape(memory=2)) is None
+    assert order.first_fit(a_request_class(memory=2)) is None
     before = order.visits
-    assert order.first_fit(a_shape(memory=2)) is None
+    assert order.first_fit(a_request_class(memory=2)) is None
     assert order.visits - before == len(order._blocks) <= 2 * 5_000 // 128

@@ -26,7 +26,8 @@ NAMED_TESTS = load_named_tests("limits")
 
 
 def key(row: re.Match[str]) -> str:
-    """What `limits.toml` calls a row: its setting or constant, and if other rows have the same one its first cell too."""
+    """What `limits.toml` calls a row: its setting or constant, and if other rows have the same one its first cell
+    too."""
     name = row["where"] or "fixed"
     return name if NAMES[name] == 1 else f"{name}: {row['limit']}"
 

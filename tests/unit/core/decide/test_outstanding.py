@@ -27,7 +27,10 @@ ROOM = {"memory": 100, "vcore": 10}
 
 def counted(talk: Conversation) -> list[tuple[str, dict[str, int], int]]:
     """(leaf, size, count), as they are found."""
-    return [(one.leaf.path, one.request_class.resources.nonzero(), one.pending) for one in outstanding(talk.model())]
+    return [
+        (one.leaf.path, one.pending_class.request_class.resources.nonzero(), one.pending)
+        for one in outstanding(talk.model())
+    ]
 
 
 def waits(talk: Conversation, *asks: NewAsk) -> None:
@@ -258,5 +261,5 @@ def test_who_starts_with_what_is_outstanding_has_started_for_what_it_is_refused_
     talk.schedule()
     talk.schedule()
     assert talk.outstanding() == [("app", "large", 1)]
-    sizes = [(one.request_class.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
+    sizes = [(one.pending_class.request_class.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
     assert sizes == [({"memory": 50}, 1), ({"memory": 10}, 1)]
