@@ -116,7 +116,7 @@ RESERVATIONS_ENDED = _counter(
     "reservations_ended", (*_PARTITION, "kind", "reason"), "Reservations that ended, by the reason."
 )
 PREDICATE_CHECKS = _counter(
-    "results", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
+    "predicate_checks", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
 )
 SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")

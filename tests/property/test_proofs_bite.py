@@ -24,7 +24,8 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.quotas.usage import Usages
+from schedulerd.core.quotas import rules
+from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import QueueSpec
 from tests.property.story import plans, several_trees
@@ -36,6 +37,7 @@ from tests.unit.core import builders
 pytestmark = pytest.mark.interpreted
 
 FREE, CONFIGURE, ASSESS, LINE_UP = commit.free, Queue.configure, reload.assess, Application.enqueue_all
+BLOCKED_BY_QUOTA = rules.blocked_by_quota
 
 
 def without_guarantee(*arguments: Any, **named: Any) -> Any:
@@ -47,8 +49,9 @@ def without_priority(properties: Any, _: Any, *others: Any) -> Any:
     return application_key(properties, None, *others)
 
 
-def off_by_one(queue: Queue, items: Items, _: Items = ()) -> str | None:
-    return Limits({name: most + 1 for name, most in queue.max.items()}).exceeded_by(queue.allocated, items)
+def off_by_one(queue: Queue, items: Items, own: Items = ()) -> Blocked | None:
+    name = Limits({name: most + 1 for name, most in queue.max.items()}).exceeded_by(queue.allocated, items)
+    return BLOCKED_BY_QUOTA(queue, items, own) if name is not None else None
 
 
 def free_but_for_a_ledger(allocation: Allocation) -> None:
@@ -95,10 +98,10 @@ BREAKS: dict[str, tuple[Check, object, str, Any]] = {
         without_priority,
     ),
     "whoever wants to starts": (check_next_ask, Queue, "admit_next", lambda *_: None),
-    "quotas are off by one": (check_quotas, Queue, "lacks_quota", off_by_one),
-    "headroom is that of the queue itself": (check_quotas, Queue, "headroom", lambda q: q.max.left(q.allocated)),
-    "freed quota wakes nobody": (check_quotas, Queue, "reopen_where_quota_allows", lambda _: []),
-    "limits hold for nobody": (check_quotas, Usages, "refusal", lambda *_: None),
+    "quotas are off by one": (check_quotas, rules, "blocked_by_quota", off_by_one),
+    "headroom is that of the queue itself": (check_quotas, rules, "headroom", lambda q: q.max.left(q.allocated)),
+    "freed quota wakes nobody": (check_quotas, Queue, "unblock_where_quota_allows", lambda _: []),
+    "limits hold for nobody": (check_quotas, rules, "blocked_by_user_limits", lambda *_: None),
     "limits of an earlier file hold": (check_quotas, Queue, "configure", configure_but_for_limits),
     "a ledger is not given back": (check_usage, commit, "free", free_but_for_a_ledger),
     "the root is not given back": (check_usage, commit, "free", free_but_for_the_root),
