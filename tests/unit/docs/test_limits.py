@@ -17,7 +17,7 @@ from tests.unit.docs.named_tests import DOCS, load_named_tests, mistakes
 TEXT = (DOCS / "limits.md").read_text(encoding="utf-8")
 HEADS = ("| limit |", "| time limit |")
 ROW = re.compile(
-    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+(?:\.\d+)?)(?: [sd])? \| (?:`(?P<where>[\w.]+)`|fixed) \| (?P<effect>[^|]+) \|$",
+    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+(?:\.\d+)?)(?: [sd])? \| (?:`(?P<where>[\w.]+)`|fixed) \| [^|]+ \|$",
     re.M,
 )
 ROWS = list(ROW.finditer(TEXT))
