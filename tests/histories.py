@@ -47,7 +47,12 @@ RESPONSES: dict[Stream, type[Message]] = {
     Stream.NODE: si_pb2.NodeResponse,
 }
 EVENTS_KEPT = 100_000
-RENAMED = {"GiveVerdicts": "GivePredicateResults", "Verdict": "PredicateResult", "verdicts": "results"}
+RENAMED = {
+    "GiveVerdicts": "GivePredicateResults",
+    "Verdict": "PredicateResult",
+    "verdicts": "results",
+    "placements_max": "allocations_max",
+}
 """Commands and their fields that a history was recorded with, and what they are called now."""
 
 

@@ -169,7 +169,7 @@ class Settings(BaseModel):
         description="Whether applications of resource managers of the interface of 2021-02, which has no field for it, "
         "fail when their gang does not fit in time (Hard), or go on without it (Soft).",
     )
-    cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
+    cycle_allocations_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
     inbox_max: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
     )

@@ -354,7 +354,7 @@ class CleanQueues:
 class RunCycle:
     """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
 
-    placements_max: int
+    allocations_max: int
 
 
 @dataclass(slots=True)

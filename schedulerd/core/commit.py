@@ -1,4 +1,4 @@
-"""The only place where a decision becomes a mutation of the ledgers.
+"""The only allocate where a decision becomes a mutation of the ledgers.
 
 Node, application, queues and user change together or not at all, so that they cannot drift apart: what is allocated is
 the sum of the allocations at each of them, and what is pending the sum of the open asks, after every single call.
@@ -63,7 +63,7 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     return count
 
 
-def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+def allocate(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """One pending allocation of the ask becomes real on the node."""
     queue, group = application.queue, ask.group
     assert queue is not None
@@ -290,7 +290,7 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
 
 
 def _bind(allocation: Allocation, *, was_pending: bool) -> None:
-    """Every placement comes through here, so the ledgers are written in place, not by calls."""
+    """Every placement comes through here, so the ledgers are written in allocate, not by calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
     partition, queue = application.partition, application.queue
     assert queue is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from schedulerd.core.decide.next_ask import next_ask
 from schedulerd.core.facts import CycleRan
 from schedulerd.core.handlers import gangs, predicate_checks, preemption, reserving, waiting
-from schedulerd.core.handlers.placements import place
+from schedulerd.core.handlers.allocating import allocate
 from schedulerd.core.handlers.preemption import Progress
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
@@ -42,7 +42,7 @@ def run_cycle(context: StepContext, placements_max: int) -> None:
         parked += refused
         more = more or cut
     if placements or parked:
-        context.say(CycleRan(placements=placements, unschedulable=parked, more=more))
+        context.say(CycleRan(allocations=placements, unschedulable=parked, more=more))
 
 
 def _run_partition(
@@ -55,27 +55,27 @@ def _run_partition(
     """
     placements = parked = repeated = 0
     first_fit = partition.first_fit
-    patience = partition.retry_timers
-    effort = patience.budget
+    timers = partition.retry_timers
+    budget = timers.budget
     callbacks = partition.callbacks
     is_asked_first, may_be_full = callbacks.predicates, callbacks.predicates or callbacks.preemption_predicates
-    while placements < placements_max and parked + repeated < PARKED_MAX and effort.visits < visits_end:
+    while placements < placements_max and parked + repeated < PARKED_MAX and budget.visits < visits_end:
         if may_be_full and callbacks.is_full:
             return placements, parked, False
-        if patience.has_due:
+        if timers.has_due:
             waiting.enqueue_due(context, partition)
         # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
         if (
             (partition.swaps and gangs.swap_next(context, partition))
             or (partition.ready and waiting.serve_next(context, partition))
             or (
-                (patience.to_reserve or patience.to_reserve_required or patience.overflow)
+                (timers.to_reserve or timers.to_reserve_required or timers.overflow)
                 and reserving.reserve_next(context, partition, visits_end)
             )
         ):
             placements += 1
             continue
-        if effort.visits >= visits_end:
+        if budget.visits >= visits_end:
             break
         found = next_ask(partition)
         if found is None:
@@ -106,7 +106,7 @@ def _run_partition(
         if is_asked_first:
             predicate_checks.attempt(context, application, group.first(), node)
         else:
-            place(context, application, group.first(), node)
+            allocate(context, application, group.first(), node)
         placements += 1
     return placements, parked, True
 

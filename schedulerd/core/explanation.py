@@ -26,7 +26,7 @@ class Explanation:
     def __init__(self, partition: Partition, state: ResourceManagerState, look: StateQuery) -> None:
         self._partition = partition
         self._nodes = partition.nodes
-        self._look = look
+        self._query = look
         running = state is ResourceManagerState.RUNNING
         self._paused = "" if running else f"the resource manager is {state}: nothing is placed for it"
         self._no_node: dict[RequestClass, str] = {}
@@ -105,7 +105,7 @@ class Explanation:
             why_not = self._partition.refusal(request_class, required) or "has room now"
             return f"required node {request_class.required_node}: {why_not}"
         refusals: dict[str, int] = {}
-        asked = self._look.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
+        asked = self._query.take("nodes asked why they have no room", self._nodes.values(), len(self._nodes))
         for node in asked:
             reason = self._partition.refusal(request_class, node) or "has room now"
             refusals[reason] = refusals.get(reason, 0) + 1

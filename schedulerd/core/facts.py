@@ -346,7 +346,7 @@ class CheckFailed:
 class CycleRan:
     """A scheduling pass placed something or found out that asks cannot be placed now."""
 
-    placements: int
+    allocations: int
     """With swaps begun, reservations made and others asked to end: each counts towards the pass's bound."""
     unschedulable: int
     """How many kinds of ask were set aside during this pass because nothing can place them for now."""

@@ -216,7 +216,7 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
         yield f"{name} has {'idle' if may_idle else 'no idle'} placeholders, and an alarm that says otherwise"
     if gang.deadlock_alarm is not None and app.gang_alarm is None:
-        yield f"{name} has the patience of a gang that has begun, and has not"
+        yield f"{name} has the retry timers of a gang that has begun, and has not"
     if (gang.pending > 0) != (app in app.partition.open_gangs):
         yield f"{name} has {gang.pending} pending placeholders, the partition thinks otherwise"
     if app.partition.priority_gang is app and not (gang.pending and app.gang_alarm):
@@ -297,31 +297,33 @@ def _waiting(partition: Partition) -> Iterator[str]:
                 yield f"{name} has a group that does not wait for its own request class"
 
 
-def _host(host: ParentEntity, name: str, entities: list[SchedulingEntity]) -> Iterator[str]:
-    lines = host.pending_index
+def _host(ancestor: ParentEntity, name: str, entities: list[SchedulingEntity]) -> Iterator[str]:
+    lines = ancestor.pending_index
     needy = [entity for entity in entities if entity.needs]
     in_line = list(lines)
     first = lines.first()
-    if first is None and not (needy or in_line or host.needs or lines.blocked_by or lines.pending_classes()):
+    if first is None and not (needy or in_line or ancestor.needs or lines.blocked_by or lines.pending_classes()):
         return
     wanted = {pending_class for entity in needy for pending_class in entity.needs}
     if wanted != set(lines.pending_classes()):
         yield f"what is needed at {name} is not what its entities need"
     if {entity for _, entity in in_line} != set(needy):
         yield f"those who stand in line at {name} are not those who need something"
-    own = {pending_class for pending_class, block in lines.blocked_by.items() if block.origin is host}
-    if host.parent_entity is not None and host.needs.keys() != (wanted - own if host.propagates_demand else set()):
+    own = {pending_class for pending_class, block in lines.blocked_by.items() if block.origin is ancestor}
+    if ancestor.parent_entity is not None and ancestor.needs.keys() != (
+        wanted - own if ancestor.propagates_demand else set()
+    ):
         yield f"{name} does not ask above for what its entities need"
     for pending_class, block in lines.blocked_by.items():
         if pending_class not in wanted:
             yield f"{name} is closed for {pending_class.request_class.resources}, which nobody needs there"
-        if block.origin is not host and block.origin.pending_index.blocked_by.get(pending_class) is not block:
+        if block.origin is not ancestor and block.origin.pending_index.blocked_by.get(pending_class) is not block:
             yield f"{name} is closed for {pending_class.request_class.resources} for a reason that is gone"
-        is_for_quota = block.origin is host and block.reason is BlockReason.QUOTA
+        is_for_quota = block.origin is ancestor and block.reason is BlockReason.QUOTA
         if (
-            isinstance(host, Queue)
+            isinstance(ancestor, Queue)
             and is_for_quota
-            and blocked(host, pending_class.items, pending_class.quota_key) is None
+            and blocked(ancestor, pending_class.items, pending_class.quota_key) is None
         ):
             yield f"{name} is closed for {pending_class.request_class.resources} though its quota has room"
     if (wanted <= lines.blocked_by.keys()) != (first is None):

@@ -19,5 +19,5 @@ def scheduling_state_tracker(rm: ResourceManager) -> Iterator[str]:
         ask = application.asks.get(key) if application is not None else None
         if ask is None or not ask.pending:
             yield f"it is remembered of ask {key} of application {application_id} that it is {told.state.name}"
-    if states.sweeps and (states.alarm is None or not states.alarm.live):
+    if states.scans and (states.alarm is None or not states.alarm.live):
         yield "asks are gone through, and nothing goes on with it"

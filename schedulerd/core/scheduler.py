@@ -92,7 +92,7 @@ class Scheduler:
         context = StepContext(self.cluster, now_ns)
         match command:
             case RunCycle():
-                run_cycle(context, command.placements_max)
+                run_cycle(context, command.allocations_max)
             case RingAlarms():
                 for _ in range(ALARMS_MAX):
                     alarm = self.cluster.alarms.pop_due(now_ns)

@@ -20,7 +20,7 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.commands import GivePredicateResults
 from schedulerd.daemon.calls import Calls, NoStateDump
 from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.rm_session import Ending, RmSession
+from schedulerd.daemon.rm_session import CloseReason, RmSession
 from schedulerd.daemon.rm_sessions import Refused, RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
@@ -86,7 +86,7 @@ class CallbackStream(StreamCall):
     async def _read_all(self) -> None:
         message = await self._read()
         if message is None:
-            self.end(Ending(grpc.StatusCode.OK, "no hello was sent"))
+            self.end(CloseReason(grpc.StatusCode.OK, "no hello was sent"))
             return
         self._greet(message)
         await (await self._owner.submit(self.hello.connect))
@@ -100,7 +100,7 @@ class CallbackStream(StreamCall):
                     grpc.StatusCode.INVALID_ARGUMENT, "hello: was sent before; to change it open a new stream"
                 )
         if self.hello.answers:
-            self.end(Ending(grpc.StatusCode.OK, "the client has finished sending and cannot answer any more"))
+            self.end(CloseReason(grpc.StatusCode.OK, "the client has finished sending and cannot answer any more"))
 
     async def _read(self) -> callback_pb2.CallbackAnswer | None:
         """The next message, or None if the client has finished sending."""

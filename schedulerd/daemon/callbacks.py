@@ -28,7 +28,7 @@ from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
 from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.calls import Calls, NoStateDump
-from schedulerd.daemon.rm_session import Ending, Post
+from schedulerd.daemon.rm_session import CloseReason, Post
 from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
@@ -37,7 +37,7 @@ from schedulerd.wire.callback import EventMessage, InterfaceVersion
 GRACE_SECONDS = 1.0
 """From the end of a stream to when asks of its RM are placed without its say."""
 
-_TAKEN_OVER = Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over")
+_TAKEN_OVER = CloseReason(grpc.StatusCode.OK, "a newer stream of this RM has taken over")
 
 
 class Cancellable(Protocol):

@@ -27,7 +27,7 @@ from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections, Tell
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
-from schedulerd.daemon.looks import Looks
+from schedulerd.daemon.looks import StateQueries
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.shares import NoneLeft
 
@@ -59,7 +59,7 @@ class Sources:
     """Who may change the log level, and look at the state."""
     journal_state: Callable[[], str]
     """What the journal does; '' if none is wanted."""
-    looks: Looks
+    looks: StateQueries
     """For `/debug/state`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails when the last tick is longer ago."""
@@ -130,7 +130,7 @@ def _loglevel(log_level: LogLevel, gate: Gate) -> Endpoint:
     return loglevel
 
 
-def _debug_state(looks: Looks, gate: Gate) -> Endpoint:
+def _debug_state(looks: StateQueries, gate: Gate) -> Endpoint:
     """All that one answer shows is of one moment."""
 
     async def debug_state(request: Request) -> Response:

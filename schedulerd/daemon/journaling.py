@@ -27,7 +27,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
         return None
     header = Header(
         timeouts=settings.timeouts(),
-        placements_max=settings.cycle_placements_max,
+        placements_max=settings.cycle_allocations_max,
         uuid_seed=uuid_seed,
         instance=uuid_source(random_seed())(),
         started=read_clocks(),

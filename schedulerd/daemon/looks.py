@@ -1,4 +1,4 @@
-"""Looks at the state: one after the other, in the order in which they were asked for, and not too many.
+"""state queries at the state: one after the other, in the order in which they were asked for, and not too many.
 
 A look holds the loop, because what it shows is to be one moment of one state. The paths that give one ask nobody who
 they are, and one look right after the other would have every ask meet one. So looks have a share of the loop's time,
@@ -26,7 +26,7 @@ LOOKS_MAX = 10
 seconds."""
 
 
-class Looks:
+class StateQueries:
     """Takes looks for everybody who wants one."""
 
     def __init__(

@@ -42,7 +42,7 @@ Post = Callable[[Command], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CloseReason:
     """With which status a stream is closed, and how long the responses still waiting may take to leave before that."""
 
     code: grpc.StatusCode
@@ -58,7 +58,7 @@ class OpenCall(Protocol):
     over: asyncio.Event
     """Set when the stream neither reads nor writes any more."""
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CloseReason) -> None:
         """Closes the stream soon; the first ending counts."""
 
 
@@ -153,7 +153,7 @@ class RmSession:
         self._suspended = True
         self._tell_scheduler()
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CloseReason) -> None:
         """Ends all streams, and the registration with them: what waits is void."""
         self._clear()
         for streams in self._streams.values():

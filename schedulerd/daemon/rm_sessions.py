@@ -19,7 +19,7 @@ from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.identity import EVERYBODY, Identities, Peer
 from schedulerd.daemon.refusals import Refusals
-from schedulerd.daemon.rm_session import Ending, OpenCall, OpenStream, Post, RmSession
+from schedulerd.daemon.rm_session import CloseReason, OpenCall, OpenStream, Post, RmSession
 from schedulerd.daemon.shares import Shared
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
@@ -30,7 +30,7 @@ RM_ID_LENGTH_MAX = 256
 STOPPED_MAX = 1000
 """Stopped resource managers that are remembered; a forgotten one is told to register, which comes to the same."""
 
-REGISTERED_AGAIN = Ending(
+REGISTERED_AGAIN = CloseReason(
     grpc.StatusCode.ABORTED, "this rmID was registered again, which ends the streams of its earlier registration"
 )
 
@@ -47,7 +47,7 @@ class Refused(Exception):
 
     def __init__(self, code: grpc.StatusCode, details: str, *, resync: bool = False) -> None:
         super().__init__(details)
-        self.ending = Ending(code, details, resync=resync)
+        self.ending = CloseReason(code, details, resync=resync)
 
 
 def rm_id_problem(rm_id: str) -> str | None:
@@ -86,7 +86,7 @@ class RmSessions:
         self._links: dict[str, RmSession] = {}
         self._stopped: OrderedDict[str, str] = OrderedDict()
         self._streams: set[OpenCall] = set()
-        self._closed: Ending | None = None
+        self._closed: CloseReason | None = None
 
     @property
     def depth(self) -> int:
@@ -167,13 +167,13 @@ class RmSessions:
             # What the older link said last may have been queued behind the new registration; this is behind both.
             self._post(DisconnectResourceManager(link.rm_id))
 
-    def drop(self, rm_id: str, ending: Ending) -> None:
+    def drop(self, rm_id: str, ending: CloseReason) -> None:
         """Ends a link. Called before its RM registers anew, so that none of its old requests comes after that."""
         link = self._links.pop(rm_id, None)
         if link is not None:
             link.end(ending)
 
-    def close(self, ending: Ending) -> None:
+    def close(self, ending: CloseReason) -> None:
         """Ends all streams, and every one that is opened later: the daemon is shutting down."""
         self._closed = ending
         for link in self._links.values():
@@ -220,13 +220,13 @@ class RmSessions:
 
     def _stop(self, fact: ResourceManagerChanged) -> None:
         if fact.cause == StopCause.UNREGISTERED:
-            self.drop(fact.rm_id, Ending(grpc.StatusCode.OK, "unregistered"))
+            self.drop(fact.rm_id, CloseReason(grpc.StatusCode.OK, "unregistered"))
             return
         reason = f"RESYNC: {_WHY_STOPPED.get(fact.cause, fact.cause)}; register again and report everything"
         self._stopped[fact.rm_id] = reason
         if len(self._stopped) > STOPPED_MAX:
             self._stopped.popitem(last=False)
-        self.drop(fact.rm_id, Ending(grpc.StatusCode.ABORTED, reason, resync=True))
+        self.drop(fact.rm_id, CloseReason(grpc.StatusCode.ABORTED, reason, resync=True))
 
 
 def _mixed(rm_id: str, spoken: Dialect, kind: Stream) -> str:

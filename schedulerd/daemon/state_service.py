@@ -20,7 +20,7 @@ from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.looks import LOOKS_MAX, Looks
+from schedulerd.daemon.looks import LOOKS_MAX, StateQueries
 from schedulerd.daemon.service import UnaryContext, bounded, unary
 from schedulerd.daemon.shares import NoneLeft
 from schedulerd.daemon.workers import Busy, Workers
@@ -58,7 +58,7 @@ class StateService:
         self,
         resource_managers: Mapping[str, ResourceManager],
         check_registered: Callable[[str, UnaryContext], Awaitable[None]],
-        looks: Looks,
+        looks: StateQueries,
         dump_of: Callable[[str, float], Awaitable[str]],
         identities: Identities = EVERYBODY,
     ) -> None:

@@ -162,7 +162,7 @@ class Player:
     def _cycle(self) -> bool:
         """One cycle, and the answers to what is asked in it, at once. Whether it was only asked and refused: a cycle of
         the recordings asks about one node after the other until there is one, or none left."""
-        facts = self.time.step(RunCycle(placements_max=1))
+        facts = self.time.step(RunCycle(allocations_max=1))
         self._heard(facts)
         results = [self.predicates.result(fact) for fact in facts if isinstance(fact, Wanted)]
         if not results:

@@ -199,7 +199,7 @@ class Crowd(Conversation):
         assert victims in choices, "victims that are not right, or more than needed"
         found = choices[victims]
         least = min(choice.order for choice in choices.values())
-        assert found.order[:2] == least[:2], "others would do less harm"
+        assert found.order[:2] == least[:2], "others would do less cost"
         assert not found.lacks_room or found.order == least, "there are younger ones on the node"
         assert only or bench.may_claim(waiting, node_id), "the ask has no right to it"
         best = found if only or self.interleaved else bench.best(waiting)

@@ -30,7 +30,7 @@ from tests.property.naive import exceeds, is_within, lineage
 
 Cost: TypeAlias = list[tuple[tuple[int, int], Fraction]]
 Order: TypeAlias = tuple[Cost, int, list[int]]
-"""Of sets of one node: harm, number of victims, and their ages, the oldest first."""
+"""Of sets of one node: cost, number of victims, and their ages, the oldest first."""
 
 
 @dataclass(eq=False)
@@ -281,7 +281,7 @@ class Bench:
         self, need: Mapping[str, int], of: list[Running], waiting: Waiting, taken: tuple[Running, ...] = ()
     ) -> Iterator[tuple[Running, ...]]:
         """All sets that free what is needed and break no guarantee; with no more in them than that, as whoever is ended
-        besides does harm besides."""
+        besides does cost besides."""
         if all(amount <= 0 for amount in need.values()):
             yield taken
             return
@@ -312,7 +312,7 @@ class Bench:
         return self.lacking_quota(waiting)[1] == waiting.queue
 
     def best(self, waiting: Waiting) -> Choice | None:
-        """The one that does least harm; of equal nodes one with room, and then the first: by id in this world."""
+        """The one that does least cost; of equal nodes one with room, and then the first: by id in this world."""
         return min(self.choices(waiting), key=lambda one: (one.order[:2], one.lacks_room, one.node_id), default=None)
 
 

@@ -114,7 +114,7 @@ SET_BREAKS: dict[str, tuple[object, str, Any]] = {
     "guarantees are not used up": (Budget, "take", lambda *_: None),
     "the first set will do": (victims._Search, "_is_hopeless", whatever_comes_after_the_first),
     "one of a kind is enough": (victims._Kind, "most", lambda _: 1),
-    "harm does not add up": (victims, "_more", lambda harm, rank, weight: (*harm[:-1], (rank, weight))),
+    "cost does not add up": (victims, "_more", lambda cost, rank, weight: (*cost[:-1], (rank, weight))),
 }
 
 

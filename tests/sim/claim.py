@@ -229,10 +229,10 @@ class Claim:
         for size in range(most + 1):
             for victims in combinations(candidates, size):
                 if frees(victims, need) and (self.ask.required_node or not any(self._broken_guarantees(victims))):
-                    yield self.harm(victims), size
+                    yield self.cost(victims), size
 
-    def harm(self, victims: Iterable[Allocated]) -> Cost:
-        """As a tuple that is smaller for the lesser harm; weighed by what there is of each resource."""
+    def cost(self, victims: Iterable[Allocated]) -> Cost:
+        """As a tuple that is smaller for the lesser cost; weighed by what there is of each resource."""
         unit = {name: 10**12 // amount for name, amount in self._whole.items() if amount > 0}
         weights: dict[tuple[int, int], int] = {}
         for victim in victims:

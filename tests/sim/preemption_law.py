@@ -128,13 +128,13 @@ def _has_just_been_left(moment: Moment, node_id: str) -> bool:
 
 
 def _not_the_least(moment: Moment, fact: Preempted, claim: Claim, victims: Sequence[Allocated]) -> Iterator[str]:
-    """Less harm would have been enough; judged where it is certain what each of them minds."""
+    """Less cost would have been enough; judged where it is certain what each of them minds."""
     if any(_is_unclear(moment, one) for one in moment.book.allocations.values()):
         return
     best = claim.best(moment.after.nodes)
-    taken = claim.harm(victims), len(victims)
+    taken = claim.cost(victims), len(victims)
     if best is not None and best < taken:
-        yield f"does harm {taken}, and {best} would have been enough"
+        yield f"does cost {taken}, and {best} would have been enough"
 
 
 def _is_unclear(moment: Moment, one: Allocated) -> bool:

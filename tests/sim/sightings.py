@@ -222,7 +222,7 @@ class Sightings(Counter[str]):
                 self["configuration refused"] += 1
             case CycleRan():
                 self["cycle that stopped at its bound"] += fact.more
-                self["several placements in one cycle"] += fact.placements > 1
+                self["several placements in one cycle"] += fact.allocations > 1
             case ResourceManagerChanged():
                 self["stopped because it stayed away"] += fact.cause == "reconnect_timeout"
 

@@ -240,8 +240,8 @@ def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
 # Broken code: a simulation finds it
 
 
-def close_here_only(host: ParentEntity, pending_class: PendingClass, reason: BlockReason) -> None:
-    host.pending_index.block(pending_class, Block(host, reason))
+def close_here_only(ancestor: ParentEntity, pending_class: PendingClass, reason: BlockReason) -> None:
+    ancestor.pending_index.block(pending_class, Block(ancestor, reason))
 
 
 GANG_TIMEOUT_NS = gang_time.timeout_ns
@@ -263,7 +263,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "repeated blocks are not remembered": (
         ParentEntity,
         "propagate",
-        lambda host, request_class, why: host.pending_index.block(request_class, why),
+        lambda ancestor, request_class, why: ancestor.pending_index.block(request_class, why),
     ),
     "what is closed is still offered above": (ParentEntity, "block", close_here_only),
     "states are not reconsidered": (Application, "on_state_changed", lambda *_: None),

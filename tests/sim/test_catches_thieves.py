@@ -36,22 +36,22 @@ def any_room_will_do(partition: Partition, request_class: RequestClass) -> Node 
 
 
 def one_more(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], budget: WorkBudget | None = None
 ) -> VictimSet | None:
     """Somebody ends who need not."""
     everybody = list(candidates)
-    found = smallest_set(everybody, need, unit, effort)
+    found = smallest_set(everybody, need, unit, budget)
     if found is None or not found.victims:
         return found
     spare = [one.allocation for one in everybody if one.allocation not in found.victims]
-    return VictimSet((*found.victims, *spare[:1]), found.harm)
+    return VictimSet((*found.victims, *spare[:1]), found.cost)
 
 
 def any_set(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: WorkBudget | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], budget: WorkBudget | None = None
 ) -> VictimSet | None:
     """Whom it harms does not matter: ranks are forgotten, and the largest go first."""
-    return smallest_set([one._replace(rank=(0, 0)) for one in candidates], need, dict.fromkeys(unit, 1), effort)
+    return smallest_set([one._replace(rank=(0, 0)) for one in candidates], need, dict.fromkeys(unit, 1), budget)
 
 
 END = reservations.end

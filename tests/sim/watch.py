@@ -97,7 +97,7 @@ def _about(command: Command, facts: Iterable[Fact]) -> set[PartitionName]:
 
 def _pulse(rm: ResourceManager, one: Partition) -> Pulse:
     """What hardly anything can happen in a partition without: its counters, its ledgers, and who waits where."""
-    root, patience = one.root, one.retry_timers
+    root, timers = one.root, one.retry_timers
     return (
         (
             rm.state,
@@ -109,7 +109,7 @@ def _pulse(rm: ResourceManager, one: Partition) -> Pulse:
             one.aging_reservations,
         ),
         (len(one.allocations), len(one.applications), len(one.terminated), len(one.reservations), len(one.ready)),
-        (one.spec, one.wants_cycle, one.priority_gang, one.cleanup_alarm, patience.search, len(patience.preemptors)),
+        (one.spec, one.wants_cycle, one.priority_gang, one.cleanup_alarm, timers.search, len(timers.preemptors)),
         [
             *map(
                 _amounts,
@@ -133,5 +133,5 @@ def _amounts(ledger: Resources) -> tuple[tuple[str, int], ...]:
     return tuple(ledger.items())
 
 
-def _standing(host: ParentEntity) -> tuple[int, int, int]:
-    return host.pending_index.places_given, len(host.pending_index.blocked_by), len(host.needs)
+def _standing(ancestor: ParentEntity) -> tuple[int, int, int]:
+    return ancestor.pending_index.places_given, len(ancestor.pending_index.blocked_by), len(ancestor.needs)

@@ -43,8 +43,8 @@ def next_ask(partition: Partition) -> Candidate | None:
     assert isinstance(entity, Application)
     group = entity.pending_index.first()
     assert isinstance(group, AskGroup)
-    for host in reversed(closed_above):
-        block = host.pending_index.blocked_by.get(group.pending_class)
+    for ancestor in reversed(closed_above):
+        block = ancestor.pending_index.blocked_by.get(group.pending_class)
         if block is not None:
             return Candidate(entity, group, block)
     return Candidate(entity, group, None)

@@ -36,17 +36,17 @@ def portions(things: Iterable[ThingT]) -> Iterator[list[ThingT]]:
 class NodeCandidate(NamedTuple):
     """A node, and the best to be hoped for there."""
 
-    harm: Cost
+    cost: Cost
     node: Node
 
 
 class NodeCandidates:
     """To be told what nodes need and in which leaves somebody could be ended, and then asked for the order."""
 
-    def __init__(self, unit: Mapping[str, int], effort: WorkBudget) -> None:
+    def __init__(self, unit: Mapping[str, int], budget: WorkBudget) -> None:
         """`unit` is the weight of one of each resource."""
         self._unit = unit
-        self._effort = effort
+        self._effort = budget
         self._needs: dict[Node, Resources] = {}
         self._rests: dict[Node, Resources] = {}
         """What of that would still be lacking if all were ended who were counted so far."""
@@ -95,7 +95,7 @@ class NodeCandidates:
 
     def fewest(self, prospect: NodeCandidate) -> int:
         """How many victims it takes at least, if those up to the rank are enough; 0 if they are not."""
-        rank, node = prospect.harm[0][0], prospect.node
+        rank, node = prospect.cost[0][0], prospect.node
         pool = self._pools[node]
         self._effort.visits += len(pool[rank])
         rest = Resources(self._rest(node))

@@ -83,7 +83,7 @@ class Decision:
 class _Found(NamedTuple):
     """The best set of victims so far, and its node; of two the lesser is the better."""
 
-    harm: Cost
+    cost: Cost
     size: int
     score: float
     node_id: str
@@ -99,7 +99,7 @@ class Search:
         application: Application,
         group: AskGroup,
         ask: Ask,
-        effort: WorkBudget | None = None,
+        budget: WorkBudget | None = None,
         *,
         attempt: int = 1,
         barred: Mapping[Node, str] | None = None,
@@ -121,8 +121,8 @@ class Search:
         self.predicate_check: PredicateCheck | None = None
         """What it is asked about what was found."""
         self.agreed: tuple[Node, Agreement] | None = None
-        self.effort = effort or WorkBudget()
-        self._claim = PreemptionContext(application, group, ask, self.effort)
+        self.budget = budget or WorkBudget()
+        self._claim = PreemptionContext(application, group, ask, self.budget)
         self._found: _Found | None = None
         self._anywhere: VictimSet | None = None
         """The victims if a node does not lack room, but a max does: the same for every such node."""
@@ -141,9 +141,9 @@ class Search:
         """Goes on for about so many visits; True when there is nothing left to look at."""
         if self.refusal is not None:
             return True
-        end = self.effort.visits + visits_max
+        end = self.budget.visits + visits_max
         for _ in self._steps:
-            if self.effort.visits >= end:
+            if self.budget.visits >= end:
                 return False
         if self._found is None:
             self.refusal = PreemptionRefusal.NO_NODE
@@ -154,7 +154,7 @@ class Search:
         if self._found is None:
             return None
         node = self._found.node
-        self._claim = PreemptionContext(self.application, self.group, self.ask, self.effort)
+        self._claim = PreemptionContext(self.application, self.group, self.ask, self.budget)
         if self._claim.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
             return None
         if self._claim.lacking:
@@ -171,7 +171,7 @@ class Search:
 
     def may_end_too(self, decision: Decision, chosen: tuple[Allocation, ...]) -> bool:
         """Whether these may end beside the victims of a decision that was just made."""
-        self._claim = PreemptionContext(self.application, self.group, self.ask, self.effort)
+        self._claim = PreemptionContext(self.application, self.group, self.ask, self.budget)
         there = [one for one in chosen if decision.node.allocations.get(one.uuid) is one]
         return self._beside(decision.node, decision.victims, there) == chosen
 
@@ -184,7 +184,7 @@ class Search:
 
     def _compare(self) -> Generator[None, None, None]:
         """Interrupted now and then; what is found last is the best."""
-        node_candidates = NodeCandidates(self._claim.unit, self.effort)
+        node_candidates = NodeCandidates(self._claim.unit, self.budget)
         if self._claim.lacking:
             yield from self._look_anywhere()
         if (yield from self._look_for_room(node_candidates)):
@@ -193,12 +193,12 @@ class Search:
         looks = 0
         for prospect in node_candidates.in_order():
             if prospect is not None:
-                harm, node = prospect
-                if looks >= NODES_SEARCHED_MAX or self._beats(harm, 1, node):
+                cost, node = prospect
+                if looks >= NODES_SEARCHED_MAX or self._beats(cost, 1, node):
                     return
                 fewest = node_candidates.fewest(prospect)
-                if fewest and not self._beats(harm, fewest, node):
-                    self._look_at(node, harm[0][0])
+                if fewest and not self._beats(cost, fewest, node):
+                    self._look_at(node, cost[0][0])
                     looks += self._found is not None
             yield
 
@@ -220,7 +220,7 @@ class Search:
     def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
         """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
         for portion in portions(self.partition.candidates(self.ask.request_class)):
-            self.effort.visits += len(portion)
+            self.budget.visits += len(portion)
             for node in portion:
                 short = self._short(node)
                 if not short:
@@ -242,20 +242,20 @@ class Search:
                     node_candidates.add(leaf, portion, side.admits)
                     yield
 
-    def _beats(self, harm: Cost, size: int, node: Node) -> bool:
+    def _beats(self, cost: Cost, size: int, node: Node) -> bool:
         """Whether nothing on the node could be better than what was found, if it is at best so."""
-        return self._found is not None and self._found[:4] < (harm, size, node.score, node.node_id)
+        return self._found is not None and self._found[:4] < (cost, size, node.score, node.node_id)
 
     def _look_at(self, node: Node, up_to: Rank | None = None) -> None:
         found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None
         if found is not None:
-            here = _Found(found.harm, len(found.victims), node.score, node.node_id, node, found.victims)
+            here = _Found(found.cost, len(found.victims), node.score, node.node_id, node, found.victims)
             if self._found is None or here < self._found:
                 self._found = here
 
     def _victims_on(self, node: Node, up_to: Rank | None = None) -> VictimSet | None:
         """The best set there, if one may be taken; of no higher rank than `up_to`, if that is given."""
-        self.effort.visits += 1
+        self.budget.visits += 1
         kept = self.ask.reservations.get(node)
         if node in self.barred or not node.ordered or (kept is not None and kept.is_entitled):
             return None
@@ -267,7 +267,7 @@ class Search:
             candidates = self._claim.may_end(reversed(node.allocations.values()), need)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
-            found = smallest_set(candidates, need, self._claim.unit, self.effort)
+            found = smallest_set(candidates, need, self._claim.unit, self.budget)
         if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
             return None
         if node.leaving and not fits_beside_own(self.application, self.ask.request_class, node):
@@ -301,16 +301,16 @@ def shortage(items: Items, node: Node, kept: Resources) -> Resources:
 
 
 def victims_for_required_node(
-    application: Application, ask: Ask, node: Node, kept: Resources, effort: WorkBudget
+    application: Application, ask: Ask, node: Node, kept: Resources, budget: WorkBudget
 ) -> VictimSet | None:
     """Who has to end so that the ask fits on the only node it may run on; guarantees do not protect from that.
 
     `kept` is what others on the node have a right to before it.
     """
-    effort.visits += len(node.allocations)
+    budget.visits += len(node.allocations)
     unit = unit_weights(node.capacity)
     candidates = _for_required_node(application, ask, node, unit)
-    found = smallest_set(candidates, shortage(ask.request_class.items, node, kept), unit, effort)
+    found = smallest_set(candidates, shortage(ask.request_class.items, node, kept), unit, budget)
     if found is None or application.partition.objection_without(ask.request_class, node, found.victims) is not None:
         return None
     return found

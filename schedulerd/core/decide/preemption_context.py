@@ -58,14 +58,14 @@ class VictimQueue:
 class PreemptionContext:
     """The claim of an ask as things are when it is made; others are to be made when they have changed."""
 
-    def __init__(self, application: Application, group: AskGroup, ask: Ask, effort: WorkBudget) -> None:
+    def __init__(self, application: Application, group: AskGroup, ask: Ask, budget: WorkBudget) -> None:
         assert application.queue is not None
         self.application = application
         self.partition = application.partition
         self.queue: Queue = application.queue
         self.ask = ask
         self.group = group
-        self.effort = effort
+        self.budget = budget
         self.unit = unit_weights(self.partition.total())
         self.lacking, self._limiting_queue = self._short_of_quota()
         """What has to come free for its queues to let it in, wherever that is."""
@@ -185,7 +185,7 @@ class PreemptionContext:
                         yield from self._leaves_to_spare(child, rights)
 
     def _leaves_to_spare(self, queue: Queue, rights: frozenset[str]) -> Iterator[Queue]:
-        self.effort.visits += 1
+        self.budget.visits += 1
         used, leaving, guaranteed = queue.allocated, queue.leaving, queue.guaranteed
         if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name in rights):
             return
@@ -223,7 +223,7 @@ class PreemptionContext:
     def may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
         """Those of the allocations, in their order, that may be ended for what is short."""
         for allocation in allocations:
-            self.effort.visits += 1
+            self.budget.visits += 1
             if not may_end(allocation):
                 continue
             application = allocation.application
@@ -239,7 +239,7 @@ class PreemptionContext:
     def victims_among(self, allocations: Iterable[Allocation]) -> VictimSet | None:
         """The victims if no node lacks room, but a max does, so that they may run anywhere: some of these."""
         there = (one for one in allocations if one.application.allocations.get(one.uuid) is one)
-        return smallest_set(self.may_end(there, self.lacking), self.lacking, self.unit, self.effort)
+        return smallest_set(self.may_end(there, self.lacking), self.lacking, self.unit, self.budget)
 
 
 def in_use(queue: Queue) -> Resources:

@@ -29,7 +29,7 @@ from schedulerd.core.step_context import StepContext
 
 HARD_STYLE = "hard"
 CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
-"""Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
+"""Between two gangs whose retry timers ended at the same time, so that the loop is not held by all of them together."""
 
 
 def swap_next(context: StepContext, partition: Partition) -> bool:

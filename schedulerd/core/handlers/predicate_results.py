@@ -13,7 +13,7 @@ from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.handlers import gangs, predicate_checks, preemption, reservations, reserving
-from schedulerd.core.handlers.placements import place
+from schedulerd.core.handlers.allocating import allocate
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
@@ -76,7 +76,7 @@ def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -
         and _may_be_placed(predicate_check)
     ):
         partition.moves += 1
-        place(context, predicate_check.application, predicate_check.ask, predicate_check.node)
+        allocate(context, predicate_check.application, predicate_check.ask, predicate_check.node)
         return
     predicate_checks.give_back(predicate_check)
     if predicate_check.purpose is Purpose.KEEP:

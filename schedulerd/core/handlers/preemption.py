@@ -61,58 +61,58 @@ class Progress(Enum):
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up the applications that may claim room now, those first that would be placed first."""
-    patience = partition.retry_timers
+    timers = partition.retry_timers
     due = []
-    while (application := patience.attempts_due.pop(context.now_ns)) is not None:
-        if application.groups and application not in patience.preemptors:
+    while (application := timers.attempts_due.pop(context.now_ns)) is not None:
+        if application.groups and application not in timers.preemptors:
             due.append(application)
-    patience.preemptors.extend(sorted(due, key=Application.sort_position))
-    for key, refused in list(patience.refused.items()):
+    timers.preemptors.extend(sorted(due, key=Application.sort_position))
+    for key, refused in list(timers.refused.items()):
         if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= context.now_ns):
-            del patience.refused[key]
+            del timers.refused[key]
 
 
 def advance(context: StepContext, partition: Partition, visits_end: int) -> Progress:
     """Goes on with the applications that are lined up, until somebody is asked to end, or as far as `visits_end`."""
-    patience = partition.retry_timers
-    effort = patience.budget
-    while patience.preemptors:
-        if effort.visits >= visits_end:
+    timers = partition.retry_timers
+    budget = timers.budget
+    while timers.preemptors:
+        if budget.visits >= visits_end:
             return Progress.UNFINISHED
-        application = patience.preemptors[0]
-        search = patience.search
+        application = timers.preemptors[0]
+        search = timers.search
         if search is None or search.application is not application or not _is_wanted(context, search):
             if search is not None and search.predicate_check is not None:
                 predicate_checks.void(context, search.predicate_check)
             search = _next_search(context, application)
-            patience.set_search(search)
+            timers.set_search(search)
         if search is None:
-            patience.preemptors.popleft()
+            timers.preemptors.popleft()
             continue
         if search.predicate_check is not None:
             return Progress.NOTHING
-        if not search.run(visits_end - effort.visits):
+        if not search.run(visits_end - budget.visits):
             return Progress.UNFINISHED
-        patience.set_search(None)
+        timers.set_search(None)
         decision = search.decision()
         if decision is not None:
             _decide(context, search, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
-            patience.set_search(_again(search, search.attempt + 1))
+            timers.set_search(_again(search, search.attempt + 1))
         else:
             _refuse(context, search)
     return Progress.NOTHING
 
 
 def _again(search: Search, attempt: int) -> Search:
-    effort, barred = search.effort, search.barred
-    return Search(search.application, search.group, search.ask, effort, attempt=attempt, barred=barred)
+    budget, barred = search.budget, search.barred
+    return Search(search.application, search.group, search.ask, budget, attempt=attempt, barred=barred)
 
 
 def _decide(context: StepContext, search: Search, decision: Decision) -> None:
     """Carries it out, or asks the resource manager first where it has a say, and this is not what it agreed to."""
-    patience = search.partition.retry_timers
+    timers = search.partition.retry_timers
     if not decision.victims or not search.partition.callbacks.preemption_predicates:
         _carry_out(context, decision)
         return
@@ -126,7 +126,7 @@ def _decide(context: StepContext, search: Search, decision: Decision) -> None:
         search.refusal = PreemptionRefusal.NO_NODE
         _refuse(context, search)
         return
-    patience.set_search(search)
+    timers.set_search(search)
     application, ask, node = decision.application, decision.ask, decision.node
     predicate_checks.preempt(context, application, ask, node, decision.victims, decision.further, search=search)
 
@@ -169,40 +169,40 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
     """For the first ask of the application that may claim room now. If none may, when one will is noted."""
     partition, queue = application.partition, application.queue
     assert queue is not None
-    patience = partition.retry_timers
+    timers = partition.retry_timers
     if not gang_fits(application):
-        patience.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
+        timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
-        of_kind = patience.refused.get((queue, group.pending_class, None))
+        of_kind = timers.refused.get((queue, group.pending_class, None))
         for ask in islice(group.in_order(), ASKS_MAX):
-            patience.budget.visits += 1
+            timers.budget.visits += 1
             if not ask.spec.allow_preempt_other or ask.request_class.required_node:
                 continue
             if _holds(context, application, of_kind, ask):
                 break
-            if _holds(context, application, patience.refused.get((queue, group.pending_class, ask)), ask):
+            if _holds(context, application, timers.refused.get((queue, group.pending_class, ask)), ask):
                 continue
             due_ns = application.preemption_from_ns(ask)
             if due_ns > context.now_ns:
-                patience.attempts_due.hurry(application, due_ns)
+                timers.attempts_due.hurry(application, due_ns)
             elif _may_claim(context, group, ask):
-                return Search(application, group, ask, patience.budget)
+                return Search(application, group, ask, timers.budget)
     return None
 
 
 def _holds(context: StepContext, application: Application, refused: Refused | None, ask: Ask) -> bool:
     """Whether it need not be looked at again for this ask; when it is to be is noted."""
-    patience = application.partition.retry_timers
+    timers = application.partition.retry_timers
     if refused is None or ask.spec.priority > refused.priority:
         return False
     if refused.moves == application.partition.moves:
-        until_ns = patience.waiting_for_change.get(application, refused.until_ns)
-        patience.waiting_for_change[application] = min(until_ns, refused.until_ns)
+        until_ns = timers.waiting_for_change.get(application, refused.until_ns)
+        timers.waiting_for_change[application] = min(until_ns, refused.until_ns)
         return True
     if refused.until_ns > context.now_ns:
-        patience.attempts_due.hurry(application, refused.until_ns)
+        timers.attempts_due.hurry(application, refused.until_ns)
         return True
     return False
 
@@ -210,11 +210,11 @@ def _holds(context: StepContext, application: Application, refused: Refused | No
 def _is_closed(application: Application, group: AskGroup) -> bool:
     """Whether it was found out that none of the group can be placed now."""
     assert application.queue is not None
-    hosts = (application, *application.queue.path_to_root)
+    ancestors = (application, *application.queue.path_to_root)
     return (
         bool(group.needs)
         and application.propagates_demand
-        and any(group.pending_class in host.pending_index.blocked_by for host in hosts)
+        and any(group.pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors)
     )
 
 

@@ -32,9 +32,9 @@ ASKS_MAX = 2_000
 def enqueue_due(context: StepContext, partition: Partition) -> None:
     """pending index up who has waited for long enough, of the request classes that are due; of those due at once, the
     next in line."""
-    patience = partition.retry_timers
+    timers = partition.retry_timers
     pending_classes, until_ns = (
-        patience.reservations_due,
+        timers.reservations_due,
         context.now_ns - context.cluster.timeouts.reservation_delay_ns,
     )
     due = []
@@ -44,7 +44,7 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
         if not pending_class.unschedulable:
             continue
         if partition.largest().lacks(pending_class.items) is not None:
-            patience.unreservable[pending_class] = None
+            timers.unreservable[pending_class] = None
             continue
         firsts = (
             (*one.sort_position(), one.groups[ask.band].key()) for one, ask in _asks_of(partition.root, pending_class)
@@ -56,12 +56,12 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
 
 def _line_up(context: StepContext, partition: Partition, pending_class: PendingClass) -> None:
     """The asks of the request class that are old enough, in the order in which they would be placed."""
-    patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    line = patience.to_reserve_required if pending_class.request_class.required_node else patience.to_reserve
+    timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
+    line = timers.to_reserve_required if pending_class.request_class.required_node else timers.to_reserve
     looked_at, again_ns = 0, None
     for application, ask in islice(_asks_of(partition.root, pending_class), ASKS_MAX):
         if not pending_class.request_class.required_node and len(line) >= LINED_UP_MAX:
-            patience.overflow[pending_class] = None
+            timers.overflow[pending_class] = None
             break
         looked_at += 1
         due_ns = reservations.due_ns(context, ask)
@@ -69,23 +69,23 @@ def _line_up(context: StepContext, partition: Partition, pending_class: PendingC
             line.append((application, ask))
         elif again_ns is None or due_ns < again_ns:
             again_ns = due_ns
-    patience.budget.visits += looked_at
+    timers.budget.visits += looked_at
     if looked_at == ASKS_MAX:
         again_ns = context.now_ns + delay_ns if again_ns is None else min(again_ns, context.now_ns + delay_ns)
     if again_ns is not None:
-        patience.reservations_due.hurry(pending_class, again_ns - delay_ns)
+        timers.reservations_due.hurry(pending_class, again_ns - delay_ns)
 
 
-def _asks_of(host: ParentEntity, pending_class: PendingClass) -> Iterator[tuple[Application, Ask]]:
+def _asks_of(ancestor: ParentEntity, pending_class: PendingClass) -> Iterator[tuple[Application, Ask]]:
     """All that wait for a node here and below, in order, have none kept for them, and may be helped by that."""
-    if isinstance(host, Application) and host.partition.retry_timers.is_unhelped(host, pending_class):
+    if isinstance(ancestor, Application) and ancestor.partition.retry_timers.is_unhelped(ancestor, pending_class):
         return
-    for entity in host.pending_index.in_order(pending_class):
+    for entity in ancestor.pending_index.in_order(pending_class):
         if isinstance(entity, AskGroup):
-            assert isinstance(host, Application)
+            assert isinstance(ancestor, Application)
             for ask in entity.in_order():
                 if ask.unreserved > 0:
-                    yield host, ask
+                    yield ancestor, ask
         elif isinstance(entity, ParentEntity):
             yield from _asks_of(entity, pending_class)
 
@@ -93,37 +93,37 @@ def _asks_of(host: ParentEntity, pending_class: PendingClass) -> Iterator[tuple[
 def reserve_next(context: StepContext, partition: Partition, visits_end: int) -> bool:
     """Keeps room for the next ask for which that can be done; False if there is none, or none was found up to
     `visits_end`."""
-    patience = partition.retry_timers
-    while patience.to_reserve_required:
-        application, ask = patience.to_reserve_required.popleft()
+    timers = partition.retry_timers
+    while timers.to_reserve_required:
+        application, ask = timers.to_reserve_required.popleft()
         if _waits(application, ask):
             required = _required_node(partition, ask)
             if required is not None:
                 _keep(context, application, ask, required)
                 return True
-            patience.unreservable[application.groups[ask.band].pending_class] = None
-    while partition.reservable_nodes > 0 and (patience.to_reserve or patience.overflow):
-        if patience.budget.visits >= visits_end:
+            timers.unreservable[application.groups[ask.band].pending_class] = None
+    while partition.reservable_nodes > 0 and (timers.to_reserve or timers.overflow):
+        if timers.budget.visits >= visits_end:
             return False
-        if not patience.to_reserve:
-            pending_class = next(iter(patience.overflow))
-            del patience.overflow[pending_class]
-            if pending_class.unschedulable and pending_class not in patience.unreservable:
+        if not timers.to_reserve:
+            pending_class = next(iter(timers.overflow))
+            del timers.overflow[pending_class]
+            if pending_class.unschedulable and pending_class not in timers.unreservable:
                 _line_up(context, partition, pending_class)
             continue
-        application, ask = patience.to_reserve.popleft()
+        application, ask = timers.to_reserve.popleft()
         if not _waits(application, ask) or reservations.due_ns(context, ask) > context.now_ns:
             continue
         kind = application.groups[ask.band].pending_class
-        if patience.is_unhelped(application, kind):
+        if timers.is_unhelped(application, kind):
             continue
-        node = None if kind in patience.unreservable else _best_node(context, partition, application, ask)
+        node = None if kind in timers.unreservable else _best_node(context, partition, application, ask)
         if node is None:
-            if not patience.is_unhelped(application, kind) and not _rests_for_refusals(context, application, ask):
-                patience.unreservable[kind] = None
+            if not timers.is_unhelped(application, kind) and not _rests_for_refusals(context, application, ask):
+                timers.unreservable[kind] = None
             continue
         if ask.unreserved > 1 and not partition.callbacks.predicates:
-            patience.to_reserve.appendleft((application, ask))
+            timers.to_reserve.appendleft((application, ask))
         _keep(context, application, ask, node)
         return True
     return False

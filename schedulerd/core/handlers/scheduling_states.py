@@ -89,7 +89,7 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
                 _settle(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
-    if is_news and states.sweeps:
+    if is_news and states.scans:
         states.looks_again = True
     elif is_news:
         _look_in(context, rm, states, ROUND_NS)
@@ -99,10 +99,10 @@ def on_time(context: StepContext, rm: ResourceManager, states: SchedulingStateTr
     """Goes on with what is being gone through, or looks where that is to be done."""
     states.alarm = None
     again_ns = None
-    if not states.sweeps and rm.state is ResourceManagerState.RUNNING:
+    if not states.scans and rm.state is ResourceManagerState.RUNNING:
         again_ns = _find_changes(context, rm, states)
     _go_through(context, rm, states)
-    if states.sweeps:
+    if states.scans:
         _look_in(context, rm, states, SLICE_NS)
     elif states.looks_again:
         states.looks_again = False
@@ -165,7 +165,7 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
             known = states.looked_at.get(place)
             if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
                 states.looked_at[place] = outlook, context.now_ns
-                states.sweeps.append(Scan(partition, place, outlook))
+                states.scans.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
     states.forget_old(context.now_ns - AGAIN_NS, places)
@@ -196,45 +196,45 @@ def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
 def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """One slice."""
     looks = 0
-    while states.sweeps and looks < LOOKS_MAX:
-        sweep = states.sweeps[0]
-        partition = sweep.partition
+    while states.scans and looks < LOOKS_MAX:
+        scan = states.scans[0]
+        partition = scan.partition
         explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
         looks += min(len(partition.nodes), NODES_MAX)
-        while looks < LOOKS_MAX and not sweep.is_over:
+        while looks < LOOKS_MAX and not scan.is_over:
             looks += 1
-            found = sweep.next()
+            found = scan.next()
             if found is None or found[1].untried <= 0:  # what waits for a result will hear of it
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
-            state, at, known = _state(sweep, application, ask), sweep.outlook.at, states.told.get(name)
+            state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
             if known is None or known.is_news(state, at):
                 if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
-                    states.distrust(sweep.place)
+                    states.distrust(scan.place)
                     states.looks_again = True
                 else:
-                    _tell(context, rm, states, name, state, at, _reason(sweep, explain, application, ask, state))
-        if sweep.is_over:
-            states.sweeps.popleft()
+                    _tell(context, rm, states, name, state, at, _reason(scan, explain, application, ask, state))
+        if scan.is_over:
+            states.scans.popleft()
 
 
-def _state(sweep: Scan, application: Application, ask: Ask) -> SchedulingState:
+def _state(scan: Scan, application: Application, ask: Ask) -> SchedulingState:
     if ask.unreserved <= 0:
         return SchedulingState.RESERVED
-    if sweep.outlook.at:
+    if scan.outlook.at:
         return SchedulingState.SKIPPED
-    whose = application if application in sweep.left else None
-    left = sweep.left.get(whose, 0)
+    whose = application if application in scan.left else None
+    left = scan.left.get(whose, 0)
     if left <= 0:
         return SchedulingState.SKIPPED
-    sweep.left[whose] = left - ask.unreserved
+    scan.left[whose] = left - ask.unreserved
     return SchedulingState.FAILED
 
 
-def _reason(sweep: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
-    leaf, pending_class = sweep.place
-    if state is not SchedulingState.SKIPPED or sweep.outlook.at:
+def _reason(scan: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
+    leaf, pending_class = scan.place
+    if state is not SchedulingState.SKIPPED or scan.outlook.at:
         return explain.waiting(application, ask)
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
     if why is not None:

@@ -1,4 +1,4 @@
-"""Asks whose patience is over: room is kept for them, and they get it when it is there."""
+"""Asks whose retry timers is over: room is kept for them, and they get it when it is there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from schedulerd.core.alarms import AlarmKind
 from schedulerd.core.decide.own_room import fits_beside_own, gang_fits
 from schedulerd.core.decide.preemption import shortage
 from schedulerd.core.handlers import predicate_checks, preemption, reservations, reserving
-from schedulerd.core.handlers.placements import place
+from schedulerd.core.handlers.allocating import allocate
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -23,25 +23,25 @@ from schedulerd.core.step_context import StepContext
 def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:
     """No node has room for the request class, of which `first` is the next to be placed."""
     partition.mark_unschedulable(pending_class)
-    patience, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    patience.expect_reservation(pending_class, first.asked_at_ns)
+    timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
+    timers.expect_reservation(pending_class, first.asked_at_ns)
     if pending_class.request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
-        patience.has_due = True
+        timers.has_due = True
 
 
 def schedule_alarm(context: StepContext, partition: Partition) -> None:
     """Sees to it that the next cycle, or an alarm, looks who is due."""
-    patience = partition.retry_timers
-    patience.wake(partition.moves)
-    next_ns = patience.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    timers = partition.retry_timers
+    timers.wake(partition.moves)
+    next_ns = timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
     if next_ns is None:
-        context.cluster.alarms.cancel(patience.alarm)
+        context.cluster.alarms.cancel(timers.alarm)
         return
     if next_ns <= context.now_ns:
-        patience.has_due = True
-    elif patience.alarm is None or not patience.alarm.live or next_ns < patience.alarm.deadline_ns:
-        context.cluster.alarms.cancel(patience.alarm)
-        patience.alarm = context.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
+        timers.has_due = True
+    elif timers.alarm is None or not timers.alarm.live or next_ns < timers.alarm.deadline_ns:
+        context.cluster.alarms.cancel(timers.alarm)
+        timers.alarm = context.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
 
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:
@@ -110,7 +110,7 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
             return True
         return False
     reservations.end(context, reservation, ReservationEnd.PLACED)
-    place(context, application, ask, node)
+    allocate(context, application, ask, node)
     return True
 
 

@@ -70,7 +70,7 @@ class Application(ParentEntity):
     def __init__(
         self, spec: NewApplication, partition: Partition, queue: Queue | None, serial: int, now_ns: int
     ) -> None:
-        super().__init__(host=queue)
+        super().__init__(ancestor=queue)
         self.application_id = spec.application_id
         self.spec = spec
         self.partition = partition

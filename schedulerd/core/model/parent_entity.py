@@ -26,8 +26,8 @@ class BlockReason(Enum):
 
 
 class Block:
-    """Why a pending class may not be placed at a host: a reason there (`origin`), which may have been repeated further
-    down."""
+    """Why a pending class may not be placed at a ancestor: a reason there (`origin`), which may have been repeated
+    further down."""
 
     __slots__ = ("origin", "propagated_to", "reason")
 
@@ -41,14 +41,14 @@ class Block:
 class ParentEntity(
     SchedulingEntity
 ):  # no ABC: that would make each isinstance of a queue or application ten times as dear
-    """Something entities wait at, and that is a entity at the host above."""
+    """Something entities wait at, and that is a entity at the ancestor above."""
 
     __slots__ = ("parent_entity", "pending_index", "priorities")
 
-    def __init__(self, host: ParentEntity | None) -> None:
+    def __init__(self, ancestor: ParentEntity | None) -> None:
         super().__init__()
-        self.parent_entity = host
-        """The host above; None at the top."""
+        self.parent_entity = ancestor
+        """The ancestor above; None at the top."""
         self.pending_index = PendingIndex()
         self.priorities: dict[int, int] = {}
         """Of the entities with anything pending: how many show which priority."""
@@ -60,7 +60,7 @@ class ParentEntity(
 
     @abstractmethod
     def key(self) -> Key:
-        """Its place among the entities at its host."""
+        """Its place among the entities at its ancestor."""
 
     def rekey(self) -> None:
         """Its order may have changed: give it its new place."""
@@ -68,7 +68,7 @@ class ParentEntity(
             self.parent_entity.pending_index.rekey(self, self.key())
 
     def shown_priority(self, highest: int) -> int:
-        """What the host above sees if `highest` is the highest priority here."""
+        """What the ancestor above sees if `highest` is the highest priority here."""
         return highest
 
     def show_priority(self, entity: SchedulingEntity, priority: int | None) -> None:
@@ -94,7 +94,7 @@ class ParentEntity(
             self.parent_entity.show_priority(self, self.shown_priority(max(counts)) if counts else None)
 
     def reset_pending(self) -> None:
-        """Nobody stands in line here, and this host stands in none."""
+        """Nobody stands in line here, and this ancestor stands in none."""
         for block in self.pending_index.blocked_by.values():
             block.propagated_to.clear()  # it refers to places that refer to it
         self.pending_index = PendingIndex()

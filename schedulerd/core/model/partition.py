@@ -220,9 +220,9 @@ class Partition:
     @property
     def may_reserve(self) -> bool:
         """Whether there may be somebody for whom room can be kept now."""
-        patience = self.retry_timers
-        return bool(patience.to_reserve_required) or (
-            bool(patience.to_reserve or patience.overflow) and self.reservable_nodes > 0
+        timers = self.retry_timers
+        return bool(timers.to_reserve_required) or (
+            bool(timers.to_reserve or timers.overflow) and self.reservable_nodes > 0
         )
 
     def touch(self, queue: Queue) -> None:
@@ -361,10 +361,10 @@ class Partition:
     @property
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything, or keep or make room for somebody."""
-        patience = self.retry_timers
+        timers = self.retry_timers
         if self.callbacks.is_full:
             return False
-        if self.ready or patience.has_due or patience.may_go_on or self.may_reserve:
+        if self.ready or timers.has_due or timers.may_go_on or self.may_reserve:
             return True
         return bool(self.swaps or self.refused_asks.nodes_to_retry) or self.root.pending_index.first() is not None
 

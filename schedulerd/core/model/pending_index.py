@@ -31,7 +31,7 @@ _SLACK = 32
 
 
 class SchedulingEntity:
-    """Something that waits for resources at its host: base of Queue, Application and AskGroup."""
+    """Something that waits for resources at its ancestor: base of Queue, Application and AskGroup."""
 
     __slots__ = ("class_order", "entry", "needs", "priority")
 
@@ -43,7 +43,7 @@ class SchedulingEntity:
         self.entry: _Entry | None = None
         """Its only valid entry there."""
         self.priority: int | None = None
-        """What it shows its host of the priorities pending in it; None if nothing is."""
+        """What it shows its ancestor of the priorities pending in it; None if nothing is."""
 
     def reset_position(self) -> None:
         """It stands nowhere, and needs nothing as far as is known; only where all lines are made anew."""

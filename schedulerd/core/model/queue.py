@@ -63,7 +63,7 @@ class Queue(ParentEntity):
     )
 
     def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
-        super().__init__(host=parent)
+        super().__init__(ancestor=parent)
         self.usages: Usages = parent.usages if parent is not None else Usages()
         """What users and groups use in the partition; one for the whole tree."""
         self.name = name.lower()

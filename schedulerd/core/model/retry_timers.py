@@ -1,4 +1,4 @@
-"""Whose patience is over in a partition, and what is being done about it.
+"""Whose retry timers is over in a partition, and what is being done about it.
 
 An ask that finds no node has room kept for it after a while; one that has a right to room has others end for it, after
 a longer while. Who that is, is looked at once when the time comes, and worked off by the cycles that follow.
@@ -108,7 +108,7 @@ class RetryTimers:
         self.search = search
 
     def next_ns(self, reservation_delay_ns: int) -> int | None:
-        """When somebody's patience will be over next."""
+        """When somebody's retry timers will be over next."""
         asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
         if asked_ns is None:
             return attempt_ns

@@ -94,14 +94,14 @@ class Scan:
 
 
 class SchedulingStateTracker:
-    __slots__ = ("alarm", "looked_at", "looks_again", "sweeps", "told")
+    __slots__ = ("alarm", "looked_at", "looks_again", "scans", "told")
 
     def __init__(self) -> None:
         self.told: dict[AskName, Told] = {}
         """Of asks that wait, what was said last."""
         self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}
         """What was found there last, and when; None if that is not to be trusted any longer."""
-        self.sweeps: deque[Scan] = deque()
+        self.scans: deque[Scan] = deque()
         self.looks_again = False
         """Whether more is to be looked at when these are done: something happened since they were found, or somebody
         could not be told yet, as it was told something else a moment ago."""
@@ -121,7 +121,7 @@ class SchedulingStateTracker:
                 del self.looked_at[place]
 
     def take_apart(self) -> Iterator[None]:
-        return emptied(self.told, self.looked_at, self.sweeps)
+        return emptied(self.told, self.looked_at, self.scans)
 
 
 def waiting_places(partition: Partition) -> Iterator[Place]:

@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "a needless victim is not spared",
         "decide.victims",
-        "        if max(self.rest, default=0) <= 0:\n            self._note(harm)\n            return",
-        "        if max(self.rest, default=0) < 0:\n            self._note(harm)\n            return",
+        "        if max(self.rest, default=0) <= 0:\n            self._note(cost)\n            return",
+        "        if max(self.rest, default=0) < 0:\n            self._note(cost)\n            return",
         Seed(2, 120),
     ),
     Mutant(
@@ -282,7 +282,7 @@ MUTANTS = (
     ),
     Mutant(
         "an allocation forgets its priority",
-        "handlers.placements",
+        "handlers.allocating",
         "            spec.priority,\n            spec.tags,",
         "            0,\n            spec.tags,",
         Seed(1, 120),

@@ -80,8 +80,8 @@ def test_settings_do_not_change() -> None:
     [
         ("log_format", "xml", "must be 'json' or 'console'"),
         ("grpc_reflection", "perhaps", "must be a valid boolean"),
-        ("cycle_placements_max", "0", "must be greater than or equal to 1"),
-        ("cycle_placements_max", "1.5", "must be a valid integer"),
+        ("cycle_allocations_max", "0", "must be greater than or equal to 1"),
+        ("cycle_allocations_max", "1.5", "must be a valid integer"),
         ("outbox_max_bytes", "-1", "must be greater than or equal to 65536"),
         ("inbox_max", "x", "must be a valid integer"),
         ("max_message_bytes", "1", "must be greater than or equal to 4194304"),

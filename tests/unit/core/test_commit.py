@@ -83,7 +83,7 @@ def test_demand_and_withdrawal_are_counted_on_the_whole_path(books: Books) -> No
 
 
 def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
-    allocation = commit.place(books.app, books.ask(count=2), books.node, "u1")
+    allocation = commit.allocate(books.app, books.ask(count=2), books.node, "u1")
     assert books.pending() == [{"memory": 10}] * 4
     assert books.allocated() == [{"memory": 10}] * 5
     assert books.node.available == {"memory": 90}
@@ -93,7 +93,7 @@ def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
 
 
 def test_a_placeholder_is_counted_apart(books: Books) -> None:
-    commit.place(books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
     assert (books.app.allocated, books.app.placeholder_allocated) == ({}, {"memory": 10})
     assert books.app.placeholders == 1
     assert books.app.is_idle
@@ -101,7 +101,7 @@ def test_a_placeholder_is_counted_apart(books: Books) -> None:
 
 def test_what_is_free_again_is_free_everywhere(books: Books) -> None:
     ask = books.ask()
-    commit.free(commit.place(books.app, ask, books.node, "u1"))
+    commit.free(commit.allocate(books.app, ask, books.node, "u1"))
     assert books.node.available == {"memory": 100}
     assert (books.partition.allocations, books.app.allocations, books.app.asks) == ({}, {}, {})
 
@@ -111,7 +111,7 @@ def test_ledgers_forget_names_that_fall_to_0(books: Books, placeholder: bool) ->
     """A resource manager that asks for ever new resource names must not fill the memory."""
     for number in range(20):
         ask = books.ask(f"k{number}", 2, placeholder, **{f"r{number}": 5, "memory": 1})
-        allocation = commit.place(books.app, ask, books.node, f"u{number}")
+        allocation = commit.allocate(books.app, ask, books.node, f"u{number}")
         commit.withdraw(books.app, ask)
         commit.free(allocation)
     assert [dict(ledger) for ledger in books.ledgers()] == [{}] * len(books.ledgers())
@@ -130,14 +130,14 @@ def test_a_node_forgets_a_resource_it_only_owed() -> None:
 
 
 def test_a_user_without_usage_and_applications_is_forgotten(books: Books) -> None:
-    commit.free(commit.place(books.app, books.ask(), books.node, "u1"))
+    commit.free(commit.allocate(books.app, books.ask(), books.node, "u1"))
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}, "until the application is done"
     commit.retire(books.app)
     assert dict(books.partition.usages.users.items()) == {}
 
 
 def test_a_user_whose_placeholders_are_still_there_is_not_forgotten(books: Books) -> None:
-    commit.place(books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
     commit.retire(books.app)
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}
 

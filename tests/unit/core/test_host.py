@@ -27,7 +27,7 @@ from tests.unit.core.builders import (
 
 pytestmark = pytest.mark.interpreted
 
-# Directly: three hosts above each other, and a entity at the lowest
+# Directly: three ancestors above each other, and a entity at the lowest
 
 
 class Waiting(SchedulingEntity):
@@ -43,7 +43,7 @@ class Tower:
         self.root = Queue("root", None, is_leaf=False)
         self.mid = Queue("mid", self.root, is_leaf=False)
         self.low = Queue("low", self.mid, is_leaf=True)
-        self.hosts = (self.low, self.mid, self.root)
+        self.ancestors = (self.low, self.mid, self.root)
         self.small, self.large = a_pending_class(memory=1), a_pending_class(memory=9)
         self.one = Waiting()
         for pending_class in (self.small, self.large):
@@ -59,16 +59,16 @@ def tower() -> Tower:
     return Tower()
 
 
-def needed_at(hosts: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
-    return [pending_class in host.pending_index for host in hosts]
+def needed_at(ancestors: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
+    return [pending_class in ancestor.pending_index for ancestor in ancestors]
 
 
-def closed_at(hosts: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
-    return [pending_class in host.pending_index.blocked_by for host in hosts]
+def closed_at(ancestors: tuple[ParentEntity, ...], pending_class: PendingClass) -> list[bool]:
+    return [pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors]
 
 
 def test_what_is_needed_below_is_offered_up_to_the_root(tower: Tower) -> None:
-    assert needed_at(tower.hosts, tower.small) == needed_at(tower.hosts, tower.large) == [True, True, True]
+    assert needed_at(tower.ancestors, tower.small) == needed_at(tower.ancestors, tower.large) == [True, True, True]
     assert tower.root.pending_index.first() is tower.mid
     assert tower.mid.pending_index.first() is tower.low
     assert tower.low.pending_index.first() is tower.one
@@ -76,61 +76,61 @@ def test_what_is_needed_below_is_offered_up_to_the_root(tower: Tower) -> None:
 
 def test_what_is_needed_no_longer_is_taken_back_up_to_the_root(tower: Tower) -> None:
     tower.withdraw(tower.large)
-    assert needed_at(tower.hosts, tower.large) == [False, False, False]
-    assert needed_at(tower.hosts, tower.small) == [True, True, True]
+    assert needed_at(tower.ancestors, tower.large) == [False, False, False]
+    assert needed_at(tower.ancestors, tower.small) == [True, True, True]
     tower.withdraw(tower.small)
-    assert [host.pending_index.first() for host in tower.hosts] == [None, None, None]
+    assert [ancestor.pending_index.first() for ancestor in tower.ancestors] == [None, None, None]
 
 
 def test_what_somebody_else_still_needs_is_not_taken_back(tower: Tower) -> None:
     Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
-    assert needed_at(tower.hosts, tower.large) == [False, True, True]
+    assert needed_at(tower.ancestors, tower.large) == [False, True, True]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
 def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
-    tower.hosts[at].block(tower.large, BlockReason.QUOTA)
-    assert needed_at(tower.hosts, tower.large) == [True] * (at + 1) + [False] * (2 - at)
-    assert closed_at(tower.hosts, tower.large) == [host is tower.hosts[at] for host in tower.hosts]
+    tower.ancestors[at].block(tower.large, BlockReason.QUOTA)
+    assert needed_at(tower.ancestors, tower.large) == [True] * (at + 1) + [False] * (2 - at)
+    assert closed_at(tower.ancestors, tower.large) == [ancestor is tower.ancestors[at] for ancestor in tower.ancestors]
     assert tower.root.pending_index.first() is tower.mid, "there is still something small"
-    tower.hosts[at].unblock(tower.large)
-    assert needed_at(tower.hosts, tower.large) == [True, True, True]
-    assert closed_at(tower.hosts, tower.large) == [False, False, False]
+    tower.ancestors[at].unblock(tower.large)
+    assert needed_at(tower.ancestors, tower.large) == [True, True, True]
+    assert closed_at(tower.ancestors, tower.large) == [False, False, False]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
 def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> None:
-    host = tower.hosts[at]
+    ancestor = tower.ancestors[at]
     for pending_class in (tower.small, tower.large):
-        host.block(pending_class, BlockReason.QUOTA)
-    assert [one.pending_index.first() for one in tower.hosts[at:]] == [None] * (3 - at)
-    host.unblock(tower.small)
-    assert None not in [one.pending_index.first() for one in tower.hosts]
+        ancestor.block(pending_class, BlockReason.QUOTA)
+    assert [one.pending_index.first() for one in tower.ancestors[at:]] == [None] * (3 - at)
+    ancestor.unblock(tower.small)
+    assert None not in [one.pending_index.first() for one in tower.ancestors]
 
 
 def test_repeated_closings_open_together_with_their_origin(tower: Tower) -> None:
     tower.root.block(tower.large, BlockReason.NODE)
     block = tower.root.pending_index.blocked_by[tower.large]
-    for host in (tower.low, tower.mid):
-        host.propagate(tower.large, block)
-    assert closed_at(tower.hosts, tower.large) == [True, True, True]
-    assert needed_at(tower.hosts, tower.large) == [True, True, True], "a repeated block withdraws nothing"
+    for ancestor in (tower.low, tower.mid):
+        ancestor.propagate(tower.large, block)
+    assert closed_at(tower.ancestors, tower.large) == [True, True, True]
+    assert needed_at(tower.ancestors, tower.large) == [True, True, True], "a repeated block withdraws nothing"
     tower.root.unblock(tower.large)
-    assert closed_at(tower.hosts, tower.large) == [False, False, False]
+    assert closed_at(tower.ancestors, tower.large) == [False, False, False]
 
 
 def test_a_closing_of_its_own_is_not_opened_from_above(tower: Tower) -> None:
-    """It was repeated here, forgotten as nobody needed it, and closed here anew for a reason of this host's own."""
+    """It was repeated here, forgotten as nobody needed it, and closed here anew for a reason of this ancestor's own."""
     tower.root.block(tower.large, BlockReason.NODE)
     tower.low.propagate(tower.large, tower.root.pending_index.blocked_by[tower.large])
     Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
-    assert closed_at(tower.hosts, tower.large) == [False, False, True]
+    assert closed_at(tower.ancestors, tower.large) == [False, False, True]
     tower.low.add_demand(tower.one, tower.one.key, tower.large)
     tower.low.block(tower.large, BlockReason.QUOTA)
     tower.root.unblock(tower.large)
-    assert closed_at(tower.hosts, tower.large) == [True, False, False]
+    assert closed_at(tower.ancestors, tower.large) == [True, False, False]
 
 
 def test_who_comes_later_finds_it_closed(tower: Tower) -> None:
@@ -172,13 +172,13 @@ def three_leaves(root: QueueSpec, **node: int) -> Conversation:
 def blocks(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]]:
     """Where the request class of so much memory is closed: by whom, and why."""
     partition = talk.model()
-    hosts: dict[str, ParentEntity] = {queue.path: queue for queue in partition.root.subtree()}
-    hosts.update(partition.applications)
-    names = {host: name for name, host in hosts.items()}
+    ancestors: dict[str, ParentEntity] = {queue.path: queue for queue in partition.root.subtree()}
+    ancestors.update(partition.applications)
+    names = {ancestor: name for name, ancestor in ancestors.items()}
     return {
         name: (names[block.origin], block.reason)
-        for name, host in hosts.items()
-        for pending_class, block in host.pending_index.blocked_by.items()
+        for name, ancestor in ancestors.items()
+        for pending_class, block in ancestor.pending_index.blocked_by.items()
         if pending_class.request_class.resources == Resources(memory=memory)
     }
 

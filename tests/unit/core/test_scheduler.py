@@ -139,9 +139,9 @@ def test_a_cycle_is_wanted_only_where_something_could_move(talk: Conversation) -
 def test_a_cycle_places_as_much_as_it_may_and_says_whether_to_go_on(talk: Conversation) -> None:
     talk.asks(an_ask("k", count=5))
     ran = only(CycleRan, talk.cycle(3))
-    assert (ran.placements, ran.unschedulable, ran.more) == (3, 0, True)
+    assert (ran.allocations, ran.unschedulable, ran.more) == (3, 0, True)
     ran = only(CycleRan, talk.cycle(3))
-    assert (ran.placements, ran.unschedulable, ran.more) == (2, 0, False)
+    assert (ran.allocations, ran.unschedulable, ran.more) == (2, 0, False)
 
 
 def test_a_cycle_may_find_only_so_much_impossible(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_cycle_may_find_only_so_much_impossible(talk: Conversation, monkeypatc
     parked = []
     while placed(facts := talk.cycle()) == []:
         ran = only(CycleRan, facts)
-        assert (ran.placements, ran.more) == (0, True)
+        assert (ran.allocations, ran.more) == (0, True)
         parked.append(ran.unschedulable)
     assert placed(facts) == [("app", "small", "n1")]
     last = only(CycleRan, facts)

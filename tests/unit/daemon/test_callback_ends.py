@@ -14,7 +14,7 @@ from schedulerd.core.callback_facts import (
     SchedulingStateChanged,
 )
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.daemon.rm_session import Ending
+from schedulerd.daemon.rm_session import CloseReason
 from tests.unit.daemon.callback_world import CallbackCall, World, run
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import registration
@@ -203,7 +203,7 @@ def test_an_rm_that_goes_is_not_reported_as_disconnected_besides() -> None:
 def test_a_shutdown_ends_callback_streams_too() -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
         await served
         assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")
         await world.links.closed(1)

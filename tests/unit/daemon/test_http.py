@@ -36,7 +36,7 @@ from schedulerd.daemon.http import (
 )
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.logs import LogLevel
-from schedulerd.daemon.looks import LOOP_SHARE_MAX, Looks
+from schedulerd.daemon.looks import LOOP_SHARE_MAX, StateQueries
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.slices import GAP_SECONDS, Slices
 from tests.unit import virtual_loop
@@ -71,7 +71,7 @@ class Daemon:
             not_ready_because=lambda: self.not_ready_because,
             gate=self.gate,
             journal_state=lambda: self.journal,
-            looks=Looks(self.look, clock=self.clock),
+            looks=StateQueries(self.look, clock=self.clock),
             loop_age_seconds_max=5.0,
         )
 

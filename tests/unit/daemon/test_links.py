@@ -12,7 +12,7 @@ from schedulerd.core.facts import Fact, NodeAccepted, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon import outbox
 from schedulerd.daemon import rm_sessions as module
-from schedulerd.daemon.rm_session import Ending, RmSession
+from schedulerd.daemon.rm_session import CloseReason, RmSession
 from schedulerd.daemon.rm_sessions import RM_ID_LENGTH_MAX, Refused, RmSessions, rm_id_problem
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
@@ -47,7 +47,7 @@ class World:
         link = self.links.attach(rm_id, kind, stream)
         return stream, link
 
-    def refusal(self, rm_id: str = "rm", kind: Stream = Stream.NODE) -> Ending:
+    def refusal(self, rm_id: str = "rm", kind: Stream = Stream.NODE) -> CloseReason:
         with pytest.raises(Refused) as refused:
             self.links.attach(rm_id, kind, FakeStream())
         return refused.value.ending
@@ -216,7 +216,7 @@ def test_the_scheduler_hears_why_an_rm_is_away(world: World, kind: Stream) -> No
     world.links.detach(link, kind, stream)
     assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.GONE)
     world.attach(kind)
-    world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining"))
+    world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining"))
     assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.SHUTDOWN)
 
 
@@ -301,7 +301,7 @@ def test_closing_ends_every_stream_and_every_later_one(world: World) -> None:
     bound, _ = world.attach()
     unbound = FakeStream()
     world.links.open(unbound)
-    ending = Ending(grpc.StatusCode.UNAVAILABLE, "draining")
+    ending = CloseReason(grpc.StatusCode.UNAVAILABLE, "draining")
     world.links.close(ending)
     late = FakeStream()
     world.links.open(late)

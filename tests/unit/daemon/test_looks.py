@@ -1,4 +1,5 @@
-"""Looks at the state take a small share of the loop's time, come in order, and their text is written in slices."""
+"""state queries at the state take a small share of the loop's time, come in order, and their text is written in
+slices."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 from schedulerd.core.views import LimitView
 from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.json_pieces import as_json
-from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, Looks
+from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, StateQueries
 from schedulerd.daemon.shares import CLIENTS_MIN, NoneLeft
 from schedulerd.daemon.slices import GAP_SECONDS, SLICE_SECONDS
 from tests.unit import virtual_loop
@@ -23,7 +24,7 @@ PAUSE = LOOK_SECONDS / LOOP_SHARE_MAX
 
 
 class World:
-    """Looks that hold the loop for as long as a test says, by a clock that goes on while they do."""
+    """state queries that hold the loop for as long as a test says, by a clock that goes on while they do."""
 
     def __init__(self) -> None:
         self.look_seconds = LOOK_SECONDS
@@ -32,7 +33,7 @@ class World:
         """The `rm` that each look was for, and when it was taken."""
         self._held_seconds = 0.0
         self._loop = asyncio.get_running_loop()
-        self.looks = Looks(self._look_at, clock=self.now)
+        self.looks = StateQueries(self._look_at, clock=self.now)
 
     def now(self) -> float:
         return self._loop.time() + self._held_seconds

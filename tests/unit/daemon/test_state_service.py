@@ -17,7 +17,7 @@ from schedulerd.daemon import looks, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import StateParameters, debug_state
-from schedulerd.daemon.looks import Looks
+from schedulerd.daemon.looks import StateQueries
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.state_service import ANSWER_BYTES_MAX, DUMPS_BYTES_MAX, STATE_BYTES_MAX, StateService
@@ -41,7 +41,7 @@ class World:
         owner = Owner(scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
         managers = scheduler.cluster.resource_managers
         admin = AdminService(owner, QueueFiles(_no_file, load_here), managers, lambda *_: None, load_here)
-        self.looks = Looks(debug_state(scheduler, recount_items_max=1_000))
+        self.looks = StateQueries(debug_state(scheduler, recount_items_max=1_000))
         self.service = StateService(managers, admin.check_registered, self.looks, self._dump_of)
 
     async def _dump_of(self, rm_id: str, timeout_seconds: float) -> str:

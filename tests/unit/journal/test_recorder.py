@@ -55,7 +55,7 @@ def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(t
     world.recorder.command(at(1), RunCycle(7))
     world.recorder.facts([fact])
     world.digest.update([fact])
-    fact.placements = 2
+    fact.allocations = 2
     world.recorder.close("enough")
     assert list(Journal.open(tmp_path))[1] == Digest(1, world.digest.hexdigest())
 

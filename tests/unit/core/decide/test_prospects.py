@@ -48,7 +48,7 @@ def an_application() -> Application:
 
 
 def place_of(prospect: NodeCandidate) -> tuple[object, ...]:
-    return prospect.harm, prospect.node.score, prospect.node.node_id
+    return prospect.cost, prospect.node.score, prospect.node.node_id
 
 
 @given(nodes_with_pods)
@@ -78,10 +78,10 @@ def test_each_node_comes_in_the_order_of_what_it_promises_and_keeps(
         assert (best is not None) is (node in promised)
         if best is not None:
             prospect, fewest = promised[node]
-            assert prospect.harm[0][0] == best.harm[0][0], "no higher rank than it takes, and no lower"
-            assert prospect.harm <= best.harm
+            assert prospect.cost[0][0] == best.cost[0][0], "no higher rank than it takes, and no lower"
+            assert prospect.cost <= best.cost
             assert fewest <= len(best.victims)
-            event("as promised" if (prospect.harm, fewest) == (best.harm, len(best.victims)) else "worse than promised")
+            event("as promised" if (prospect.cost, fewest) == (best.cost, len(best.victims)) else "worse than promised")
 
 
 def best_on(node: Node, need: Resources) -> VictimSet | None:
@@ -96,7 +96,7 @@ def test_only_those_count_who_may_be_ended() -> None:
     leaves.releasing = TerminationType.TIMEOUT
     add(node_candidates, [may, leaves, ranks_higher], lambda priority: priority < 2)
     came = [one for one in node_candidates.in_order() if one is not None]
-    assert [one.harm[0][0] for one in came] == [rank_of(may)]
+    assert [one.cost[0][0] for one in came] == [rank_of(may)]
     assert node_candidates.fewest(came[0]) == 0
 
 
@@ -108,30 +108,30 @@ def test_a_node_that_is_out_of_the_question_does_not_come() -> None:
 
 
 def test_it_may_be_interrupted_after_a_portion() -> None:
-    application, effort = an_application(), WorkBudget()
-    node_candidates = NodeCandidates(UNIT, effort)
+    application, budget = an_application(), WorkBudget()
+    node_candidates = NodeCandidates(UNIT, budget)
     for at in range(3 * PORTION):
         node = a_model_node(f"n{at}", {})
         node_candidates.consider(node, resources((1, 0)))
         add(node_candidates, [run(application, node, node.node_id, (1, 0))])
-    before = effort.visits
+    before = budget.visits
     order = node_candidates.in_order()
-    assert [(next(order), effort.visits - before) for _ in range(3)] == [(None, PORTION * at) for at in (1, 2, 3)]
+    assert [(next(order), budget.visits - before) for _ in range(3)] == [(None, PORTION * at) for at in (1, 2, 3)]
 
 
 def test_who_runs_on_a_node_is_looked_at_once_and_only_when_it_is_its_turn() -> None:
-    application, effort = an_application(), WorkBudget()
-    node_candidates = NodeCandidates(UNIT, effort)
+    application, budget = an_application(), WorkBudget()
+    node_candidates = NodeCandidates(UNIT, budget)
     nodes = [a_model_node(f"n{at}", {}) for at in range(5)]
     for node in nodes:
         node_candidates.consider(node, resources((2, 0)))
         add(node_candidates, [run(application, node, f"{node.node_id}-{at}", (1, 0), priority=at) for at in range(2)])
-    before = effort.visits
+    before = budget.visits
     order = (one for one in node_candidates.in_order() if one is not None)
     next(order)
-    assert effort.visits - before == len(nodes) + 2
+    assert budget.visits - before == len(nodes) + 2
     assert len(list(order)) == 2 * len(nodes) - 1
-    assert effort.visits - before == 2 * len(nodes) + 2 * len(nodes), "the order twice, and who runs there once"
+    assert budget.visits - before == 2 * len(nodes) + 2 * len(nodes), "the order twice, and who runs there once"
 
 
 def test_a_node_without_the_least_protected_waits_for_the_others() -> None:

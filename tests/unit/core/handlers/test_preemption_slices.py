@@ -192,13 +192,13 @@ def test_looking_for_nodes_to_keep_ends_after_a_slice(monkeypatch: pytest.Monkey
     talk.nodes(*(a_node(f"n{at}", rooms[at % 2]) for at in range(nodes)))
     talk.asks(*(an_ask(f"k{at}", resources=Resources(memory=20 + at, vcore=20)) for at in range(sizes)))
     talk.schedule()
-    effort = talk.model().retry_timers.budget
+    budget = talk.model().retry_timers.budget
     talk.sleep(TIMES.reservation_delay_ns)
     looked_at = []
     while talk.scheduler.wants_cycle():
-        before = effort.visits
+        before = budget.visits
         talk.cycle(100)
-        looked_at.append(effort.visits - before)
+        looked_at.append(budget.visits - before)
     assert sum(looked_at) >= nodes * sizes
     assert max(looked_at) < 50 + sizes + nodes
     assert all(visits >= 50 for visits in looked_at[:-1])

@@ -12,12 +12,12 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.step_context import StepContext
 
 
-def place(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
+def allocate(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """The change of state that comes with it is said first."""
     partition, queue = application.partition, application.queue
     assert queue is not None
     uuid = context.cluster.new_uuid()
-    allocation = commit.place(application, ask, node, uuid)
+    allocation = commit.allocate(application, ask, node, uuid)
     if ask.reservations:
         reservations.trim(context, ask)
     if ask.predicate_history is not None:
