@@ -126,10 +126,12 @@ def _digests(told: Sequence[list[str]]) -> list[str]:
 def record(directory: Path, seed: int, steps: int) -> None:
     """Writes the history of a seed, with digests of what it tells."""
     # The simulator has names of the core; a later one would make other histories of the same seed.
-    from tests.sim.sightings import Sightings
+    from tests.sim.observations import Observations
     from tests.sim.simulation import EVERY_WORLD, simulate
 
-    history, failure = simulate(seed, steps, Sightings(), EVERY_WORLD, is_faulty=bool(seed % 2), look_at_all_every=50)
+    history, failure = simulate(
+        seed, steps, Observations(), EVERY_WORLD, is_faulty=bool(seed % 2), look_at_all_every=50
+    )
     assert failure is None, failure.problems
     play = Play()
     digests = _digests([play.step(now_ns, command) for now_ns, command in history])

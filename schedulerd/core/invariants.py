@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from schedulerd.core import (
     invariants_alarms,
     invariants_constraints,
+    invariants_predicates,
     invariants_room,
     invariants_states,
-    invariants_trials,
 )
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.handlers import gang_time
@@ -52,12 +52,12 @@ def violations(scheduler: Scheduler, partitions: Iterable[Partition] | None = No
             _users,
             invariants_room.reservations,
             invariants_room.rooms,
-            invariants_trials.predicate_checks,
+            invariants_predicates.predicate_checks,
             invariants_constraints.constraints,
         ):
             found.extend(f"{partition.wire_name}: {sentence}" for sentence in check(partition))
     for rm in scheduler.cluster.resource_managers.values():
-        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_trials.calls(rm))
+        found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_predicates.calls(rm))
         found.extend(f"[{rm.rm_id}]: {sentence}" for sentence in invariants_states.scheduling_state_tracker(rm))
     found.extend(invariants_alarms.alarms(scheduler))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.invariants_trials import held
+from schedulerd.core.invariants_predicates import held
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.footprint import Footprint
 from schedulerd.core.model.node import Node

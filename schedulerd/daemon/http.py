@@ -27,9 +27,9 @@ from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections, Tell
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
-from schedulerd.daemon.looks import StateQueries
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.shares import NoneLeft
+from schedulerd.daemon.state_queries import StateQueries
 
 BODY_BYTES_MAX = 4096
 """No request that is served here needs more."""

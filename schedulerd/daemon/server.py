@@ -54,7 +54,6 @@ from schedulerd.daemon.http_access import BearerToken, Gate
 from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
 from schedulerd.daemon.logs import LogLevel, configure, flush
-from schedulerd.daemon.looks import StateQueries
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
 from schedulerd.daemon.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
@@ -67,6 +66,7 @@ from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
+from schedulerd.daemon.state_queries import StateQueries
 from schedulerd.daemon.state_service import StateService
 from schedulerd.daemon.streams import IN_DOUBT_SECONDS
 from schedulerd.daemon.tls import ServerTls, tls_files

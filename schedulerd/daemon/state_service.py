@@ -20,9 +20,9 @@ from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.looks import LOOKS_MAX, StateQueries
 from schedulerd.daemon.service import UnaryContext, bounded, unary
 from schedulerd.daemon.shares import NoneLeft
+from schedulerd.daemon.state_queries import LOOKS_MAX, StateQueries
 from schedulerd.daemon.workers import Busy, Workers
 from schedulerd.wire import autoscaling
 

@@ -26,7 +26,7 @@ from schedulerd.ids import uuid_source
 from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
 from tests.sim import history_file
 from tests.sim.clusters import TIMEOUTS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import WORLDS, Failure, simulate
 from tests.unit.replay.recorded import a_header, write_journal
 
@@ -121,7 +121,7 @@ class TestBuiltImage:
 
 def a_journal(folder: Path, seed: int) -> Path:
     """Written by the core as it is here, of a simulated history that names the UUIDs which a replay will make."""
-    history, failure = simulate(seed, MOVES, Sightings())
+    history, failure = simulate(seed, MOVES, Observations())
     assert failure is None
     folder.mkdir()
     header, file = replace(a_header(), timeouts=TIMEOUTS), folder / "history.json"

@@ -15,7 +15,7 @@ from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueProperties
 from schedulerd.core.views import AskView, NodeView, PartitionView, QueueView
-from tests.sim import own_room_law
+from tests.sim import own_room_invariants
 from tests.sim.room_books import Place, RoomBook, RoomBooks, is_below
 
 CANDIDATES_MAX = 9
@@ -211,7 +211,7 @@ class Claim:
             return node.node_id == self.ask.required_node
         other = self.book.reservations.get(Place(self.ask.application_id, self.ask.allocation_key, node.node_id))
         is_claimed = other is not None and other.fact.entitled and Place.of(other.fact) != self._own
-        beside_own = own_room_law.room(self.book, node.node_id, self.ask.application_id)
+        beside_own = own_room_invariants.room(self.book, node.node_id, self.ask.application_id)
         return node.schedulable and not is_claimed and beside_own.lacks(self._size.items()) is None
 
     def _legal(self, node: NodeView) -> Iterator[tuple[Cost, int]]:

@@ -15,7 +15,7 @@ from tests.sim.judging_world import (
     JudgingGangWorld,
     JudgingWorld,
 )
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
@@ -24,8 +24,8 @@ STEPS = 400
 
 
 @cache
-def outcome(seed: int) -> tuple[Failure | None, Sightings]:
-    seen = Sightings()
+def outcome(seed: int) -> tuple[Failure | None, Observations]:
+    seen = Observations()
     _, failure = simulate(seed, STEPS, seen, WORLDS)
     return failure, seen
 
@@ -37,7 +37,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert [sight for sight in EXPECTED if not seen[sight]] == []
@@ -61,4 +61,4 @@ def _nothing(*_: object, **__: object) -> None:
 )
 def test_broken_code_is_found(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, STEPS, Sightings(), WORLDS)[1] for seed in SEEDS)
+    assert any(simulate(seed, STEPS, Observations(), WORLDS)[1] for seed in SEEDS)

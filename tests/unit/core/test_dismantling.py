@@ -20,7 +20,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, History, new_scheduler, simulate
 from tests.sim.world import World
 from tests.unit.core.builders import (
@@ -57,7 +57,7 @@ def living() -> Counter[str]:
 
 
 def history_of(kind: type[World]) -> History:
-    history, failure = simulate(SEED, STEPS, Sightings(), (kind,))
+    history, failure = simulate(SEED, STEPS, Observations(), (kind,))
     assert failure is None
     return history
 

@@ -36,9 +36,9 @@ from schedulerd.daemon.http import (
 )
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.logs import LogLevel
-from schedulerd.daemon.looks import LOOP_SHARE_MAX, StateQueries
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.slices import GAP_SECONDS, Slices
+from schedulerd.daemon.state_queries import LOOP_SHARE_MAX, StateQueries
 from tests.unit import virtual_loop
 
 

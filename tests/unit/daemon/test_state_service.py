@@ -17,9 +17,9 @@ from schedulerd.daemon import looks, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import StateParameters, debug_state
-from schedulerd.daemon.looks import StateQueries
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.state_queries import StateQueries
 from schedulerd.daemon.state_service import ANSWER_BYTES_MAX, DUMPS_BYTES_MAX, STATE_BYTES_MAX, StateService
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_partition_spec, an_app, an_ask
 from tests.unit.daemon.recording import NoStopwatch, load_here

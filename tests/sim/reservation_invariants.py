@@ -19,7 +19,7 @@ from schedulerd.core.model.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MI
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import AskView, NodeView, PartitionView
-from tests.sim import own_room_law
+from tests.sim import own_room_invariants
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
 from tests.sim.oracle import PLACEABLE_STATES, Accounts, awaits_start
@@ -59,8 +59,8 @@ def _reserved(moment: Moment, fact: Reserved) -> Iterator[str]:
         yield f"the node takes nothing of it: {node}"
     if not ask.required_node:
         item = moment.application(place.application_id)
-        sizes = own_room_law.wanted(item, moment.earlier) if item is not None else []
-        yield from own_room_law.against(book, item, place, fact.resources, sizes)
+        sizes = own_room_invariants.wanted(item, moment.earlier) if item is not None else []
+        yield from own_room_invariants.against(book, item, place, fact.resources, sizes)
     if not fact.entitled:
         yield from _reserved_after_a_wait(moment, fact, ask)
     elif not ask.required_node:
@@ -129,7 +129,7 @@ def _ended(moment: Moment, fact: ReservationEnded) -> Iterator[str]:
             yield from _node_is_good(moment, place, kept.fact.resources)
         case ReservationEnd.GANG:
             item = moment.application(place.application_id)
-            if item is None or own_room_law.fits_for_certain(moment.book, item):
+            if item is None or own_room_invariants.fits_for_certain(moment.book, item):
                 yield "its gang cannot be complete, though it can"
         case ReservationEnd.QUOTA:
             if kept.victims or not _is_over_quota(moment, kept.fact):
@@ -175,7 +175,7 @@ def _node_is_good(moment: Moment, place: Place, size: Resources) -> Iterator[str
     if node is None or ask is None or _missing(ask, node):
         return
     book = moment.book
-    beside_own = own_room_law.room(book, place.node_id, place.application_id)
+    beside_own = own_room_invariants.room(book, place.node_id, place.application_id)
     if not ask.required_node and beside_own.lacks(size.items()) is not None:
         return
     room = book.available(place.node_id).plus(book.leaving_from(place.node_id)).minus(book.before(place))

@@ -19,7 +19,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.property.naive_constraints import Estate, Machine
-from tests.sim.choosy_world import SELECTORS
+from tests.sim.constrained_world import SELECTORS
 
 EXPECTED = (
     "ask rejected for its constraint",
@@ -33,7 +33,7 @@ EXPECTED = (
 )
 
 
-class ConstraintLaw:
+class ConstraintInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self, scheduler: Scheduler, sights: Counter[str]) -> None:

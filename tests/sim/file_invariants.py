@@ -17,7 +17,7 @@ Said = tuple[PartitionSpec, dict[str, Rules]]
 """Of a partition, and by path of its queues."""
 
 
-class FileLaw:
+class FileInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self) -> None:

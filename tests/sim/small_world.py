@@ -63,7 +63,7 @@ STORY: tuple[Command, ...] = (
 """Ends with app-1 over its queue's quota with one ask, app-2 running with one no node fits, app-3 completing."""
 
 
-class Pond:
+class SmallWorld:
     """The state after the story, with what the corruptions below take hold of; nothing in it is shared with another."""
 
     def __init__(self) -> None:

@@ -14,7 +14,13 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import ApplicationView, AskView, PartitionView, ResourceManagerView
-from tests.sim import node_order_law, own_room_law, preemption_law, reservation_law, room_sights
+from tests.sim import (
+    node_order_invariants,
+    own_room_invariants,
+    preemption_invariants,
+    reservation_invariants,
+    room_observations,
+)
 from tests.sim.claim import Claim
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
@@ -22,7 +28,7 @@ from tests.sim.room_books import PartitionName, Place, RoomBook, RoomBooks
 from tests.sim.storms import Storms
 
 
-class RoomLaw:
+class RoomInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self, scheduler: Scheduler, sights: Counter[str]) -> None:
@@ -33,8 +39,8 @@ class RoomLaw:
         """For whom it was being looked whether others end, at the end of the step before."""
         self._books = RoomBooks()
         self._before: dict[PartitionName, PartitionView] = {}
-        self._rests = reservation_law.Rests()
-        self._attempts = preemption_law.Attempts()
+        self._rests = reservation_invariants.Rests()
+        self._attempts = preemption_invariants.Attempts()
         self._storms = Storms(sights)
 
     def after(
@@ -51,10 +57,10 @@ class RoomLaw:
             if book is not None and partition is not None and before is not None:
                 around = before, partition, facts[:at], facts[at + 1 :]
                 moment = Moment(now_ns, command, self._books, book, *around, self._searching.get(name))
-                texts = [*reservation_law.judged(moment, fact), *preemption_law.judged(moment, fact)]
+                texts = [*reservation_invariants.judged(moment, fact), *preemption_invariants.judged(moment, fact)]
                 texts += [*self._rests.judged(moment, fact), *self._attempts.judged(moment, fact)]
-                texts += [*self._storms.judged(moment, fact), *node_order_law.judged(moment, fact)]
-                self._sights.update(room_sights.seen(moment, fact))
+                texts += [*self._storms.judged(moment, fact), *node_order_invariants.judged(moment, fact)]
+                self._sights.update(room_observations.seen(moment, fact))
                 found += [f"{type(fact).__name__} {_subject(fact)}: {text}" for text in texts]
             self._rests.hear(fact, now_ns)
             self._attempts.hear(fact)
@@ -66,10 +72,10 @@ class RoomLaw:
                 found += _overdue(book, now_ns)
             if partition is not self._before.get(name):
                 book.forget_queues({queue.path for queue in partition.queues})
-                found += reservation_law.differences(book, partition)
+                found += reservation_invariants.differences(book, partition)
             # while a resource manager is away no cycle looks at its reservations, and they keep nobody out
             if book.reservations and partition.rm_id in served and not self._scheduler.wants_cycle():
-                found += own_room_law.useless(book, partition)
+                found += own_room_invariants.useless(book, partition)
         self._before = shown
         self._searching = {
             (one.rm_id, one.name): (search.application.application_id, search.ask.key)
@@ -92,9 +98,9 @@ class RoomLaw:
     def _unused_right(self, partition: PartitionView, item: ApplicationView, ask: AskView) -> tuple[object, int] | None:
         """cost and number of those who could end for it."""
         book = self._books.by_name[partition.rm_id, partition.name]
-        if not preemption_law.may_claim(self._books, partition, item, ask):
+        if not preemption_invariants.may_claim(self._books, partition, item, ask):
             return None
-        if not own_room_law.fits_for_certain(book, item):
+        if not own_room_invariants.fits_for_certain(book, item):
             return None
         own = None
         if ask.required_node:

@@ -12,18 +12,18 @@ import pytest
 
 from schedulerd.core.model.affinity import Affinity
 from schedulerd.core.model.constraints import Constraints
-from tests.sim.choosy_world import ChoosyWorld
-from tests.sim.constraint_law import EXPECTED
-from tests.sim.sightings import Sightings
+from tests.sim.constrained_world import ConstrainedWorld
+from tests.sim.constraint_invariants import EXPECTED
+from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 SEEDS = range(1, 6)
 STEPS = 500
 
 
-def play(seed: int) -> tuple[Failure | None, Sightings]:
-    seen = Sightings()
-    _, failure = simulate(seed, STEPS, seen, (ChoosyWorld,))
+def play(seed: int) -> tuple[Failure | None, Observations]:
+    seen = Observations()
+    _, failure = simulate(seed, STEPS, seen, (ConstrainedWorld,))
     return failure, seen
 
 
@@ -37,7 +37,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert [sight for sight in EXPECTED if not seen[sight]] == []

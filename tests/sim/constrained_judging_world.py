@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schedulerd.core.commands import GivePredicateResults, NodeAction, NodeUpdate, PredicateResult, UpdateNodes
-from tests.sim.choosy_world import ZONES, ChoosyWorld
+from tests.sim.constrained_world import ZONES, ConstrainedWorld
 from tests.sim.judging_world import JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.world import Move
@@ -25,7 +25,7 @@ EXPECTED = (
 )
 
 
-class ChoosyJudgingWorld(ChoosyWorld, JudgingWorld):
+class ConstrainedJudgingWorld(ConstrainedWorld, JudgingWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._late: list[Move] = []
@@ -48,12 +48,12 @@ class ChoosyJudgingWorld(ChoosyWorld, JudgingWorld):
         return UpdateNodes(rm.rm_id, [NodeUpdate(one.node_id, NodeAction.UPDATE, one.partition, attributes=zone)])
 
 
-class ChoosyJudgingGangWorld(ChoosyJudgingWorld, JudgingGangWorld):
+class ConstrainedJudgingGangWorld(ConstrainedJudgingWorld, JudgingGangWorld):
     pass
 
 
-class ChoosyJudgingContestedWorld(ChoosyJudgingWorld, JudgingContestedWorld):
+class ConstrainedJudgingContestedWorld(ConstrainedJudgingWorld, JudgingContestedWorld):
     pass
 
 
-WORLDS = (ChoosyJudgingWorld, ChoosyJudgingGangWorld, ChoosyJudgingContestedWorld)
+WORLDS = (ConstrainedJudgingWorld, ConstrainedJudgingGangWorld, ConstrainedJudgingContestedWorld)

@@ -13,11 +13,11 @@ from schedulerd.core.facts import Allocated, AskAdded, CheckFailed, Fact, Reject
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
 from tests.sim.auditor import Auditor
-from tests.sim.file_law import FileLaw
+from tests.sim.file_invariants import FileInvariants
 from tests.sim.oracle import misplaced, overlooked
-from tests.sim.pond import RM, Pond
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.simulation import START_NS, new_scheduler
+from tests.sim.small_world import RM, SmallWorld
 
 pytestmark = pytest.mark.interpreted
 
@@ -39,11 +39,11 @@ def changed(kind: type, **fields: object) -> FactChange:
 
 
 def audited(change: FactChange) -> list[str]:
-    pond = Pond()
+    world = SmallWorld()
     auditor = Auditor()
-    for _, facts in pond.facts:
+    for _, facts in world.facts:
         auditor.take(change(copy.deepcopy(facts)))
-    return auditor.problems(view.resource_managers(pond.scheduler))
+    return auditor.problems(view.resource_managers(world.scheduler))
 
 
 LOST: dict[str, tuple[FactChange, str]] = {
@@ -72,12 +72,12 @@ def test_the_auditor_is_content_with_the_story() -> None:
 
 
 def remembered(change: Callable[[Command, list[Fact]], tuple[Command, list[Fact]]]) -> list[str]:
-    pond = Pond()
+    world = SmallWorld()
     memory = ResourceManagerMemory(RM)
     found: list[str] = []
-    for command, facts in pond.facts:
+    for command, facts in world.facts:
         found += memory.hear(*change(command, copy.deepcopy(facts)))
-    (state,) = view.resource_managers(pond.scheduler)
+    (state,) = view.resource_managers(world.scheduler)
     return found + memory.disagreements(state)
 
 
@@ -109,20 +109,20 @@ def test_the_memory_notices_what_vanishes_without_a_word() -> None:
 
 
 def test_the_oracle_notices_an_ask_that_sleeps_although_it_fits() -> None:
-    pond = Pond()
-    assert overlooked(view.resource_managers(pond.scheduler)) == []
-    pond.node(1).available.update(memory=99)
-    assert any("big fits node-1 and sleeps" in text for text in overlooked(view.resource_managers(pond.scheduler)))
+    world = SmallWorld()
+    assert overlooked(view.resource_managers(world.scheduler)) == []
+    world.node(1).available.update(memory=99)
+    assert any("big fits node-1 and sleeps" in text for text in overlooked(view.resource_managers(world.scheduler)))
 
 
 def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
-    pond = Pond()
-    placed = [fact for _, facts in pond.facts for fact in facts if isinstance(fact, Allocated)]
-    assert misplaced(view.resource_managers(pond.scheduler), placed) == []
-    pond.node(1).available.update(memory=-1)
-    pond.queue("root.open").max.update(vcore=1)
-    pond.node(2).draining = True
-    found = "\n".join(misplaced(view.resource_managers(pond.scheduler), placed))
+    world = SmallWorld()
+    placed = [fact for _, facts in world.facts for fact in facts if isinstance(fact, Allocated)]
+    assert misplaced(view.resource_managers(world.scheduler), placed) == []
+    world.node(1).available.update(memory=-1)
+    world.queue("root.open").max.update(vcore=1)
+    world.node(2).draining = True
+    found = "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
     assert "over-commits memory of node-1" in found
     assert "over the vcore of root.open" in found
     assert "node-2, which takes nothing new" in found
@@ -130,14 +130,14 @@ def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
 
 def test_the_oracle_decides_limits_by_itself() -> None:
     """app-2 of bob has two allocations of 10 in root.open, and one ask of 70 that no node fits."""
-    pond = Pond()
-    opened, big = pond.queue("root.open"), "big fits node-1 and sleeps"
-    placed = [fact for _, facts in pond.facts for fact in facts if isinstance(fact, Allocated)]
+    world = SmallWorld()
+    opened, big = world.queue("root.open"), "big fits node-1 and sleeps"
+    placed = [fact for _, facts in world.facts for fact in facts if isinstance(fact, Allocated)]
 
     def sleeping() -> str:
-        return "\n".join(overlooked(view.resource_managers(pond.scheduler)))
+        return "\n".join(overlooked(view.resource_managers(world.scheduler)))
 
-    pond.node(1).available.update(memory=99)
+    world.node(1).available.update(memory=99)
     for users in (("bob",), ("*",)):
         opened.limits = (LimitSpec(users=users, max=Limits(memory=89)),)
         assert big not in sleeping()
@@ -146,7 +146,7 @@ def test_the_oracle_decides_limits_by_itself() -> None:
     opened.limits = (LimitSpec(users=("ann",), groups=("staff",), max=Limits(memory=0)),)
     assert big in sleeping()
     opened.limits = (LimitSpec(users=("bob",), max=Limits(memory=19)),)
-    assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(pond.scheduler), placed))
+    assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
 
 
 def test_the_file_law_decides_which_group_counts_by_itself() -> None:
@@ -156,10 +156,10 @@ def test_the_file_law_decides_which_group_counts_by_itself() -> None:
     root = QueueSpec("root", parent=True, submit_acl=Acl(everybody=True), children=(opened,))
     register = RegisterResourceManager(RM, (PartitionSpec("default", root),))
     submit = UpdateApplications(RM, new=[NewApplication("app", "root.open", user="ann", groups=("dev", "ops"))])
-    scheduler, law = new_scheduler(), FileLaw()
+    scheduler, invariants = new_scheduler(), FileInvariants()
 
     def judged(command: Command, facts: list[Fact]) -> list[str]:
-        return list(law.after(command, facts, view.resource_managers(scheduler)))
+        return list(invariants.after(command, facts, view.resource_managers(scheduler)))
 
     assert judged(register, scheduler.step(START_NS, register)) == []
     facts = scheduler.step(START_NS, submit)

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from tests.sim.choosy_judging_world import EXPECTED, WORLDS
-from tests.sim.sightings import Sightings
+from tests.sim.constrained_judging_world import EXPECTED, WORLDS
+from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 SEEDS = (2, 5, 6, 8, 10, 11)
@@ -15,8 +15,8 @@ STEPS = 400
 
 
 @cache
-def outcome(seed: int) -> tuple[Failure | None, Sightings]:
-    seen = Sightings()
+def outcome(seed: int) -> tuple[Failure | None, Observations]:
+    seen = Observations()
     _, failure = simulate(seed, STEPS, seen, WORLDS)
     return failure, seen
 
@@ -28,7 +28,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert [sight for sight in EXPECTED if not seen[sight]] == []

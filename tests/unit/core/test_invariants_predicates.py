@@ -107,6 +107,6 @@ def test_it_bites(name: str) -> None:
 
 def test_too_many_calls_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
-    monkeypatch.setattr("schedulerd.core.invariants_trials.OPEN_MAX", 0)
+    monkeypatch.setattr("schedulerd.core.invariants_predicates.OPEN_MAX", 0)
     assert callbacks.OPEN_MAX > 0
     assert any("1 calls are open" in one for one in violations(scene.scheduler))

@@ -10,7 +10,7 @@ from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.handlers import predicate_results
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.queue import Queue
-from tests.sim.start_law import StartLaw
+from tests.sim.start_invariants import StartInvariants
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 from tests.unit.core.judges import Judge
 
@@ -20,14 +20,14 @@ ONE_TOO_MANY = "second runs as one too many in root.a"
 
 
 class Watched(Judge):
-    """One application may run in root.a, of `first` and `second`; what the law says of each step is kept."""
+    """One application may run in root.a, of `first` and `second`; what the invariant says of each step is kept."""
 
     def __init__(self, *, has_a_say: bool = False) -> None:
         super().__init__()
         self.is_silent = True
         self.hides_placements = False
         self.found: list[str] = []
-        self._law = StartLaw()
+        self._law = StartInvariants()
         self.begin(a_root(a_queue_spec("a", max_applications=1)), predicates=has_a_say)
         self.nodes(a_node("n1", {"memory": 100}))
         self.apps(an_app("first"), an_app("second"))

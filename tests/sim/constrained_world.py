@@ -27,7 +27,7 @@ SELECTORS = {
 GARBAGE = PlacementConstraint(allocations=AllocationAffinity("", (), 2, 1))
 
 
-class ChoosyWorld(World):
+class ConstrainedWorld(World):
     """Only what is asked for, and what nodes are like, differs from the other."""
 
     def next_move(self) -> Move:

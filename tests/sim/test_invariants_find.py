@@ -29,88 +29,88 @@ from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from tests.sim.pond import RM, Pond
+from tests.sim.observations import Observations
 from tests.sim.shorten import shorten
-from tests.sim.sightings import Sightings
 from tests.sim.simulation import START_NS, Failure, History, simulate
+from tests.sim.small_world import RM, SmallWorld
 
 pytestmark = pytest.mark.interpreted
 
 
 def test_the_story_is_sound_and_says_enough() -> None:
-    pond = Pond()
-    assert violations(pond.scheduler) == []
-    assert not pond.scheduler.wants_cycle()
-    assert pond.application(1).state is ApplicationState.RUNNING
-    assert pond.application(3).state is ApplicationState.COMPLETING
-    assert pond.queue("root.batch.fifo").pending_index.blocked_by
-    assert list(pond.partition.request_classes.unschedulable())
+    world = SmallWorld()
+    assert violations(world.scheduler) == []
+    assert not world.scheduler.wants_cycle()
+    assert world.application(1).state is ApplicationState.RUNNING
+    assert world.application(3).state is ApplicationState.COMPLETING
+    assert world.queue("root.batch.fifo").pending_index.blocked_by
+    assert list(world.partition.request_classes.unschedulable())
 
 
 def first(mapping: Any) -> Any:
     return next(iter(mapping.values()))
 
 
-Corruption = Callable[[Pond], Any]
+Corruption = Callable[[SmallWorld], Any]
 
 
-def ask(pond: Pond, number: int, key: str, memory: int) -> None:
+def ask(world: SmallWorld, number: int, key: str, memory: int) -> None:
     """One ask more of app-1, -2 or -3, or of app-4, which comes into app-2's queue for it."""
     asks = [NewAsk(f"app-{number}", key, Resources(memory=memory))]
     apps = [NewApplication("app-4", "root.open", user="bob")] if number == 4 else []
     for command in (UpdateApplications(RM, new=apps), UpdateAllocations(RM, asks=asks)):
-        pond.scheduler.step(START_NS, command)
+        world.scheduler.step(START_NS, command)
 
 
-def repeat_closing(pond: Pond) -> None:
+def repeat_closing(world: SmallWorld) -> None:
     """A small ask behind the large one that fits no node: on the way to it, the block is repeated."""
-    ask(pond, 2, "small", 1)
-    pond.scheduler.step(START_NS, RunCycle(50))
+    ask(world, 2, "small", 1)
+    world.scheduler.step(START_NS, RunCycle(50))
 
 
-def large(pond: Pond) -> PendingClass:
+def large(world: SmallWorld) -> PendingClass:
     """The class no node fits, which app-2 waits for."""
-    group = pond.application(2).asks["big"].group
+    group = world.application(2).asks["big"].group
     assert group is not None
     return group.pending_class
 
 
-def move_behind_its_siblings(pond: Pond) -> None:
-    pond.partition.end_of_step()
-    pond.queue("root.open").guaranteed.update(memory=7)
+def move_behind_its_siblings(world: SmallWorld) -> None:
+    world.partition.end_of_step()
+    world.queue("root.open").guaranteed.update(memory=7)
 
 
-def forget_users(pond: Pond) -> None:
-    pond.application(1).usage_ledgers.clear()
-    pond.partition.usages.users._by_name.clear()
+def forget_users(world: SmallWorld) -> None:
+    world.application(1).usage_ledgers.clear()
+    world.partition.usages.users._by_name.clear()
 
 
-def leave_a_shared_line(pond: Pond) -> None:
-    ask(pond, 4, "big", 70)
-    pond.application(2).entry = None
+def leave_a_shared_line(world: SmallWorld) -> None:
+    ask(world, 4, "big", 70)
+    world.application(2).entry = None
 
 
-def come_first_out_of_turn(pond: Pond) -> None:
-    ask(pond, 4, "big", 71)
-    pond.queue("root.open").pending_index._front.reverse()
+def come_first_out_of_turn(world: SmallWorld) -> None:
+    ask(world, 4, "big", 71)
+    world.queue("root.open").pending_index._front.reverse()
 
 
-def repeat_and_lose_the_reason(pond: Pond) -> None:
-    repeat_closing(pond)
-    pond.queue("root").pending_index.unblock(large(pond))
+def repeat_and_lose_the_reason(world: SmallWorld) -> None:
+    repeat_closing(world)
+    world.queue("root").pending_index.unblock(large(world))
 
 
-def repeat_and_forget_where(pond: Pond) -> None:
-    repeat_closing(pond)
-    pond.queue("root").pending_index.blocked_by[large(pond)].propagated_to.clear()
-    pond.node(1).available.update(memory=99)
-    pond.partition.note_free_node(pond.node(1))
-    pond.partition.end_of_step()
+def repeat_and_forget_where(world: SmallWorld) -> None:
+    repeat_closing(world)
+    world.queue("root").pending_index.blocked_by[large(world)].propagated_to.clear()
+    world.node(1).available.update(memory=99)
+    world.partition.note_free_node(world.node(1))
+    world.partition.end_of_step()
 
 
-def close_where_nobody_needs_it(pond: Pond) -> None:
-    block = pond.queue("root").pending_index.blocked_by[large(pond)]
-    pond.queue("root.nothing").pending_index.blocked_by[large(pond)] = block
+def close_where_nobody_needs_it(world: SmallWorld) -> None:
+    block = world.queue("root").pending_index.blocked_by[large(world)]
+    world.queue("root.nothing").pending_index.blocked_by[large(world)] = block
 
 
 CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
@@ -231,9 +231,9 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
 
 @pytest.mark.parametrize(("corrupt", "sentence"), CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
 def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
-    pond = Pond()
-    corrupt(pond)
-    found = violations(pond.scheduler)
+    world = SmallWorld()
+    corrupt(world)
+    found = violations(world.scheduler)
     assert any(sentence in violation for violation in found), found
 
 
@@ -317,7 +317,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
 @pytest.mark.parametrize(("owner", "name", "broken"), BREAKS.values(), ids=BREAKS.keys())
 def test_a_simulation_finds_broken_code(owner: object, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, 600, Sightings())[1] is not None for seed in GANG_SEEDS)
+    assert any(simulate(seed, 600, Observations())[1] is not None for seed in GANG_SEEDS)
 
 
 def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.
         finish(*arguments, **{**named, "confirm": False})
 
     monkeypatch.setattr(rm_releases, "finish", silent)
-    _, failure = simulate(1, 600, Sightings())
+    _, failure = simulate(1, 600, Observations())
     assert failure is not None
     assert any("vanishes without a word" in problem for problem in failure.problems)
 
@@ -337,7 +337,7 @@ def test_a_failure_is_shortened_to_what_it_takes(monkeypatch: pytest.MonkeyPatch
         return False
 
     monkeypatch.setattr(Scheduler, "wants_cycle", forgetful)
-    history, failure = simulate(1, 600, Sightings())
+    history, failure = simulate(1, 600, Observations())
     assert failure is not None
     short = shorten(failure)
     assert len(short.history) <= 5 < len(history)

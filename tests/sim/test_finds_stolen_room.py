@@ -20,7 +20,7 @@ from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
 from schedulerd.core.specs import PreemptionPolicy
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import simulate
 
 pytestmark = pytest.mark.interpreted
@@ -105,5 +105,5 @@ def test_a_simulation_finds_it(
 
 
 def problems(seed: int) -> list[str]:
-    _, failure = simulate(seed, STEPS, Sightings())
+    _, failure = simulate(seed, STEPS, Observations())
     return failure.problems if failure is not None else []

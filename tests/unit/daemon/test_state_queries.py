@@ -13,9 +13,9 @@ import pytest
 from schedulerd.core.views import LimitView
 from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.json_pieces import as_json
-from schedulerd.daemon.looks import LOOKS_MAX, LOOP_SHARE_MAX, StateQueries
 from schedulerd.daemon.shares import CLIENTS_MIN, NoneLeft
 from schedulerd.daemon.slices import GAP_SECONDS, SLICE_SECONDS
+from schedulerd.daemon.state_queries import LOOKS_MAX, LOOP_SHARE_MAX, StateQueries
 from tests.unit import virtual_loop
 
 LOOK_SECONDS = 0.01

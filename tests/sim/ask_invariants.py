@@ -18,7 +18,7 @@ Name = tuple[str, str, str, str]
 """Resource manager, partition, application and key."""
 
 
-class AskLaw:
+class AskInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self) -> None:

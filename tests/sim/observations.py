@@ -39,7 +39,7 @@ from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views import PartitionView, ResourceManagerView
-from tests.sim import room_sights
+from tests.sim import room_observations
 
 EXPECTED = (
     "application Accepted",
@@ -108,11 +108,11 @@ EXPECTED = (
     "withdrawn application_removed",
     "withdrawn released_by_rm",
     "withdrawn timeout",
-    *room_sights.EXPECTED,
+    *room_observations.EXPECTED,
 )
 
 
-class Sightings(Counter[str]):
+class Observations(Counter[str]):
     def __init__(self, seen: Mapping[str, int] | None = None, faults: Mapping[str, int] | None = None) -> None:
         super().__init__(seen or {})
         self.faults = Counter(faults or {})
@@ -120,10 +120,10 @@ class Sightings(Counter[str]):
         self._looked_at: dict[tuple[str, str], tuple[str, PartitionView, Counter[str]]] = {}
         """What was seen in each partition the last time, and in which state its resource manager was then."""
 
-    def __reduce__(self) -> tuple[type[Sightings], tuple[dict[str, int], dict[str, int]]]:
+    def __reduce__(self) -> tuple[type[Observations], tuple[dict[str, int], dict[str, int]]]:
         return type(self), (dict(self), dict(self.faults))
 
-    def join(self, others: Sightings) -> None:
+    def join(self, others: Observations) -> None:
         """All that the others have seen as well."""
         self.update(others)
         self.faults.update(others.faults)

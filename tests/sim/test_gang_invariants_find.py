@@ -44,7 +44,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS
 from schedulerd.core.views import ResourceManagerView
 from tests.sim.clusters import PARTITIONS
-from tests.sim.gang_law import GangLaw
+from tests.sim.gang_invariants import GangInvariants
 from tests.sim.simulation import START_NS, new_scheduler
 
 pytestmark = pytest.mark.interpreted
@@ -133,10 +133,10 @@ def story() -> tuple[Step, ...]:
 
 
 def judged(change: Change) -> list[str]:
-    law = GangLaw()
+    invariants = GangInvariants()
     found: list[str] = []
     for step in story():
-        found += law.after(*change(step._replace(facts=copy.deepcopy(step.facts))))
+        found += invariants.after(*change(step._replace(facts=copy.deepcopy(step.facts))))
     return found
 
 

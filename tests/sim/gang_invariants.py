@@ -26,7 +26,7 @@ from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceMana
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import Amounts, NodeView, PartitionView, QueueView, ResourceManagerView
-from tests.sim import life_law
+from tests.sim import life_invariants
 from tests.sim.gang_books import GangBook, GangBooks, Name, name_of
 from tests.sim.oracle import PLACEABLE_STATES
 from tests.sim.rm_memory import ANSWERED, plain_name
@@ -35,7 +35,7 @@ Asked = tuple[str, str]
 """Application and key; those of different resource managers and partitions count as one."""
 
 
-class GangLaw:
+class GangInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self) -> None:
@@ -72,12 +72,12 @@ class GangLaw:
                 ):
                     texts += self._room_taken(fact, later, partition)
                 if isinstance(fact, Allocated | ApplicationChanged):
-                    texts += life_law.judged(book, command, fact, later, now_ns)
+                    texts += life_invariants.judged(book, command, fact, later, now_ns)
                 found += [f"{name[2]}: {text}" for text in texts]
             self._books.take(fact, now_ns)
         found += self._books.close(now_ns)
         for book in self._books.by_name.values():
-            found += [f"{book.spec.application_id}: {text}" for text in life_law.overdue(book, command, now_ns)]
+            found += [f"{book.spec.application_id}: {text}" for text in life_invariants.overdue(book, command, now_ns)]
         found += self._parked_and_taken_back(command)
         return found + list(self._books.differences(state))
 
@@ -143,7 +143,7 @@ class GangLaw:
                 if book.state is ApplicationState.ACCEPTED:
                     self._returning[fact.uuid] = fact.rm_id, fact.partition, fact.application_id
             case ReleaseRequested(cause=ReleaseCause.UNUSED):
-                yield from life_law.unused(book, fact, now_ns)
+                yield from life_invariants.unused(book, fact, now_ns)
             case Released(placeholder=True):
                 yield from self._released(book, fact, later)
             case SwapRefused():
@@ -244,7 +244,7 @@ class GangLaw:
         for uuid, (rm_id, partition, application_id) in list(self._returning.items()):
             if (rm_id, partition, application_id) == (fact.rm_id, fact.partition, fact.application_id):
                 del self._returning[uuid]
-        if book.began_ns is None or now_ns < book.began_ns + life_law.timeout_ns(book.spec):
+        if book.began_ns is None or now_ns < book.began_ns + life_invariants.timeout_ns(book.spec):
             yield f"is out of time, though its gang began {book.began_ns}"
         if fact.state is ApplicationState.ACCEPTED:
             yield "is out of time and still Accepted"

@@ -13,8 +13,8 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.quotas.rules import highest_blocked
-from tests.sim.choosy_judging_world import WORLDS
-from tests.sim.sightings import Sightings
+from tests.sim.constrained_judging_world import WORLDS
+from tests.sim.observations import Observations
 from tests.sim.simulation import simulate
 
 pytestmark = pytest.mark.interpreted
@@ -63,5 +63,5 @@ def test_a_simulation_finds_it(
 
 
 def problems(seed: int) -> list[str]:
-    _, failure = simulate(seed, STEPS, Sightings(), WORLDS)
+    _, failure = simulate(seed, STEPS, Observations(), WORLDS)
     return failure.problems if failure is not None else []

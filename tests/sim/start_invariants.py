@@ -20,7 +20,7 @@ Told = Allocated | ApplicationChanged
 """What is said of an application that may have started."""
 
 
-class StartLaw:
+class StartInvariants:
     """Judges the steps of one history in their order."""
 
     def __init__(self) -> None:

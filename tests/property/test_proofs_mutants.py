@@ -1,7 +1,7 @@
 """The slow references are shown to bite: the core is broken on purpose, and the properties find it by themselves.
 
 The invariants, which a conversation checks after every step, are switched off for it: they are shown to bite in
-`tests/sim/test_catches_fish.py`.
+`tests.sim.test_invariants_find.py`.
 """
 
 from __future__ import annotations
