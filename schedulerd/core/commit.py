@@ -173,7 +173,7 @@ def end_promise(application: Application) -> None:
     application.update_pending_classes()
 
 
-def place_parked(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+def allocate_swapped(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """An ask whose placeholder is gone becomes real on the node; within the room that was held for it."""
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(allocation, was_pending=False)
@@ -230,7 +230,7 @@ def free(allocation: Allocation) -> None:
 
 
 def forget_if_done(application: Application, ask: Ask) -> None:
-    """An ask with nothing pending, nothing parked and nothing alive is not known any longer."""
+    """An ask with nothing pending, nothing awaiting its placeholder and nothing alive is not known any longer."""
     if not ask.pending and not ask.allocations and not ask.awaiting_placeholder:
         application.asks.pop(ask.key, None)
 

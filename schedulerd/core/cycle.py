@@ -19,7 +19,7 @@ from schedulerd.core.model.request_class import PendingClass
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.step_context import StepContext
 
-PARKED_MAX = 200
+SET_ASIDE_MAX = 200
 """How many request classes one cycle may find impossible in a partition before it gives the loop back."""
 
 
@@ -30,7 +30,7 @@ def run_cycle(context: StepContext, placements_max: int) -> None:
         return
     first = context.cluster.cycle_turn % len(partitions)
     context.cluster.cycle_turn += 1
-    placements = parked = visits = 0
+    placements = set_aside = visits = 0
     more = False
     for partition in partitions[first:] + partitions[:first]:
         before = partition.retry_timers.budget.visits
@@ -39,10 +39,10 @@ def run_cycle(context: StepContext, placements_max: int) -> None:
         visits += partition.retry_timers.budget.visits - before
         placements += placed
         partition.moves += placed
-        parked += refused
+        set_aside += refused
         more = more or cut
-    if placements or parked:
-        context.say(CycleRan(allocations=placements, unschedulable=parked, more=more))
+    if placements or set_aside:
+        context.say(CycleRan(allocations=placements, unschedulable=set_aside, more=more))
 
 
 def _run_partition(
@@ -53,15 +53,15 @@ def _run_partition(
 
     `visits_end` is where it stops to look for who might end for whom.
     """
-    placements = parked = repeated = 0
+    placements = set_aside = propagated = 0
     first_fit = partition.first_fit
     timers = partition.retry_timers
     budget = timers.budget
     callbacks = partition.callbacks
     is_asked_first, may_be_full = callbacks.predicates, callbacks.predicates or callbacks.preemption_predicates
-    while placements < placements_max and parked + repeated < PARKED_MAX and budget.visits < visits_end:
+    while placements < placements_max and set_aside + propagated < SET_ASIDE_MAX and budget.visits < visits_end:
         if may_be_full and callbacks.is_full:
-            return placements, parked, False
+            return placements, set_aside, False
         if timers.has_due:
             waiting.enqueue_due(context, partition)
         # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
@@ -81,7 +81,7 @@ def _run_partition(
         if found is None:
             progress = preemption.advance(context, partition, visits_end)
             if progress is not Progress.DECIDED:
-                return placements, parked, progress is Progress.UNFINISHED
+                return placements, set_aside, progress is Progress.UNFINISHED
             placements += 1
             continue
         partition.asks_tried += 1
@@ -91,24 +91,24 @@ def _run_partition(
         pending_class = group.pending_class
         if block is not None:
             _propagate(block, application, pending_class)
-            repeated += 1
+            propagated += 1
             continue
         blocked = highest_blocked(queue, pending_class.items, pending_class.quota_key)
         if blocked is not None:
             blocked.queue.block(pending_class, BlockReason.QUOTA)
-            parked += 1
+            set_aside += 1
             continue
         node = first_fit(group.request_class)
         if node is None:
             waiting.mark_unschedulable(context, partition, pending_class, group.first())
-            parked += 1
+            set_aside += 1
             continue
         if is_asked_first:
             predicate_checks.attempt(context, application, group.first(), node)
         else:
             allocate(context, application, group.first(), node)
         placements += 1
-    return placements, parked, True
+    return placements, set_aside, True
 
 
 def _propagate(block: Block, application: Application, pending_class: PendingClass) -> None:

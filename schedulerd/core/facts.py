@@ -68,7 +68,7 @@ class WithdrawCause(StrEnum):
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
-    PARKED = "parked"
+    AWAITING_PLACEHOLDER = "awaiting_placeholder"
     """It waits for its placeholder to go and takes its room then (gang design); or it is asked for again."""
 
 
@@ -264,7 +264,7 @@ class Allocated:
     asked_at_ns: int
     """When the ask arrived; with the time of the step that is the placement latency."""
     replaces: str = ""
-    """The UUID of the placeholder whose room it took; its ask was parked and not pending."""
+    """The UUID of the placeholder whose room it took; its ask was awaiting its placeholder and not pending."""
 
 
 @dataclass(slots=True)

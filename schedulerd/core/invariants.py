@@ -165,23 +165,23 @@ def _open_gangs(partition: Partition) -> Iterator[str]:
 
 def _gang(app: Application, name: str) -> Iterator[str]:
     """Placeholders and swaps, counted anew (SEMANTICS G)."""
-    parked: dict[Ask, int] = {}
-    parked_behind: dict[str, int] = {}
+    awaiting: dict[Ask, int] = {}
+    awaiting_behind: dict[str, int] = {}
     idle: dict[str, int] = {}
     for uuid, allocation in app.allocations.items():
         if allocation.swap is not None:
-            parked[allocation.swap] = parked.get(allocation.swap, 0) + 1
+            awaiting[allocation.swap] = awaiting.get(allocation.swap, 0) + 1
             behind = allocation.spec.task_group
-            parked_behind[behind] = parked_behind.get(behind, 0) + 1
+            awaiting_behind[behind] = awaiting_behind.get(behind, 0) + 1
             if not allocation.placeholder or allocation.releasing is not TerminationType.PLACEHOLDER_REPLACED:
-                yield f"{name} has an ask parked behind {uuid}, which is not being replaced"
+                yield f"{name} has an ask awaiting a placeholder behind {uuid}, which is not being replaced"
         if allocation.placeholder and allocation.releasing is None:
             idle[allocation.spec.task_group] = idle.get(allocation.spec.task_group, 0) + 1
-    for ask in {**dict.fromkeys(app.asks.values()), **parked}:
-        if ask.awaiting_placeholder != parked.get(ask, 0) or app.asks.get(ask.key) is not ask:
-            yield f"{name} ask {ask.key} counts {ask.awaiting_placeholder} parked, there are {parked.get(ask, 0)}"
-    if app.awaiting_placeholder != sum(parked.values()):
-        yield f"{name} counts {app.awaiting_placeholder} parked, there are {sum(parked.values())}"
+    for ask in {**dict.fromkeys(app.asks.values()), **awaiting}:
+        if ask.awaiting_placeholder != awaiting.get(ask, 0) or app.asks.get(ask.key) is not ask:
+            yield f"{name} ask {ask.key} counts {ask.awaiting_placeholder} awaiting a placeholder, there are {awaiting.get(ask, 0)}"
+    if app.awaiting_placeholder != sum(awaiting.values()):
+        yield f"{name} counts {app.awaiting_placeholder} awaiting a placeholder, there are {sum(awaiting.values())}"
     pending = sum(ask.pending for ask in app.asks.values() if ask.placeholder)
     gang = app.gang
     if gang is None:
@@ -196,8 +196,8 @@ def _gang(app: Application, name: str) -> Iterator[str]:
             asked.add(ask.request_class.items, ask.pending)
     yield from _differ(f"what pending placeholders of {name} will use", gang.asked, asked)
     for task_group in gang.task_groups.values():
-        if task_group.awaiting_placeholder != parked_behind.pop(task_group.name, 0):
-            yield f"{name} counts {task_group.awaiting_placeholder} parked behind placeholders of {task_group.name}"
+        if task_group.awaiting_placeholder != awaiting_behind.pop(task_group.name, 0):
+            yield f"{name} counts {task_group.awaiting_placeholder} awaiting a placeholder behind placeholders of {task_group.name}"
         if task_group.idle != idle.pop(task_group.name, 0):
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
@@ -355,16 +355,16 @@ def _shapes(partition: Partition) -> Iterator[str]:
         for leaf, n in pending_class.pending_by_leaf.items()
     }:
         yield "what is counted to wait by request class and leaf is not what is looked at there"
-    parked = list(partition.request_classes.unschedulable())
-    if {pending_class for pending_class in uses if pending_class.unschedulable} != set(parked):
-        yield "the parked request classes are not those marked parked"
-    for pending_class in parked:
+    awaiting = list(partition.request_classes.unschedulable())
+    if {pending_class for pending_class in uses if pending_class.unschedulable} != set(awaiting):
+        yield "the awaiting a placeholder request classes are not those marked awaiting a placeholder"
+    for pending_class in awaiting:
         if pending_class.request_class.refused:
             continue
         for node in partition.nodes.values() if pending_class.request_class.required_node else partition.node_order:
             if partition.refusal(pending_class.request_class, node) is None:
                 what = f"request class {pending_class.request_class.resources}"
-                yield f"{what} is parked though node {node.node_id} has room"
+                yield f"{what} is awaiting a placeholder though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:

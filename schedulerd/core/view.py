@@ -190,7 +190,7 @@ def _task_groups(app: Application, look: StateQuery) -> list[TaskGroupView]:
             wanted=one.wanted,
             placed=one.placed,
             idle=one.idle,
-            parked=one.awaiting_placeholder,
+            awaiting_placeholder=one.awaiting_placeholder,
             replaced=one.replaced,
             timed_out=one.timed_out,
             unused=one.unused,

@@ -71,7 +71,7 @@ class TaskGroupView:
     """So far, whether they are still there or not."""
     idle: int
     """There, and waiting for their real asks."""
-    parked: int
+    awaiting_placeholder: int
     """On their way out, and a real ask waits for their room."""
     replaced: int
     timed_out: int

@@ -37,7 +37,7 @@ _WITHDRAWAL_DETAILS: Mapping[f.WithdrawCause, Detail.ValueType] = {
     f.WithdrawCause.APPLICATION_ENDED: SI.REQUEST_CANCEL,
     f.WithdrawCause.TIMEOUT: SI.REQUEST_TIMEOUT,
 }
-"""Of asks that are wanted no longer. A parked one is, and has no detail."""
+"""Of asks that are wanted no longer. A awaiting its placeholder one is, and has no detail."""
 
 _STATE_DETAILS: Mapping[ApplicationState, Detail.ValueType] = {
     ApplicationState.NEW: SI.APP_NEW,

@@ -81,7 +81,7 @@ def queue_families(queues: Queues, resources: Iterable[QueueResources], series: 
 
 
 _OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
-    families.PARKED_ASKS: lambda queue: queue.parked_asks,
+    families.ASKS_AWAITING_PLACEHOLDER: lambda queue: queue.asks_awaiting_placeholder,
     families.PENDING_PLACEHOLDERS: lambda queue: queue.pending_placeholders,
     families.ALLOCATED_PLACEHOLDERS: lambda queue: queue.allocated_placeholders,
 }

@@ -118,11 +118,15 @@ RESERVATIONS_ENDED = _counter(
 PREDICATE_CHECKS = _counter(
     "predicate_checks", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
 )
-SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
+UNSCHEDULABLE_REQUEST_CLASSES = _counter(
+    "unschedulable_request_classes", (), "Kinds of ask that a cycle set aside as not placeable for now."
+)
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
 
 PENDING_ASKS = _gauge("pending_asks", _QUEUE, "Allocations asked for and not placed yet.")
-PARKED_ASKS = _gauge("parked_asks", _QUEUE, "Allocations asked for that wait for their placeholder to go.")
+ASKS_AWAITING_PLACEHOLDER = _gauge(
+    "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to go."
+)
 PENDING_PLACEHOLDERS = _gauge(
     "pending_placeholders", _QUEUE, "Placeholders among what is asked for and not placed yet."
 )
@@ -230,14 +234,21 @@ FACT_COUNTERS = (
         GANGS,
         RECOMMENDATIONS,
     ),
-    *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, PREDICATE_CHECKS, SHAPES_PARKED, CYCLES_CUT),
+    *(
+        PREEMPTION_ATTEMPTS,
+        RESERVATIONS_MADE,
+        RESERVATIONS_ENDED,
+        PREDICATE_CHECKS,
+        UNSCHEDULABLE_REQUEST_CLASSES,
+        CYCLES_CUT,
+    ),
 )
 """The counters that facts drive, except those by queue. The first label, if there is one, is the resource manager."""
 
 FAMILIES = (
     *FACT_COUNTERS,
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
-    *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
+    *(ASKS_AWAITING_PLACEHOLDER, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
     *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),

@@ -59,7 +59,7 @@ _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
 _CONFIGURATION, _QUEUE = "core.scheduler.configuration", "core.scheduler.queue"
 _GANG, _PREEMPTION = "core.scheduler.gang", "core.scheduler.preemption"
-_PREDICATE = "core.scheduler.result"
+_PREDICATE = "core.scheduler.predicate"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {

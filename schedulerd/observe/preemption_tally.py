@@ -25,9 +25,9 @@ _SECONDS_PER_NS = 1e-9
 
 
 class ReservationKind(StrEnum):
-    FIRM = "firm"
+    ENTITLED = "entitled"
     """Others end for the ask, or it may run nowhere else."""
-    SOFT = "soft"
+    AGING = "aging"
     """The ask has just waited for long."""
 
 
@@ -138,8 +138,8 @@ class PreemptionTally:
             yield self.queues[rm_id, partition, one]
 
 
-def _kind(firm: bool) -> ReservationKind:
-    return ReservationKind.FIRM if firm else ReservationKind.SOFT
+def _kind(entitled: bool) -> ReservationKind:
+    return ReservationKind.ENTITLED if entitled else ReservationKind.AGING
 
 
 def _upwards(path: str) -> Iterator[str]:

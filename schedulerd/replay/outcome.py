@@ -149,7 +149,7 @@ class Measure:
                 self._released(fact)
             case AskAdded(awaited_placeholder=False):
                 self._queue(fact).pending += fact.count
-            case AskWithdrawn() if fact.cause is not WithdrawCause.PARKED:
+            case AskWithdrawn() if fact.cause is not WithdrawCause.AWAITING_PLACEHOLDER:
                 queue = self._queue(fact)
                 queue.pending -= fact.count
                 if fact.cause not in (WithdrawCause.UPDATED, WithdrawCause.RECOVERED):

@@ -204,7 +204,7 @@ class GangBooks:
                     book.missed += fact.count
                 else:
                     book.wanted -= fact.count
-            case AskWithdrawn(cause=WithdrawCause.PARKED):
+            case AskWithdrawn(cause=WithdrawCause.AWAITING_PLACEHOLDER):
                 book.parked[fact.allocation_key, fact.resources.canonical()] += 1
             case Allocated():
                 self._allocated(book, fact, now_ns)

@@ -128,7 +128,7 @@ class GangInvariants:
                 yield from self._gate(book, fact, partition)
             case Allocated(placeholder=False, recovered=False, replaces=""):
                 yield from self._placed_without_swap(book, fact)
-            case AskWithdrawn(cause=WithdrawCause.PARKED):
+            case AskWithdrawn(cause=WithdrawCause.AWAITING_PLACEHOLDER):
                 yield from self._swap_begun(book, fact, later)
             case AskWithdrawn(cause=WithdrawCause.TIMEOUT, placeholder=False, count=count) if count:
                 if book.state is not ApplicationState.FAILING:

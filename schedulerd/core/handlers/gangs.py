@@ -1,8 +1,8 @@
 """Placeholders: replaced by the real asks they hold room for, or out of time (gang design; SEMANTICS G3 to G5).
 
-A replacement has two phases. First the real ask is parked and the RM asked to release the placeholder; nothing is
-freed. When the placeholder is gone, whatever the RM calls it, the ask takes its room on the same node, else on another
-one, else it waits like any other: application, queues, node and user change once.
+A replacement has two phases. First the real ask is awaiting its placeholder and the RM asked to release the
+placeholder; nothing is freed. When the placeholder is gone, whatever the RM calls it, the ask takes its room on the
+same node, else on another one, else it waits like any other: application, queues, node and user change once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,13 @@ def _begin(context: StepContext, application: Application, task_group: TaskGroup
 
 def _swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
     releases.withdraw_ask(
-        context, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
+        context,
+        application,
+        ask,
+        WithdrawCause.AWAITING_PLACEHOLDER,
+        None,
+        f"takes the room of {placeholder.uuid}",
+        count=1,
     )
     commit.await_placeholder(application, ask, placeholder)
     if application.gang is not None and application.gang.idle_since_ns is not None:
@@ -197,9 +203,9 @@ def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, an
         other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.request_class)
         if other is None:
             commit.demand(application, ask, 1)
-            return releases.asked_again(application, ask, was_parked=True)
+            return releases.asked_again(application, ask, awaited_placeholder=True)
         node = other
-    allocation = commit.place_parked(application, ask, node, context.cluster.new_uuid())
+    allocation = commit.allocate_swapped(application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).replaced += 1
     spec = ask.spec

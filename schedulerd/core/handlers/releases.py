@@ -66,7 +66,8 @@ def withdraw_ask(
 def withdraw_all(
     context: StepContext, application: Application, cause: WithdrawCause, termination: TerminationType, message: str
 ) -> None:
-    """Nothing of the application is pending or parked any longer, as it is ending; in the order of arrival."""
+    """Nothing of the application is pending or awaiting its placeholder any longer, as it is ending; in the order of
+    arrival."""
     for allocation in application.allocations.values():
         end_placeholder_wait(context, allocation)
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
@@ -81,11 +82,11 @@ def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
     ask = commit.end_placeholder_wait(placeholder)
     if ask is not None:
         commit.demand(application, ask, 1)
-        context.say(asked_again(application, ask, was_parked=True))
+        context.say(asked_again(application, ask, awaited_placeholder=True))
 
 
-def asked_again(application: Application, ask: Ask, *, was_parked: bool) -> AskAdded:
-    """The fact that one allocation of an ask, which was parked or given back, is pending."""
+def asked_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
+    """The fact that one allocation of an ask, which was awaiting its placeholder or given back, is pending."""
     assert application.queue is not None
     partition = application.partition
     return AskAdded(
@@ -97,7 +98,7 @@ def asked_again(application: Application, ask: Ask, *, was_parked: bool) -> AskA
         ask.request_class.resources,
         1,
         ask.placeholder,
-        was_parked,
+        awaited_placeholder,
     )
 
 

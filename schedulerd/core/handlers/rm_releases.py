@@ -94,10 +94,11 @@ def finish(
     anew: bool = False,
     node_removed: bool = False,
 ) -> None:
-    """Frees allocations of one application, and lets parked asks have the room of their placeholders.
+    """Frees allocations of one application, and lets awaiting its placeholder asks have the room of their placeholders.
 
     Its change of state, if any, is said before them. `anew`: with their node (`node_removed`), or while the RM is away,
-    so parked asks wait like others. What the RM was asked to end is not told again when its node goes (SEMANTICS I10).
+    so awaiting its placeholder asks wait like others. What the RM was asked to end is not told again when its node goes
+    (SEMANTICS I10).
     """
     gone = list(allocations)
     if not gone:
@@ -106,7 +107,7 @@ def finish(
     for allocation in gone:
         is_given_back = allocation.yields_to_gang and termination is allocation.releasing
         if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
-            swapped.append(releases.asked_again(application, allocation.ask, was_parked=False))
+            swapped.append(releases.asked_again(application, allocation.ask, awaited_placeholder=False))
         releases.free(context, allocation)
     for allocation in gone:  # when all of their room is free
         ask = commit.end_placeholder_wait(allocation)

@@ -142,7 +142,7 @@ class Allocation:
         """When its execution time is over, if that is limited."""
         self.placeholder = spec.placeholder and bool(spec.task_group)
         self.swap: Ask | None = None
-        """The parked ask that takes its room when it is gone."""
+        """The awaiting its placeholder ask that takes its room when it is gone."""
         self.used: Resources | None = None
         """What it really uses, as it was reported last; None if it never was."""
         self.predicate_check: PredicateCheck | None = None

@@ -61,7 +61,7 @@ class _Judge:
             "placeholder_allocated": {},
             "pending": {},
             "asks": [],
-            "parked": 0,
+            "awaiting_placeholder": 0,
         }
         for field, value in wanted.items():
             if one[field] != value:
@@ -96,7 +96,7 @@ class _Judge:
             wanted = {
                 "allocated": everything,
                 "pending": {},
-                "promised": {},
+                "gang_quota_promised": {},
                 "running_applications": self._plan.gangs,
             }
             for field, value in wanted.items():

@@ -145,7 +145,7 @@ def test_a_cycle_places_as_much_as_it_may_and_says_whether_to_go_on(talk: Conver
 
 
 def test_a_cycle_may_find_only_so_much_impossible(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedulerd.core.cycle.PARKED_MAX", 4)
+    monkeypatch.setattr("schedulerd.core.cycle.SET_ASIDE_MAX", 4)
     talk.asks(*(an_ask(f"k{size}", 101 + size) for size in range(6)), an_ask("small"))
     parked = []
     while placed(facts := talk.cycle()) == []:

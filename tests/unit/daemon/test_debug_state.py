@@ -71,7 +71,7 @@ def test_a_gang_is_shown_with_its_task_groups_and_no_more_of_them_than_asked_for
     (app,) = look_at(StateParameters()).resource_managers[0].partitions[0].applications
     assert app.gang_first_asked_ns is not None
     assert app.gang_full_ns == app.gang_first_asked_ns + 5
-    assert [(one.name, one.wanted, one.placed, one.idle, one.parked) for one in app.task_groups] == [
+    assert [(one.name, one.wanted, one.placed, one.idle, one.awaiting_placeholder) for one in app.task_groups] == [
         ("driver", 1, 1, 1, 0),
         ("workers", 1, 1, 0, 1),
     ]

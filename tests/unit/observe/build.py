@@ -45,11 +45,11 @@ def ask(
     rm_id: str = RM,
     *,
     placeholder: bool = False,
-    was_parked: bool = False,
+    awaited_placeholder: bool = False,
     **resources: int,
 ) -> facts.AskAdded:
     size = Resources(resources)
-    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", size, count, placeholder, was_parked)
+    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", size, count, placeholder, awaited_placeholder)
 
 
 def withdrawn(
@@ -142,13 +142,15 @@ def swap_refused() -> gang_facts.SwapRefused:
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 
-def reserved(firm: bool = True) -> preemption_facts.Reserved:
+def reserved(entitled: bool = True) -> preemption_facts.Reserved:
     size = Resources(vcore=10)
-    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, firm)
+    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, entitled)
 
 
-def reservation_ended(end: preemption_facts.ReservationEnd, firm: bool = True) -> preemption_facts.ReservationEnded:
-    return preemption_facts.ReservationEnded(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", firm, end, kept_ns=5)
+def reservation_ended(end: preemption_facts.ReservationEnd, entitled: bool = True) -> preemption_facts.ReservationEnded:
+    return preemption_facts.ReservationEnded(
+        RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", entitled, end, kept_ns=5
+    )
 
 
 def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:

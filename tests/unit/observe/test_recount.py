@@ -303,13 +303,13 @@ def recount(world: World) -> Gauges:
             for path in tuple(lineage(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
                 gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
-                gauges["schedulerd_parked_asks"][name, path, rm_id] += app.awaiting_placeholder
+                gauges["schedulerd_asks_awaiting_placeholder"][name, path, rm_id] += app.awaiting_placeholder
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
             for reservation in node.reservations:
-                gauges["schedulerd_reservations"]["firm" if reservation.entitled else "soft", name, rm_id] += 1
+                gauges["schedulerd_reservations"]["entitled" if reservation.entitled else "aging", name, rm_id] += 1
             for resource, amount in node.occupied.items():
                 gauges["schedulerd_occupied_resources"][name, resource, rm_id] += amount
         for resource, amount in partition.total.items():
@@ -359,7 +359,7 @@ def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Map
 
         lost = dropped.get(rm_id, Counter())
         gone = sum(value for (_, _, rm), value in withdrawn.items() if rm == rm_id)
-        waiting = root("schedulerd_pending_asks") + root("schedulerd_parked_asks")
+        waiting = root("schedulerd_pending_asks") + root("schedulerd_asks_awaiting_placeholder")
         key = ("default", rm_id)
         assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + lost["wanted"]
         waiting = root("schedulerd_pending_placeholders")

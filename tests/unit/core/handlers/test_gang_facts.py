@@ -43,7 +43,7 @@ def group_of(talk: Conversation, app: str = "gang") -> TaskGroupView:
 def wanted(facts: list[Fact]) -> int:
     """By how much these facts change what is asked for and not placed, parked or not."""
     added = sum(one.count for one in of(AskAdded, facts) if not one.awaited_placeholder)
-    withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.PARKED)
+    withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.AWAITING_PLACEHOLDER)
     return added - withdrawn - sum(not one.recovered for one in of(Allocated, facts))
 
 
@@ -167,9 +167,9 @@ def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
     talk = a_full_gang(2)
     request = a_swap(talk)
     assert (request.placeholder, request.cause) == (True, ReleaseCause.REPLACED)
-    assert (group_of(talk).parked, group_of(talk).idle, group_of(talk).replaced) == (1, 1, 0)
+    assert (group_of(talk).awaiting_placeholder, group_of(talk).idle, group_of(talk).replaced) == (1, 1, 0)
     confirm(talk, request)
-    assert (group_of(talk).parked, group_of(talk).idle, group_of(talk).replaced) == (0, 1, 1)
+    assert (group_of(talk).awaiting_placeholder, group_of(talk).idle, group_of(talk).replaced) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("end", ["taken back", "updated", "application removed", "partition removed"])

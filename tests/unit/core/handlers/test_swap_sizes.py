@@ -142,7 +142,7 @@ def test_of_one_real_ask_for_many_as_many_are_swapped_as_there_are_placeholders_
     requests = of(ReleaseRequested, facts)
     assert len(requests) == 2
     assert placed(facts) == [("gang", "r", "n1")] * 3
-    assert [one.count for one in of(AskWithdrawn, facts) if one.cause is WithdrawCause.PARKED] == [1, 1]
+    assert [one.count for one in of(AskWithdrawn, facts) if one.cause is WithdrawCause.AWAITING_PLACEHOLDER] == [1, 1]
     assert talk.app("gang").awaiting_placeholder == 2
     assert [only(Allocated, confirm(talk, one)).replaces for one in requests] == [one.uuid for one in requests]
     assert (talk.app("gang").allocated, talk.app("gang").pending) == ({"memory": 50}, {})
