@@ -29,7 +29,7 @@ def reservations(partition: Partition) -> Iterator[str]:
         if ask.unreserved < 0:
             yield f"ask {ask.key} has {len(ask.reservations)} reservations, and {ask.pending} pending"
     if partition.aging_reservations != sum(not one.is_entitled for one in known):
-        yield f"{partition.aging_reservations} reservations count that are not firm"
+        yield f"{partition.aging_reservations} reservations count that are not entitled"
     for one in known:
         yield from _reservation(one)
     for application in partition.applications.values():
@@ -52,9 +52,9 @@ def _reservation(one: Reservation) -> Iterator[str]:
 
 
 def rooms(partition: Partition) -> Iterator[str]:
-    """What is kept on nodes and claimed in queues, and what is on its way out of both, counted anew."""
+    """What is kept on nodes and reserved in queues, and what is on its way out of both, counted anew."""
     leaving: dict[str, Resources] = {}
-    claimed: dict[str, Resources] = {}
+    quota_reserved: dict[str, Resources] = {}
     for node in partition.nodes.values():
         yield from _node(partition, node)
         for allocation in node.allocations.values():
@@ -68,19 +68,19 @@ def rooms(partition: Partition) -> Iterator[str]:
         assert one.application.queue is not None
         if one.is_entitled:
             for queue in one.application.queue.path_to_root:
-                claimed.setdefault(queue.path, Resources()).add(one.items)
+                quota_reserved.setdefault(queue.path, Resources()).add(one.items)
     predicate_reserved: dict[str, Resources] = {}
     for node in partition.nodes.values():
         for predicate_check in node.predicate_checks:
             assert predicate_check.application.queue is not None
             for queue in predicate_check.application.queue.path_to_root:
-                for ledger in (claimed, predicate_reserved):
+                for ledger in (quota_reserved, predicate_reserved):
                     ledger.setdefault(queue.path, Resources()).add(held(partition, predicate_check).items())
     nothing = Resources()
     for queue in partition.root.subtree():
         for what, has, counted in (
             ("leaving", queue.leaving, leaving),
-            ("claimed in", queue.quota_reserved, claimed),
+            ("reserved in", queue.quota_reserved, quota_reserved),
             ("on predicate check in", queue.predicate_reserved, predicate_reserved),
         ):
             if has != counted.get(queue.path, nothing):

@@ -273,7 +273,7 @@ class Crowd(Conversation):
                 bench.running[uuid].node_id != choice.node_id for uuid in choice.victims
             ),
             "the node is about to have more": any(one.leaves for one in bench.on(choice.node_id)),
-            "others have claims": any(firm for firm in bench.kept.values()),
+            "others have claims": any(entitled for entitled in bench.kept.values()),
             "the node is kept for others": any(node_id == choice.node_id for _, node_id in bench.kept),
         }
         self.seen.update(what for what, is_so in interesting.items() if is_so)
@@ -303,9 +303,9 @@ class Crowd(Conversation):
     def check_claims_are_served(self) -> None:
         """Everything that was asked to end has ended: who has room kept on a node that has it, got it."""
         assert not any(one.leaves for one in self.bench.running.values())
-        for (key, node_id), firm in self.bench.kept.items():
+        for (key, node_id), entitled in self.bench.kept.items():
             waiting = self.bench.waiting[key]
-            if firm:
+            if entitled:
                 assert self.bench.lacking(waiting.ask, node_id) or self.bench.exceeds_quota(waiting)
                 self.seen["a claim stays in vain"] += 1
 

@@ -257,8 +257,8 @@ class _Count:
             swaps = self._swaps.get(group, 0)
             for ask in group.in_order():
                 predicate_checks = ask.predicate_history.predicate_checks if ask.predicate_history is not None else ()
-                firm = sum(one.is_entitled for one in ask.reservations.values())
-                pending = ask.pending - firm - sum(map(_speaks_for_one, predicate_checks))
+                entitled = sum(one.is_entitled for one in ask.reservations.values())
+                pending = ask.pending - entitled - sum(map(_speaks_for_one, predicate_checks))
                 taken = min(swaps, pending)
                 swaps -= taken
                 if pending > taken:

@@ -124,7 +124,7 @@ class PreemptionContext:
 
     def _claimed_by(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
         """What asks of the same user or group have a reserved right to in the queue, and will use."""
-        claimed = Resources()
+        quota_reserved = Resources()
         for one in self.partition.reservations:
             other = one.application
             assert other.queue is not None
@@ -132,8 +132,8 @@ class PreemptionContext:
                 limit_subject.group != "" and other.group == limit_subject.group
             )
             if one.is_entitled and is_same and queue in other.queue.path_to_root:
-                claimed.add(one.items)
-        return claimed
+                quota_reserved.add(one.items)
+        return quota_reserved
 
     def _short_of_quota(self) -> tuple[Resources, int | None]:
         """What the maxima on its way lack for it, and the level of the lowest that does: victims are below that one."""
@@ -148,7 +148,7 @@ class PreemptionContext:
         return lacking, roof
 
     def _rights(self, level: int) -> frozenset[str]:
-        """The resources to which the ask has a right against what runs below `lineage[level]`."""
+        """The resources to which the ask has a right against what runs below `path_to_root[level]`."""
         way = self.queue.path_to_root
         if level == 0 or (self._limiting_queue is not None and level > self._limiting_queue):
             return frozenset()

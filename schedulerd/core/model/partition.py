@@ -126,7 +126,7 @@ class Partition:
         self.reservations: dict[Reservation, None] = {}
         """All of its nodes."""
         self.aging_reservations = 0
-        """How many of them are not firm."""
+        """How many of them are not entitled."""
         self.short_of_quota: dict[Reservation, None] = {}
         """Those whose room is there, while a quota has none yet; they are looked at when less is used."""
         self.ready: dict[Node, None] = {}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Reservation:
     """Others see the node without that room.
 
-    A firm one is of an ask that has a right to the node: others end for it, or it may run nowhere else. Such asks look
-    past the other kind, and the quota for it is kept as well.
+    A entitled one is of an ask that has a right to the node: others end for it, or it may run nowhere else. Such asks
+    look past the other kind, and the quota for it is kept as well.
     """
 
     __slots__ = (

@@ -86,7 +86,7 @@ def finished(talk: Conversation, *keys: str) -> list[Fact]:
 
 
 def reserved(facts: Sequence[Fact]) -> list[tuple[str, str, bool]]:
-    """(key, node, whether it is firm) of each new reservation, in order."""
+    """(key, node, whether it is entitled) of each new reservation, in order."""
     return [(one.allocation_key, one.node_id, one.entitled) for one in of(Reserved, facts)]
 
 
@@ -101,7 +101,7 @@ def refusals(facts: Sequence[Fact]) -> list[tuple[str, str]]:
 
 
 def kept(talk: Conversation) -> list[tuple[str, str, bool]]:
-    """(key, node, whether it is firm) of each reservation there is, in the order in which they began."""
+    """(key, node, whether it is entitled) of each reservation there is, in the order in which they began."""
     return [(one.ask.key, one.node.node_id, one.is_entitled) for one in talk.model().reservations]
 
 

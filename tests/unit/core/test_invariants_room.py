@@ -30,7 +30,7 @@ def a_talk() -> Conversation:
     return talk
 
 
-def firm(partition: Partition) -> Reservation:
+def entitled(partition: Partition) -> Reservation:
     return next(one for one in partition.reservations if one.is_entitled)
 
 
@@ -39,20 +39,20 @@ def soft(partition: Partition) -> Reservation:
 
 
 def victim_runs_in_the_same_application(partition: Partition) -> None:
-    [victim] = firm(partition).victims
-    firm(partition).application = victim.application
+    [victim] = entitled(partition).victims
+    entitled(partition).application = victim.application
 
 
 def nobody_knows_the_victim(partition: Partition) -> None:
-    firm(partition).victims.clear()
+    entitled(partition).victims.clear()
 
 
 def the_victim_does_not_know(partition: Partition) -> None:
-    next(iter(firm(partition).victims)).makes_room = None
+    next(iter(entitled(partition).victims)).makes_room = None
 
 
 def the_victim_goes_for_another_reason(partition: Partition) -> None:
-    next(iter(firm(partition).victims)).releasing = TerminationType.TIMEOUT
+    next(iter(entitled(partition).victims)).releasing = TerminationType.TIMEOUT
 
 
 def the_node_forgot(partition: Partition) -> None:
@@ -113,7 +113,7 @@ def test_a_state_with_reservations_is_sound() -> None:
         (the_node_forgot, "the reservation of ask big on node n2 is not where it should be"),
         (the_ask_forgot, "2 reservations are known, nodes have 2, asks 1"),
         (less_is_pending, "ask big has 1 reservations, and 0 pending"),
-        (one_too_many_counts, "2 reservations count that are not firm"),
+        (one_too_many_counts, "2 reservations count that are not entitled"),
         (it_would_never_end, "the reservation of ask big on node n2 would never end"),
         (
             the_victim_does_not_know,

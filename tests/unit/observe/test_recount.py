@@ -275,7 +275,7 @@ def allocated_placeholders(app: views.ApplicationView) -> int:
     return sum(allocation.placeholder for allocation in app.allocations)
 
 
-def lineage(path: str) -> Iterator[str]:
+def path_to_root(path: str) -> Iterator[str]:
     """The queue and all above it; '' for an application without a queue stays alone."""
     while path:
         yield path
@@ -300,7 +300,7 @@ def recount(world: World) -> Gauges:
             for resource, amount in queue.allocated.items():
                 gauges["schedulerd_allocated_resources"][name, queue.path, resource, rm_id] += amount
         for app in (*partition.applications, *partition.terminated):
-            for path in tuple(lineage(app.queue)) or ("",):
+            for path in tuple(path_to_root(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
                 gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
                 gauges["schedulerd_asks_awaiting_placeholder"][name, path, rm_id] += app.awaiting_placeholder
