@@ -67,7 +67,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "the node forgets": (lambda s: s.predicate_check.node.predicate_checks.clear(), "calls that nodes know of"),
     "the node is gone": (lambda s: s.model().nodes.pop("n2"), "of a node that is gone"),
     "held too little": (lambda s: s.predicate_check.node.reserved.clear(), "wrong account of what is kept"),
-    "claimed too much": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "claimed in root is"),
+    "claimed too much": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "reserved in root is"),
     "on predicate check twice": (
         lambda s: s.model().root.predicate_reserved.add([("memory", 5)]),
         "on predicate check in root is",

@@ -129,7 +129,7 @@ def test_a_state_with_reservations_is_sound() -> None:
         ),
         (nobody_knows_the_victim, "uuid-1 goes for the sake of somebody who does not know"),
         (more_is_leaving, "leaving root is {'memory': 11}, counted {'memory': 10}"),
-        (more_is_claimed, "claimed in root.a is {'memory': 3}, counted {}"),
+        (more_is_claimed, "reserved in root.a is {'memory': 3}, counted {}"),
         (more_is_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
         (more_is_firmly_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
         (more_leaves_the_node, "node n2 has a wrong account of what is kept there, or on its way out"),

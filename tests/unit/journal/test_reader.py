@@ -247,7 +247,7 @@ def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: P
 
 
 def test_a_field_that_only_a_newer_version_has_is_refused(tmp_path: Path) -> None:
-    names = {**a_header().to_values()["names"], "RunCycle": ["placements_max", "dice"]}
+    names = {**a_header().to_values()["names"], "RunCycle": ["allocations_max", "dice"]}
     journal = Journal.open(made(tmp_path, [1, 2, "RunCycle", [7, 6]], names=names))
     with pytest.raises(JournalUnreadable, match="RunCycle has no field dice"):
         list(journal)
