@@ -355,16 +355,16 @@ def _shapes(partition: Partition) -> Iterator[str]:
         for leaf, n in pending_class.pending_by_leaf.items()
     }:
         yield "what is counted to wait by request class and leaf is not what is looked at there"
-    awaiting = list(partition.request_classes.unschedulable())
-    if {pending_class for pending_class in uses if pending_class.unschedulable} != set(awaiting):
-        yield "the awaiting a placeholder request classes are not those marked awaiting a placeholder"
-    for pending_class in awaiting:
+    unschedulable = list(partition.request_classes.unschedulable())
+    if {pending_class for pending_class in uses if pending_class.unschedulable} != set(unschedulable):
+        yield "the unschedulable request classes are not those marked unschedulable"
+    for pending_class in unschedulable:
         if pending_class.request_class.refused:
             continue
         for node in partition.nodes.values() if pending_class.request_class.required_node else partition.node_order:
             if partition.refusal(pending_class.request_class, node) is None:
                 what = f"request class {pending_class.request_class.resources}"
-                yield f"{what} is awaiting a placeholder though node {node.node_id} has room"
+                yield f"{what} is unschedulable though node {node.node_id} has room"
 
 
 def _users(partition: Partition) -> Iterator[str]:

@@ -159,7 +159,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     ),
     "missing from a line": (leave_a_shared_line, "stand in line at root.open are not those who need something"),
     "line of its request class lost": (
-        lambda p: p.queue("root.open").pending_index._by_shape.clear(),
+        lambda p: p.queue("root.open").pending_index._by_class.clear(),
         "what is needed at root.open is not what its entities need",
     ),
     "not offered by a queue": (lambda p: p.queue("root.open").needs.clear(), "root.open does not ask above"),
@@ -201,9 +201,12 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     ),
     "request class unmarked": (
         lambda p: setattr(next(iter(p.partition.request_classes.unschedulable())), "unschedulable", False),
-        "the parked request classes are not those marked parked",
+        "the unschedulable request classes are not those marked unschedulable",
     ),
-    "parked for nothing": (lambda p: p.node(1).available.update(memory=99), "is parked though node node-1 has room"),
+    "unschedulable for nothing": (
+        lambda p: p.node(1).available.update(memory=99),
+        "is unschedulable though node node-1 has room",
+    ),
     "user ledger": (
         lambda p: p.application(1).usage_ledgers[0].usage.add([("memory", 1)]),
         "usage of user ann in root.batch.fifo",
@@ -268,7 +271,7 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "what is closed is still offered above": (ParentEntity, "block", close_here_only),
     "states are not reconsidered": (Application, "on_state_changed", lambda *_: None),
     "open lines are not shown": (PendingIndex, "_show", lambda *_: None),
-    "a request class stays known when its line is empty": (PendingIndex, "_drop_shape", lambda *_: None),
+    "a request class stays known when its line is empty": (PendingIndex, "_drop_class", lambda *_: None),
     "queues whose pending changed keep their place": (
         Partition,
         "end_of_step",

@@ -56,14 +56,14 @@ _Entry: TypeAlias = tuple[Any, ...]
 
 
 class ClassOrder:
-    __slots__ = ("heap", "is_shared", "members", "open_shapes", "pending_classes", "shown", "ticket")
+    __slots__ = ("heap", "is_shared", "members", "open_classes", "pending_classes", "shown", "ticket")
 
     def __init__(self, *, is_shared: bool) -> None:
         self.heap: list[_Entry] = []
         self.members = 0
         self.is_shared = is_shared
         self.pending_classes: dict[PendingClass, None] = {}
-        self.open_shapes = 0
+        self.open_classes = 0
         """How many of its pending classes are not closed here."""
         self.shown: _Entry | None = None
         """The head under which it stands in the front."""
@@ -102,12 +102,12 @@ def _as_key(pending_classes: dict[PendingClass, None]) -> PendingClass | frozens
 class PendingIndex:
     """All entities at one place, and which pending classes are closed there."""
 
-    __slots__ = ("_by_shape", "_count", "_front", "_serial", "_shared", "blocked_by")
+    __slots__ = ("_by_class", "_count", "_front", "_serial", "_shared", "blocked_by")
 
     def __init__(self) -> None:
         self._shared: dict[PendingClass | frozenset[PendingClass], ClassOrder] = {}
         """By what their members need, which for most is a single pending class."""
-        self._by_shape: dict[PendingClass, dict[ClassOrder, None]] = {}
+        self._by_class: dict[PendingClass, dict[ClassOrder, None]] = {}
         self._front: list[tuple[Key, int, ClassOrder]] = []
         self._count = 0
         """How many lines there are."""
@@ -122,11 +122,11 @@ class PendingIndex:
 
     def __contains__(self, pending_class: PendingClass) -> bool:
         """Whether anybody here needs the pending class."""
-        return pending_class in self._by_shape
+        return pending_class in self._by_class
 
     def pending_classes(self) -> list[PendingClass]:
         """All pending classes somebody needs here."""
-        return list(self._by_shape)
+        return list(self._by_class)
 
     def first(self) -> SchedulingEntity | None:
         """The first of all entities in open lines, or None if no line is open."""
@@ -181,56 +181,56 @@ class PendingIndex:
             entity.class_order = entity.entry = None
             self._leave(line)
         elif not line.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
-            self._drop_shape(line, pending_class)
+            self._drop_class(line, pending_class)
         else:
             self._enqueue(entity, entry[0])
 
     def block(self, pending_class: PendingClass, block: Block) -> None:
         """The pending class may not be placed here until `reopen`."""
         self.blocked_by[pending_class] = block
-        for line in self._by_shape[pending_class]:
-            line.open_shapes -= 1
-            if not line.open_shapes:
+        for line in self._by_class[pending_class]:
+            line.open_classes -= 1
+            if not line.open_classes:
                 line.ticket = 0
 
     def unblock(self, pending_class: PendingClass) -> None:
         """The pending class may be placed here again."""
         self.blocked_by.pop(pending_class).propagated_to.pop(self, None)
-        for line in self._by_shape[pending_class]:
-            line.open_shapes += 1
-            if line.open_shapes == 1:
+        for line in self._by_class[pending_class]:
+            line.open_classes += 1
+            if line.open_classes == 1:
                 self._show(line)
 
     def first_of(self, pending_class: PendingClass) -> tuple[Key, SchedulingEntity]:
         """The first of those who need the pending class, whether it is closed or not, and its key; there must be
         somebody."""
-        entry = min([line.head() for line in self._by_shape[pending_class]], key=lambda entry: entry[0])
+        entry = min([line.head() for line in self._by_class[pending_class]], key=lambda entry: entry[0])
         entity: SchedulingEntity = entry[2]
         return entry[0], entity
 
     def in_order(self, pending_class: PendingClass) -> Iterator[SchedulingEntity]:
         """All who need the pending class, in order, whether it is closed or not; a line may not change meanwhile."""
-        lines = [in_order(line.heap) for line in self._by_shape.get(pending_class, ())]
+        lines = [in_order(line.heap) for line in self._by_class.get(pending_class, ())]
         for entry in merge(*lines, key=lambda entry: entry[0]):
             if entry[2].entry is entry:
                 yield entry[2]
 
     def __iter__(self) -> Iterator[tuple[Key, SchedulingEntity]]:
         """Everybody who stands in a line, with the key; for the invariants."""
-        lines = {line: None for lines in self._by_shape.values() for line in lines}
+        lines = {line: None for lines in self._by_class.values() for line in lines}
         for line in lines:
             for entry in line.heap:
                 if entry[2].entry is entry:
                     yield entry[0], entry[2]
 
     def take_apart(self) -> Iterator[None]:
-        for lines in self._by_shape.values():
+        for lines in self._by_class.values():
             for line in lines:
                 line.shown = None
                 yield from emptied(line.heap, line.pending_classes)
         for block in self.blocked_by.values():
             yield from emptied(block.propagated_to)
-        yield from emptied(self._front, self._shared, self._by_shape, self.blocked_by)
+        yield from emptied(self._front, self._shared, self._by_class, self.blocked_by)
 
     def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
         """Moves the entity to the line of what it needs.
@@ -274,32 +274,32 @@ class PendingIndex:
         if line.is_shared:
             del self._shared[_as_key(line.pending_classes)]
         for pending_class in list(line.pending_classes):
-            self._drop_shape(line, pending_class)
+            self._drop_class(line, pending_class)
         line.ticket = 0
 
     def _add_shape(self, line: ClassOrder, pending_class: PendingClass) -> None:
         line.pending_classes[pending_class] = None
-        self._by_shape.setdefault(pending_class, {})[line] = None
+        self._by_class.setdefault(pending_class, {})[line] = None
         if pending_class not in self.blocked_by:
-            line.open_shapes += 1
+            line.open_classes += 1
 
-    def _drop_shape(self, line: ClassOrder, pending_class: PendingClass) -> None:
+    def _drop_class(self, line: ClassOrder, pending_class: PendingClass) -> None:
         del line.pending_classes[pending_class]
         if pending_class not in self.blocked_by:
-            line.open_shapes -= 1
-            if not line.open_shapes:
+            line.open_classes -= 1
+            if not line.open_classes:
                 line.ticket = 0
-        lines = self._by_shape[pending_class]
+        lines = self._by_class[pending_class]
         del lines[line]
         if not lines:
-            del self._by_shape[pending_class]
+            del self._by_class[pending_class]
             block = self.blocked_by.pop(pending_class, None)
             if block is not None:
                 block.propagated_to.pop(self, None)
 
     def _show(self, line: ClassOrder) -> None:
         """Lets an open line stand in the front under its present head."""
-        if not line.open_shapes:
+        if not line.open_classes:
             return
         head, front = line.head(), self._front
         if line.ticket and head is line.shown:

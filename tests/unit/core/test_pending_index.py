@@ -109,7 +109,7 @@ def test_first_is_what_a_sorted_list_says(plan: list[Step], look_after_each: boo
 
 
 def all_lines(lines: PendingIndex) -> set[object]:
-    return {line for by_shape in lines._by_shape.values() for line in by_shape}
+    return {line for by_shape in lines._by_class.values() for line in by_shape}
 
 
 def stand(lines: PendingIndex, name: int, *pending_classes: PendingClass) -> Named:
