@@ -6,8 +6,27 @@ Dispatch only: what a command means is in its handler, what may be decided in `d
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
-from schedulerd.core.alarms import Alarm, AlarmKind
+from schedulerd.core.alarm_events import (
+    AlarmEvent,
+    AllocationExecutionTimeout,
+    ApplicationExecutionTimeout,
+    ApplicationStateTimeout,
+    BacklogDue,
+    EarlyItemTimeout,
+    GangDeadlockTimeout,
+    PlaceholdersIdle,
+    PlaceholderTimeout,
+    PredicateTimeout,
+    QueueCleanupDue,
+    QuotaReliefDue,
+    ReconnectTimeout,
+    RefusedAsksDue,
+    ReservationTimeout,
+    RetryDue,
+    SchedulingStatesDue,
+)
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -34,7 +53,6 @@ from schedulerd.core.handlers import (
     applications,
     asks,
     configuration,
-    early,
     execution_times,
     gang_time,
     gangs,
@@ -51,13 +69,7 @@ from schedulerd.core.handlers import (
     waiting,
 )
 from schedulerd.core.handlers.taking import take
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
-from schedulerd.core.model.early import Backlog, EarlyItem
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.specs import Timeouts
 from schedulerd.core.step_context import StepContext
 
@@ -98,8 +110,8 @@ class Scheduler:
                     alarm = self.cluster.alarms.pop_due(now_ns)
                     if alarm is None:
                         break
-                    _ring(context, alarm)
-                    alarm.subject = None  # its subject still refers to it
+                    _ring(context, alarm.event)
+                    alarm.event = None  # what it was about still refers to the alarm
             case RegisterResourceManager():
                 known = self.cluster.resource_managers.get(command.rm_id)
                 take(context, known, [command], resource_managers.check_registration, resource_managers.reject)
@@ -170,43 +182,42 @@ def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Com
             resource_managers.stop(context, rm, command.cause)
 
 
-def _ring(context: StepContext, alarm: Alarm) -> None:
-    subject = alarm.subject
-    if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
-        application_states.on_state_timeout(context, subject)
-    elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
-        gangs.on_timeout(context, subject)
-    elif alarm.kind is AlarmKind.PLACEHOLDERS_IDLE and isinstance(subject, Application):
-        gangs.on_idle_timeout(context, subject)
-    elif alarm.kind is AlarmKind.GANG_DEADLOCK and isinstance(subject, Application):
-        gangs.on_deadlock_timeout(context, subject)
-    elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
-        execution_times.end_application(context, subject)
-    elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):
-        execution_times.end_allocation(context, subject)
-    elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
-        queues.clean(context, subject)
-    elif alarm.kind is AlarmKind.PATIENCE and isinstance(subject, Partition):
-        subject.retry_timers.has_due = True
-    elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
-        reservations.on_expired(context, subject)
-    elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
-        quota_preemption.on_time_over(context, *subject)
-    elif alarm.kind is AlarmKind.PREDICATE and isinstance(subject, PredicateCheck):
-        predicate_results.on_timeout(context, subject)
-    elif alarm.kind is AlarmKind.TURNED_DOWN and isinstance(subject, Partition):
-        predicate_checks.on_rested(context, subject)
-    elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
-        resource_managers.stop(context, subject, StopCause.RECONNECT_TIMEOUT)
-    elif alarm.kind is AlarmKind.SCHEDULING_STATES and isinstance(subject, ResourceManager):
-        assert subject.scheduling_state_tracker is not None
-        scheduling_states.on_time(context, subject, subject.scheduling_state_tracker)
-    elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
-        rm = context.cluster.resource_managers[subject.rm_id]
-        early.release(context, rm, subject)
-        applications.replay(context, rm, subject, may_wait=False)
-    elif alarm.kind is AlarmKind.BACKLOG and isinstance(subject, Backlog):
-        applications.on_backlog(context, subject)
+def _ring(context: StepContext, event: AlarmEvent) -> None:
+    match event:
+        case ApplicationStateTimeout():
+            application_states.on_state_timeout(context, event.application)
+        case PlaceholderTimeout():
+            gangs.on_timeout(context, event.application)
+        case PlaceholdersIdle():
+            gangs.on_idle_timeout(context, event.application)
+        case GangDeadlockTimeout():
+            gangs.on_deadlock_timeout(context, event.application)
+        case ApplicationExecutionTimeout():
+            execution_times.end_application(context, event.application)
+        case AllocationExecutionTimeout():
+            execution_times.end_allocation(context, event.allocation)
+        case QueueCleanupDue():
+            queues.clean(context, event.partition)
+        case RetryDue():
+            event.partition.retry_timers.has_due = True
+        case ReservationTimeout():
+            reservations.on_expired(context, event.reservation)
+        case QuotaReliefDue():
+            quota_preemption.on_time_over(context, event.partition, event.queue, event.relief)
+        case PredicateTimeout():
+            predicate_results.on_timeout(context, event.predicate_check)
+        case RefusedAsksDue():
+            predicate_checks.on_rested(context, event.partition)
+        case ReconnectTimeout():
+            resource_managers.stop(context, event.rm, StopCause.RECONNECT_TIMEOUT)
+        case SchedulingStatesDue():
+            scheduling_states.on_time(context, event.rm)
+        case EarlyItemTimeout():
+            applications.on_early_item_timeout(context, event.item)
+        case BacklogDue():
+            applications.on_backlog(context, event.backlog)
+        case _:
+            assert_never(event)
 
 
 def _not_registered(rm_id: str) -> ItemIgnored:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ApplicationStateTimeout, QueueCleanupDue
 from schedulerd.core.commands import (
     AllocationRelease,
     AskRelease,
@@ -42,7 +42,7 @@ CYCLES_MAX = 200
 BUSY_ROUNDS = 3
 """So long asks may still be placed; then they are taken back."""
 ROOM = Resources(memory=100_000, vcore=10_000, gpu=1_000)
-ALARMS_LEFT = {AlarmKind.APPLICATION_STATE, AlarmKind.CLEANUP}
+ALARMS_LEFT = {ApplicationStateTimeout, QueueCleanupDue}
 """Of applications that are remembered, and of queues that nobody needs any longer."""
 
 
@@ -95,7 +95,7 @@ def calm(
 
 def _is_over(scheduler: Scheduler) -> bool:
     is_empty = not any(partition.applications for partition in scheduler.cluster.partitions())
-    return is_empty and {alarm.kind for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
+    return is_empty and {type(alarm.event) for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
 
 
 def _cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
@@ -143,7 +143,7 @@ def leftovers(scheduler: Scheduler) -> list[str]:
         for text in _leftovers(partition):
             found.append(f"{partition.wire_name} after everything is over: {text}")
     if not found:
-        kinds = {alarm.kind for alarm in scheduler.cluster.alarms.live()} - ALARMS_LEFT
+        kinds = {type(alarm.event) for alarm in scheduler.cluster.alarms.live()} - ALARMS_LEFT
         found += [f"an alarm {kind.name} is left after everything is over" for kind in sorted(kinds, key=str)]
     return found
 

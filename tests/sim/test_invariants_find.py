@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core import commit, cycle
-from schedulerd.core.alarms import AlarmKind, Alarms
+from schedulerd.core.alarms import Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
 from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases, rm_releases
 from schedulerd.core.invariants import violations
@@ -217,7 +217,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     ),
     "user forgotten": (forget_users, "is not kept"),
     "alarm of nobody": (
-        lambda p: p.scheduler.cluster.alarms.set(START_NS, AlarmKind.APPLICATION_STATE, None),
+        lambda p: p.scheduler.cluster.alarms.set(START_NS, None),
         "alarms that nothing owns",
     ),
     "alarm lost": (lambda p: setattr(p.application(3), "alarm", None), "in state Completing has no alarm"),

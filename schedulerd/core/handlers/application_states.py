@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedulerd.core import commit
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.queue_placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
@@ -49,7 +49,7 @@ def fire(context: StepContext, application: Application, trigger: ApplicationTri
     application.alarm = None
     if new in TIMED_STATES:
         deadline_ns = context.now_ns + _timeout_ns(context.cluster.timeouts, application)
-        application.alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+        application.alarm = alarms.set(deadline_ns, ApplicationStateTimeout(application))
     _limit_run(context, application)
     queue = application.queue
     context.say(
@@ -168,7 +168,7 @@ def on_less(context: StepContext, application: Application) -> None:
 def _give_grace(context: StepContext, application: Application) -> None:
     """A gang that goes on without placeholders has its real asks still to come: it does not complete at once."""
     deadline_ns = context.now_ns + context.cluster.timeouts.completing_ns
-    application.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+    application.alarm = context.cluster.alarms.set(deadline_ns, ApplicationStateTimeout(application))
 
 
 def on_state_timeout(context: StepContext, application: Application) -> None:
@@ -228,7 +228,7 @@ def _limit_run(context: StepContext, application: Application) -> None:
     runs = state in (ApplicationState.STARTING, ApplicationState.RUNNING)
     if runs and is_limited and application.run_alarm is None:
         deadline_ns = context.now_ns + spec.execution_timeout_ms * MILLISECOND_NS
-        application.run_alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_EXECUTION, application)
+        application.run_alarm = alarms.set(deadline_ns, ApplicationExecutionTimeout(application))
     elif state is ApplicationState.FAILING or state in TERMINAL_STATES:
         alarms.cancel(application.run_alarm)
         application.run_alarm = None

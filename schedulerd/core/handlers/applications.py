@@ -127,6 +127,13 @@ def _take_early(
     early.keep_backlog(context, rm, partition, application_id, refused_serial)
 
 
+def on_early_item_timeout(context: StepContext, held: EarlyItem) -> None:
+    """The application did not come in time: the item is handled as it is, which rejects it."""
+    rm = context.cluster.resource_managers[held.rm_id]
+    early.release(context, rm, held)
+    replay(context, rm, held, may_wait=False)
+
+
 def on_backlog(context: StepContext, backlog: Backlog) -> None:
     """The next of what waited for an application has its turn, unless the application has gone again meanwhile."""
     rm = context.cluster.resource_managers[backlog.rm_id]

@@ -11,7 +11,7 @@ at once makes as many steps as it takes, and what comes for the application mean
 from __future__ import annotations
 
 from schedulerd.core import checks
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import BacklogDue, EarlyItemTimeout
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
 from schedulerd.core.facts import EarlyAskReleased, RejectCode
@@ -50,7 +50,7 @@ def hold(context: StepContext, rm: ResourceManager, item: Item, partition: Parti
     """Lets `item` wait for the application, for a bounded time."""
     held = EarlyItem(rm.rm_id, item, partition.name, application_id)
     deadline_ns = context.now_ns + context.cluster.timeouts.early_message_ns
-    held.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.EARLY_ITEM, held)
+    held.alarm = context.cluster.alarms.set(deadline_ns, EarlyItemTimeout(held))
     rm.early.add(held)
 
 
@@ -78,7 +78,7 @@ def keep_backlog(
     left = rm.early.waiting_for(partition.name, application_id, 1)
     if left and (refused_serial is None or left[0].serial <= refused_serial):
         backlog = Backlog(rm.rm_id, partition.name, application_id, refused_serial)
-        backlog.alarm = context.cluster.alarms.set(context.now_ns + 1, AlarmKind.BACKLOG, backlog)
+        backlog.alarm = context.cluster.alarms.set(context.now_ns + 1, BacklogDue(backlog))
         rm.early.backlogs[partition.name, application_id] = backlog
 
 

@@ -6,7 +6,7 @@ it with the state. One that was taken over from a resource manager's report has 
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ReleaseCause, WithdrawCause
 from schedulerd.core.handlers import application_states, releases
@@ -22,7 +22,7 @@ EXECUTION_TIMEOUT = "ExecutionTimeout"
 def begin(context: StepContext, allocation: Allocation) -> None:
     """The allocation was placed, and its ask limits how long it may run."""
     deadline_ns = context.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
-    allocation.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.ALLOCATION_EXECUTION, allocation)
+    allocation.alarm = context.cluster.alarms.set(deadline_ns, AllocationExecutionTimeout(allocation))
 
 
 def end_allocation(context: StepContext, allocation: Allocation) -> None:

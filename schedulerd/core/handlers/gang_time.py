@@ -7,7 +7,7 @@ give way to it. A complete gang has no deadline; placeholders that no ask takes 
 from __future__ import annotations
 
 from schedulerd.core import commit
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
 from schedulerd.core.gang_facts import GangCompleted
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
@@ -22,7 +22,7 @@ _TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
 def begin(context: StepContext, application: Application) -> None:
     """Its first placeholder is there. One that is Completing is not waited for, so nothing is promised to it."""
     deadline_ns = context.now_ns + timeout_ns(context.cluster.timeouts, application)
-    application.gang_alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDER_TIMEOUT, application)
+    application.gang_alarm = context.cluster.alarms.set(deadline_ns, PlaceholderTimeout(application))
     if application.state is not ApplicationState.COMPLETING:
         commit.promise(application)
     watch(context, application)
@@ -71,7 +71,7 @@ def _watch_idle(context: StepContext, application: Application, gang: Gang) -> N
         gang.idle_since_ns = context.now_ns
     if idle_ns and gang.idle_alarm is None:
         deadline_ns = max(context.now_ns, gang.idle_since_ns + idle_ns)
-        gang.idle_alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.PLACEHOLDERS_IDLE, application)
+        gang.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
 
 
 def reset_idle(context: StepContext, partition: Partition) -> None:
@@ -98,7 +98,7 @@ def watch(context: StepContext, application: Application, patience_ns: int = 0) 
     assert gang is not None
     if timeouts.gang_deadlock_timeout_ns:
         patience_ns = patience_ns or min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
-        alarm = context.cluster.alarms.set(context.now_ns + patience_ns, AlarmKind.GANG_DEADLOCK, application)
+        alarm = context.cluster.alarms.set(context.now_ns + patience_ns, GangDeadlockTimeout(application))
         gang.deadlock_alarm = alarm
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core import commit_room
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import PredicateTimeout, RefusedAsksDue
 from schedulerd.core.callback_facts import (
     PredicateAnswered,
     PredicateNotWanted,
@@ -113,7 +113,7 @@ def preempt(
 def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
     """Asks; there is an answer, or the time for it is over."""
     deadline_ns = context.now_ns + context.cluster.timeouts.predicates_ns
-    predicate_check.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.PREDICATE, predicate_check)
+    predicate_check.alarm = context.cluster.alarms.set(deadline_ns, PredicateTimeout(predicate_check))
     commit_room.put_on_trial(predicate_check)
     partition = predicate_check.application.partition
     place = (
@@ -259,7 +259,7 @@ def on_rested(context: StepContext, partition: Partition) -> None:
     next_ns = refused_asks.due.next_ns()
     if next_ns is not None:
         deadline_ns = max(next_ns, context.now_ns + CALL_BACK_EACH_NS)
-        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)
+        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, RefusedAsksDue(partition))
 
 
 def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
@@ -294,4 +294,4 @@ def _rest(context: StepContext, application: Application, ask: Ask) -> None:
     deadline_ns = context.now_ns + context.cluster.timeouts.refusal_ns
     refused_asks.due.set(ask, deadline_ns)
     if refused_asks.alarm is None or not refused_asks.alarm.live:
-        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.TURNED_DOWN, partition)
+        refused_asks.alarm = context.cluster.alarms.set(deadline_ns, RefusedAsksDue(partition))

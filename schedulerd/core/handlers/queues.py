@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import QueueCleanupDue
 from schedulerd.core.decide import namespace_tags
 from schedulerd.core.decide.queue_placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.handlers import queue_changes
@@ -75,7 +75,7 @@ def watch(context: StepContext, partition: Partition) -> None:
     """Sets the time after which empty queues that nobody needs are removed, if there are any."""
     if partition.cleanup_alarm is None and any(queue.is_unneeded for queue in partition.root.subtree()):
         deadline_ns = context.now_ns + context.cluster.timeouts.cleanup_ns
-        partition.cleanup_alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.CLEANUP, partition)
+        partition.cleanup_alarm = context.cluster.alarms.set(deadline_ns, QueueCleanupDue(partition))
 
 
 def clean(context: StepContext, partition: Partition) -> None:

@@ -7,7 +7,7 @@ start it anew; another delay moves its end.
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import QuotaReliefDue
 from schedulerd.core.decide.quota_relief import Relief, excess
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.handlers import releases
@@ -51,9 +51,9 @@ def forget(context: StepContext, queue: Queue) -> None:
 
 def _cancel(context: StepContext, queue: Queue) -> None:
     alarm = queue.above_max_alarm
-    if alarm is not None and isinstance(alarm.subject, tuple):
-        for relief in alarm.subject[2:]:
-            relief.end()
+    event = alarm.event if alarm is not None else None
+    if isinstance(event, QuotaReliefDue) and event.relief is not None:
+        event.relief.end()
     context.cluster.alarms.cancel(alarm)
     queue.above_max_alarm = None
 
@@ -62,7 +62,7 @@ def _ring_at(context: StepContext, partition: Partition, queue: Queue, deadline_
     alarm = queue.above_max_alarm
     if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
         _cancel(context, queue)
-        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
+        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue))
 
 
 def on_time_over(context: StepContext, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
@@ -100,8 +100,8 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
 
 
 def _go_on(context: StepContext, partition: Partition, queue: Queue, relief: Relief) -> None:
-    subject = (partition, queue, relief)
-    queue.above_max_alarm = context.cluster.alarms.set(context.now_ns + SLICE_EACH_NS, AlarmKind.ABOVE_MAX, subject)
+    event = QuotaReliefDue(partition, queue, relief)
+    queue.above_max_alarm = context.cluster.alarms.set(context.now_ns + SLICE_EACH_NS, event)
 
 
 def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:

@@ -7,7 +7,7 @@ blocked for ever by what does not come to fit: ask and node both rest then.
 from __future__ import annotations
 
 from schedulerd.core import commit_room
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ReservationTimeout
 from schedulerd.core.facts import Fact
 from schedulerd.core.handlers import predicate_checks
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -32,7 +32,7 @@ def keep(context: StepContext, application: Application, ask: Ask, node: Node, *
     partition, queue = application.partition, application.queue
     assert queue is not None
     deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
-    reservation.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+    reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
     partition.ready[node] = None
     context.say(
         Reserved(
@@ -115,7 +115,7 @@ def on_expired(context: StepContext, reservation: Reservation) -> None:
     """The room was kept for long enough, unless somebody who has to go for it is still there."""
     if reservation.victims:
         deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
-        reservation.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+        reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
         return
     ask = reservation.ask
     ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
 from schedulerd.core.dismantling import pieces_of, pieces_of_trials
@@ -69,7 +69,7 @@ def stop(context: StepContext, rm: ResourceManager, cause: StopCause) -> None:
 
 def _await_contact(context: StepContext, rm: ResourceManager) -> None:
     deadline_ns = context.now_ns + context.cluster.timeouts.reconnect_ns
-    rm.alarm = context.cluster.alarms.set(deadline_ns, AlarmKind.RECONNECT, rm)
+    rm.alarm = context.cluster.alarms.set(deadline_ns, ReconnectTimeout(rm))
 
 
 def _drop(context: StepContext, rm: ResourceManager) -> None:

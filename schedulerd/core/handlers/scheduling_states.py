@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import SchedulingStatesDue
 from schedulerd.core.callback_facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.decide.outstanding import looked_at, turned_away
@@ -95,8 +95,10 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
         _look_in(context, rm, states, ROUND_NS)
 
 
-def on_time(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def on_time(context: StepContext, rm: ResourceManager) -> None:
     """Goes on with what is being gone through, or looks where that is to be done."""
+    states = rm.scheduling_state_tracker
+    assert states is not None
     states.alarm = None
     again_ns = None
     if not states.scans and rm.state is ResourceManagerState.RUNNING:
@@ -116,7 +118,7 @@ def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateT
     deadline_ns, alarms = context.now_ns + delay_ns, context.cluster.alarms
     if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
         alarms.cancel(states.alarm)
-        states.alarm = alarms.set(deadline_ns, AlarmKind.SCHEDULING_STATES, rm)
+        states.alarm = alarms.set(deadline_ns, SchedulingStatesDue(rm))
 
 
 def _settle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import RetryDue
 from schedulerd.core.decide.own_room import fits_beside_own, gang_fits
 from schedulerd.core.decide.preemption import shortage
 from schedulerd.core.handlers import predicate_checks, preemption, reservations, reserving
@@ -41,7 +41,7 @@ def schedule_alarm(context: StepContext, partition: Partition) -> None:
         timers.has_due = True
     elif timers.alarm is None or not timers.alarm.live or next_ns < timers.alarm.deadline_ns:
         context.cluster.alarms.cancel(timers.alarm)
-        timers.alarm = context.cluster.alarms.set(next_ns, AlarmKind.PATIENCE, partition)
+        timers.alarm = context.cluster.alarms.set(next_ns, RetryDue(partition))
 
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:

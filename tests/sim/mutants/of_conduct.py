@@ -9,7 +9,7 @@ MUTANTS = (
     Mutant(
         "a timer is not cancelled",
         "alarms",
-        "        alarm.live, alarm.subject = False, None\n        self._cancelled",
+        "        alarm.live, alarm.event = False, None\n        self._cancelled",
         "        self._cancelled",
         Seed(1, 120),
     ),
