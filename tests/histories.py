@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
+from enum import Enum
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,12 @@ def _bare(message: Message) -> Message:
 
 
 def _values(fact: facts.Fact) -> str:
-    return repr([getattr(fact, field.name) for field in fields(fact) if field.name not in SENTENCES])
+    return repr([_plain(getattr(fact, field.name)) for field in fields(fact) if field.name not in SENTENCES])
+
+
+def _plain(value: object) -> object:
+    """Without names of the core."""
+    return value.value if isinstance(value, Enum) else value
 
 
 def _digests(told: Sequence[list[str]]) -> list[str]:

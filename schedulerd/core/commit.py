@@ -1,4 +1,4 @@
-"""The only allocate where a decision becomes a mutation of the ledgers.
+"""The only place where a decision becomes a mutation of the ledgers.
 
 Node, application, queues and user change together or not at all, so that they cannot drift apart: what is allocated is
 the sum of the allocations at each of them, and what is pending the sum of the open asks, after every single call.
@@ -290,7 +290,7 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
 
 
 def _bind(allocation: Allocation, *, was_pending: bool) -> None:
-    """Every placement comes through here, so the ledgers are written in allocate, not by calls."""
+    """Every new allocation comes through here, so the ledgers are written in place, not by calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
     partition, queue = application.partition, application.queue
     assert queue is not None

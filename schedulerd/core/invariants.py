@@ -179,7 +179,8 @@ def _gang(app: Application, name: str) -> Iterator[str]:
             idle[allocation.spec.task_group] = idle.get(allocation.spec.task_group, 0) + 1
     for ask in {**dict.fromkeys(app.asks.values()), **awaiting}:
         if ask.awaiting_placeholder != awaiting.get(ask, 0) or app.asks.get(ask.key) is not ask:
-            yield f"{name} ask {ask.key} counts {ask.awaiting_placeholder} awaiting a placeholder, there are {awaiting.get(ask, 0)}"
+            counted, there = ask.awaiting_placeholder, awaiting.get(ask, 0)
+            yield f"{name} ask {ask.key} counts {counted} awaiting a placeholder, there are {there}"
     if app.awaiting_placeholder != sum(awaiting.values()):
         yield f"{name} counts {app.awaiting_placeholder} awaiting a placeholder, there are {sum(awaiting.values())}"
     pending = sum(ask.pending for ask in app.asks.values() if ask.placeholder)

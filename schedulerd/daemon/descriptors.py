@@ -24,7 +24,7 @@ class DescriptorWatch:
         self._ran_out = False
 
     async def run(self) -> None:
-        """state queries every `INTERVAL_SECONDS`, for ever."""
+        """Looks every `INTERVAL_SECONDS`, for ever."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             self.look()

@@ -48,7 +48,7 @@ class EventService:
     async def list_events(
         self, request: admin_pb2.ListEventsRequest, context: UnaryContext
     ) -> admin_pb2.ListEventsResponse:
-        """state queries through the ring a piece at a time; events that come meanwhile may be in the answer."""
+        """Goes through the ring a piece at a time; events that come meanwhile may be in the answer."""
         await self._check_rm_id(request.rmID, context)
         if not self._feed.tracked:
             await _abort_untracked(context)

@@ -55,7 +55,7 @@ class Settling:
 
 
 class FileWatch:
-    """state queries at the files that `paths` gives, every `poll_s` seconds. What they hold at construction is
+    """Looks at the files that `paths` gives, every `poll_s` seconds. What they hold at construction is
     known."""
 
     def __init__(self, paths: Callable[[], Iterable[Path]], poll_s: float) -> None:

@@ -191,7 +191,7 @@ class SchedulerService:
         ]
 
     async def _with_groups(self, command: Command) -> Command:
-        """state queries up the groups of users who came without any, where the queue file says so."""
+        """Looks up the groups of users who came without any, where the queue file says so."""
         if isinstance(command, UpdateApplications):
             for at, new in enumerate(command.new):
                 if not new.groups and self._asks_system_for_groups(command.rm_id, new.partition):

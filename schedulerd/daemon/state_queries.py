@@ -1,4 +1,4 @@
-"""state queries at the state: one after the other, in the order in which they were asked for, and not too many.
+"""Queries of the state: one after the other, in the order in which they were asked for, and not too many.
 
 A look holds the loop, because what it shows is to be one moment of one state. The paths that give one ask nobody who
 they are, and one look right after the other would have every ask meet one. So looks have a share of the loop's time,

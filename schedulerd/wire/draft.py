@@ -102,7 +102,7 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         self.rm_id = rm_id
         self._ready: ReadyResources[ResourceT] = ready
         self._now = Instant(0, 0)
-        """The time of the turn that facts the fact which is being added."""
+        """The time of the turn in which the fact was said which is being added."""
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
         self._bytes = dict.fromkeys(self._messages, 0)

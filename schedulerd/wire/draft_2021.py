@@ -19,7 +19,7 @@ RESYNC_RESPONSE = si_pb2.UpdateResponse(action=si_pb2.UpdateResponse.RESYNC).Ser
 _TERMINATIONS: Mapping[TerminationType, si_pb2.AllocationRelease.TerminationType.ValueType] = {
     TerminationType[name]: number for name, number in si_pb2.AllocationRelease.TerminationType.items()
 } | {TerminationType.UNKNOWN_TERMINATION_TYPE: si_pb2.AllocationRelease.STOPPED_BY_RM}
-"""What is not facts is 0 on this wire, and that has a meaning."""
+"""What is not said is 0 on this wire, and that has a meaning."""
 
 
 class ResponseBuilder2021(ResponseBuilder[si_pb2.Resource]):

@@ -9,7 +9,7 @@ from schedulerd.core.commands import Command, PredicateResult
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.handlers import predicate_results
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.quotas import rules
 from tests.sim.start_invariants import StartInvariants
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 from tests.unit.core.judges import Judge
@@ -71,7 +71,7 @@ def test_nor_is_who_started_before_in_the_same_cycle() -> None:
 def test_who_starts_after_it_in_the_same_cycle_is_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = Watched()
     talk.let_first_complete()
-    monkeypatch.setattr(Queue, "limit_refusal", lambda *_: None)
+    monkeypatch.setattr(rules, "blocked_by_limits", lambda *_: None)
     talk.asks(an_ask("k", app="second"), an_ask("again", app="first"))
     assert placed(talk.cycle()) == [("first", "again", "n1"), ("second", "k", "n1")]
     assert talk.found == [ONE_TOO_MANY]

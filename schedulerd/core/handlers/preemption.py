@@ -60,7 +60,7 @@ class Progress(Enum):
 
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:
-    """pending index up the applications that may claim room now, those first that would be placed first."""
+    """Enqueues the applications that may preempt now, those first that would be placed first."""
     timers = partition.retry_timers
     due = []
     while (application := timers.attempts_due.pop(context.now_ns)) is not None:

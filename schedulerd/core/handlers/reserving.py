@@ -30,8 +30,8 @@ ASKS_MAX = 2_000
 
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:
-    """pending index up who has waited for long enough, of the request classes that are due; of those due at once, the
-    next in line."""
+    """Enqueues the asks that have waited for long enough, of the request classes that are due; of those due at once,
+    the next in line."""
     timers = partition.retry_timers
     pending_classes, until_ns = (
         timers.reservations_due,

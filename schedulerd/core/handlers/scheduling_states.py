@@ -157,7 +157,7 @@ def _tell(
 
 
 def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
-    """pending index up the places where it is not as it was. Gives the time when those are to be looked at for which it
+    """Enqueues the places where it is not as it was. Gives the time when those are to be looked at for which it
     is too early; None if there are none."""
     again_ns = None
     places: dict[Place, None] = {}

@@ -2,7 +2,7 @@
 
 A check reads the state and the item, and returns what is to happen as a function without arguments: the change that
 the item asks for, its wait for something else, or its rejection. A check changes nothing and says nothing, so an
-exception in a check is a bug that has done no cost yet: the item is rejected, and the rest goes on (SEMANTICS I20).
+exception in a check is a bug that has done no harm yet: the item is rejected, and the rest goes on (SEMANTICS I20).
 After an exception in a change the state cannot be trusted; it leaves the step and ends the daemon.
 """
 

@@ -1,4 +1,4 @@
-"""Asks whose retry timers is over: room is kept for them, and they get it when it is there."""
+"""Asks that are old enough: a node is reserved for them, and they are allocated there when it has room."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def schedule_alarm(context: StepContext, partition: Partition) -> None:
 
 
 def enqueue_due(context: StepContext, partition: Partition) -> None:
-    """pending index up everybody who is due now."""
+    """Enqueues every ask that is due now for a reservation, and every application that is due for preemption."""
     partition.retry_timers.has_due = False
     reserving.enqueue_due(context, partition)
     preemption.enqueue_due(context, partition)

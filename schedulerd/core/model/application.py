@@ -158,6 +158,7 @@ class Application(ParentEntity):
         for group in self.groups.values():
             group.reset_position()
             group.priority = None
+            group.pending_class = self._pending_class(group.request_class, placeholder=group.placeholder)
             self._enqueue(group)
         self._reschedule_preemption()
 

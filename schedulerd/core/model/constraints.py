@@ -109,7 +109,7 @@ class Constraints:
         self.affinities: dict[tuple[AllocationAffinity, bool], Affinity] = {}
         self.tagged = Tagged()
         self.no_better: dict[RequestClass, None] = {}
-        """request classes for which no node they prefer has room; until more room is somewhere, or another group will
+        """Request classes for which no node they prefer has room; until more room is somewhere, or another group will
         do."""
         self.changed: dict[Affinity | None, dict[str, None]] = {}
         """Those of which groups opened or closed in this step, with the groups that are open now of these."""

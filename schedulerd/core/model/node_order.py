@@ -38,7 +38,7 @@ class _Block:
         self.bound = bound
         """At least as much of every resource as any node of the block has free; never below 0, as some may have 0."""
         self.misfits: set[RequestClass] = set()
-        """request classes within the bound that no node of the block fits; valid until somebody enters."""
+        """Request classes within the bound that no node of the block fits; valid until somebody enters."""
 
     def raise_bound(self, free: Resources) -> None:
         bound = self.bound

@@ -1,4 +1,4 @@
-"""Whose retry timers is over in a partition, and what is being done about it.
+"""Which asks of a partition are old enough for a reservation or for preemption, and what is being done about it.
 
 An ask that finds no node has room kept for it after a while; one that has a right to room has others end for it, after
 a longer while. Who that is, is looked at once when the time comes, and worked off by the cycles that follow.

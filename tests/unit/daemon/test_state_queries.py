@@ -1,4 +1,4 @@
-"""state queries at the state take a small share of the loop's time, come in order, and their text is written in
+"""Queries of the state take a small share of the loop's time, come in order, and their text is written in
 slices."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAUSE = LOOK_SECONDS / LOOP_SHARE_MAX
 
 
 class World:
-    """state queries that hold the loop for as long as a test says, by a clock that goes on while they do."""
+    """Queries that hold the loop for as long as a test says, by a clock that goes on while they do."""
 
     def __init__(self) -> None:
         self.look_seconds = LOOK_SECONDS
