@@ -61,6 +61,7 @@ def announced_http_port(daemon: subprocess.Popen[str]) -> int:
     pytest.fail("".join(log))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestBuiltImage:
     """One build for all; pip may have to fetch the packages, hence the longer limit."""
@@ -132,6 +133,7 @@ def a_journal(folder: Path, seed: int) -> Path:
     return write_journal(folder, history_file.read(file)[0], header, header.scheduler(matches))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_it_can_be_built_with_a_compiled_core(tmp_path: Path) -> None:
     """The compiler takes about a minute, hence the longer limit."""
