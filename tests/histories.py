@@ -76,7 +76,8 @@ class Play:
         self._events.observe(said, now)
         told = [f"response {one.rm_id} {one.stream.name} {_response(one)}" for one in self._responses.drain()]
         told += [f"event {_bare(record)!r}" for record in _since(self._ring, first)]
-        told += [f"call {_values(fact)}" for fact in said if type(fact).__module__ == callback_facts.__name__]
+        # In order: in which order asks are gone through that are not told of in order is no promise.
+        told += sorted(f"call {_values(fact)}" for fact in said if type(fact).__module__ == callback_facts.__name__)
         return told
 
 

@@ -13,6 +13,7 @@ from schedulerd.core.model.early import Backlog, EarlyItem
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
 
 
@@ -21,6 +22,13 @@ class ApplicationStateTimeout:
     """The application has been in its state for as long as that may last."""
 
     application: Application
+
+
+@dataclass(slots=True)
+class RejectionTimeout:
+    """A rejected application was remembered for long enough."""
+
+    rejected: RejectedApplication
 
 
 @dataclass(slots=True)
@@ -133,6 +141,7 @@ class BacklogDue:
 
 AlarmEvent: TypeAlias = (
     ApplicationStateTimeout
+    | RejectionTimeout
     | PlaceholderTimeout
     | PlaceholdersIdle
     | GangDeadlockTimeout

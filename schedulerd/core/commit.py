@@ -20,7 +20,6 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     if not count:
         return
     partition, queue = application.partition, application.queue
-    assert queue is not None
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
@@ -47,7 +46,6 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     if not count:
         return 0
     partition, queue = application.partition, application.queue
-    assert queue is not None
     application.pending.subtract(ask.request_class.items, count)
     for one in queue.path_to_root:
         one.pending.subtract(ask.request_class.items, count)
@@ -66,7 +64,6 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
 def allocate(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """One pending allocation of the ask becomes real on the node."""
     queue, group = application.queue, ask.group
-    assert queue is not None
     assert group is not None
     ask.pending -= 1
     group.demand(queue, -1)
@@ -127,7 +124,6 @@ def promise(application: Application) -> None:
     """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     gang.promised = gang.still_to_come(application.spec.placeholder_ask)
     for one in queue.path_to_root:
         one.gang_quota_promised.add(gang.promised.items())
@@ -153,7 +149,6 @@ def take_back_promise(application: Application, items: Items, count: int) -> Non
 def _lower_promise(application: Application, most: Resources) -> None:
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
     gang.promised.subtract(less.items())
     for one in queue.path_to_root:
@@ -163,7 +158,6 @@ def _lower_promise(application: Application, most: Resources) -> None:
 def end_promise(application: Application) -> None:
     """Nothing more of the gang is held for it; it would have to pass the gate again."""
     gang, queue = application.gang, application.queue
-    assert queue is not None
     if gang is not None and gang.promised:
         for one in queue.path_to_root:
             one.gang_quota_promised.subtract(gang.promised.items())
@@ -185,7 +179,6 @@ def free(allocation: Allocation) -> None:
     """The allocation is gone: what it used is free, and whoever waited for that may be tried again."""
     application, ask, node = allocation.application, allocation.ask, allocation.node
     partition, queue = application.partition, application.queue
-    assert queue is not None
     items = allocation.request_class.items
     if allocation.releasing is not None:
         commit_room.left(allocation)
@@ -238,7 +231,6 @@ def forget_if_done(application: Application, ask: Ask) -> None:
 def retire(application: Application) -> None:
     """The application runs no longer as far as its user is concerned, unless placeholders of it are still there."""
     queue = application.queue
-    assert queue is not None
     if application.allocations:
         return
     if not application.usage_ledgers:
@@ -293,7 +285,6 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
     """Every new allocation comes through here, so the ledgers are written in place, not by calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
     partition, queue = application.partition, application.queue
-    assert queue is not None
     items = allocation.request_class.items
     ask.placed += 1
     ask.allocations[uuid] = allocation
@@ -337,7 +328,6 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
 
 def _start_usage(application: Application) -> None:
     queue = application.queue
-    assert queue is not None
     paths = [one.path for one in queue.path_to_root]
     usages = application.partition.usages
     application.usage_ledgers = usages.users.open(application.spec.user, paths)
@@ -352,7 +342,6 @@ def _start_usage(application: Application) -> None:
 
 
 def _rekey(application: Application) -> None:
-    assert application.queue is not None
     application.usage_changed()
     for one in application.queue.path_to_root:
         if one.entry is not None:

@@ -17,7 +17,6 @@ def reserve(application: Application, ask: Ask, node: Node, *, is_entitled: bool
     """Keeps room of the node for one pending allocation of the ask, which has none there yet."""
     reservation = Reservation(application, ask, node, is_entitled=is_entitled, now_ns=now_ns)
     partition, queue = application.partition, application.queue
-    assert queue is not None
     ask.reservations[node] = node.reservations[ask] = reservation
     partition.reservations[reservation] = application.reservations[reservation] = None
     node.reserved.add(reservation.items)
@@ -34,7 +33,6 @@ def end_reservation(reservation: Reservation) -> None:
     """The room is for everybody again. Who was asked to go for it goes all the same."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = application.partition, application.queue
-    assert queue is not None
     del ask.reservations[node], node.reservations[ask]
     del partition.reservations[reservation], application.reservations[reservation]
     partition.short_of_quota.pop(reservation, None)
@@ -97,7 +95,6 @@ def end_trial(predicate_check: PredicateCheck) -> None:
 def note_less_held(predicate_check: PredicateCheck) -> None:
     """What it held is for everybody again. The node is as it was: who was refused there is not asked about again."""
     application = predicate_check.application
-    assert application.queue is not None
     if predicate_check.items:
         application.partition.note_less_kept(predicate_check.node)
         application.partition.note_free_quota(application.queue)
@@ -105,7 +102,6 @@ def note_less_held(predicate_check: PredicateCheck) -> None:
 
 def _hold(predicate_check: PredicateCheck, times: int) -> None:
     application, node, items = predicate_check.application, predicate_check.node, predicate_check.items
-    assert application.queue is not None
     node.reserved.add(items, times)
     node.entitled_reserved.add(items, times)
     node.predicate_reserved.add(items, times)
@@ -146,7 +142,6 @@ def _count_leaving(allocation: Allocation, times: int) -> None:
     if allocation.releasing in (None, TerminationType.PLACEHOLDER_REPLACED):
         return
     items, queue = allocation.request_class.items, allocation.application.queue
-    assert queue is not None
     allocation.node.leaving.add(items, times)
     for one in queue.path_to_root:
         one.leaving.add(items, times)

@@ -87,7 +87,6 @@ def _run_partition(
         partition.asks_tried += 1
         application, group, block = found
         queue = application.queue
-        assert queue is not None
         pending_class = group.pending_class
         if block is not None:
             _propagate(block, application, pending_class)
@@ -113,7 +112,6 @@ def _run_partition(
 
 def _propagate(block: Block, application: Application, pending_class: PendingClass) -> None:
     """The pending class is blocked above: the cycle does not come across it on this way again."""
-    assert application.queue is not None
     ancestors: tuple[ParentEntity, ...] = (application, *application.queue.path_to_root)
     for ancestor in ancestors:
         if ancestor is block.origin:

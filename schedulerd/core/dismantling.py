@@ -19,6 +19,7 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
 
 
@@ -54,7 +55,10 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     while partition.reservations:
         yield from _reservation(partition.reservations.popitem()[0])
     for application in chain(partition.applications.values(), partition.terminated.values()):
-        yield from _application(application)
+        if isinstance(application, RejectedApplication):
+            application.alarm = None
+        else:
+            yield from _application(application)
     for node in partition.nodes.values():
         yield from _node(node)
     for queue in partition.root.subtree():

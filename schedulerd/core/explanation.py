@@ -33,7 +33,7 @@ class Explanation:
 
     def waiting(self, app: Application, ask: Ask) -> str:
         """Why it is not placed; '' if it has not been tried since something changed for it."""
-        if not ask.pending or app.queue is None:
+        if not ask.pending:
             return ""
         hindrance = self._hindrance(app, ask)
         if hindrance:
@@ -60,7 +60,7 @@ class Explanation:
 
     def no_preemption(self, app: Application, ask: Ask) -> str:
         """Why nobody was asked to end for an ask that waits; '' if somebody was, or if `waiting` says it all."""
-        if app.queue is None or self._hindrance(app, ask):
+        if self._hindrance(app, ask):
             return ""
         if not ask.request_class.required_node and ask.pending <= sum(
             one.is_entitled for one in ask.reservations.values()

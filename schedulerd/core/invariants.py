@@ -153,7 +153,7 @@ def _applications(partition: Partition) -> Iterator[str]:
             yield f"{name} is {app.state} and still has its queue"
         if app.state is ApplicationState.COMPLETING and not app.is_idle:
             yield f"{name} is Completing with asks or real allocations"
-        if app.queue is None or app.queue.applications.get(app.application_id) is not app:
+        if app.queue.applications.get(app.application_id) is not app:
             yield f"{name} is not in its queue"
 
 
@@ -198,7 +198,8 @@ def _gang(app: Application, name: str) -> Iterator[str]:
     yield from _differ(f"what pending placeholders of {name} will use", gang.asked, asked)
     for task_group in gang.task_groups.values():
         if task_group.awaiting_placeholder != awaiting_behind.pop(task_group.name, 0):
-            yield f"{name} counts {task_group.awaiting_placeholder} awaiting a placeholder behind placeholders of {task_group.name}"
+            counted = task_group.awaiting_placeholder
+            yield f"{name} counts {counted} awaiting a placeholder behind placeholders of {task_group.name}"
         if task_group.idle != idle.pop(task_group.name, 0):
             yield f"{name} does not know which placeholders of {task_group.name} may be replaced"
     if idle:
@@ -211,7 +212,6 @@ def _gang(app: Application, name: str) -> Iterator[str]:
         yield f"{name} has placeholders that no time ends"
     if app.gang_alarm is not None and gang_time.is_complete(app):
         yield f"{name} has its gang, and a deadline for it"
-    assert app.queue is not None
     is_limited = app.queue.properties.gang_placeholder_idle_timeout_ns > 0
     may_idle = gang.has_idle and app.state in SCHEDULABLE_STATES and gang_time.is_complete(app)
     if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
@@ -344,7 +344,7 @@ def _shapes(partition: Partition) -> Iterator[str]:
     waiting: dict[tuple[PendingClass, Queue], int] = {}
     for app in partition.applications.values():
         for group in app.groups.values():
-            if group.needs and app.propagates_demand and app.queue is not None:
+            if group.needs and app.propagates_demand:
                 place = group.pending_class, app.queue
                 waiting[place] = waiting.get(place, 0) + group.pending
             uses[group.pending_class] = uses.get(group.pending_class, 0) + 1
@@ -372,8 +372,6 @@ def _users(partition: Partition) -> Iterator[str]:
     by_user: dict[tuple[str, str], Resources] = {}
     by_group: dict[tuple[str, str], Resources] = {}
     for app in partition.applications.values():
-        if app.queue is None:
-            continue
         for queue in app.queue.path_to_root:
             for allocation in app.allocations.values():
                 by_user.setdefault((app.spec.user, queue.path), Resources()).add(allocation.request_class.items)

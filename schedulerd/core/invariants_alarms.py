@@ -8,6 +8,7 @@ from schedulerd.core.alarms import Alarm
 from schedulerd.core.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.scheduler import Scheduler
 
 
@@ -39,6 +40,12 @@ def alarms(scheduler: Scheduler) -> Iterator[str]:
             own_alarms = partition.cleanup_alarm, alarm, partition.refused_asks.alarm
             owned.update([one for one in own_alarms if one is not None and one.live])
             for app in (*partition.applications.values(), *partition.terminated.values()):
+                if isinstance(app, RejectedApplication):
+                    if app.alarm is None:
+                        yield f"rejected application {app.application_id} has no alarm"
+                    else:
+                        owned.add(app.alarm)
+                    continue
                 gang_alarms = (app.gang.deadlock_alarm, app.gang.idle_alarm) if app.gang is not None else ()
                 execution = [one.alarm for one in app.allocations.values()]
                 timed_by = (app.alarm, app.gang_alarm, app.run_alarm, *gang_alarms, *execution)

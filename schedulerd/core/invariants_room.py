@@ -59,20 +59,17 @@ def rooms(partition: Partition) -> Iterator[str]:
         yield from _node(partition, node)
         for allocation in node.allocations.values():
             if _leaves(allocation):
-                assert allocation.application.queue is not None
                 for queue in allocation.application.queue.path_to_root:
                     leaving.setdefault(queue.path, Resources()).add(allocation.request_class.items)
             if allocation.makes_room is not None and allocation not in allocation.makes_room.victims:
                 yield f"{allocation.uuid} goes for the sake of somebody who does not know"
     for one in partition.reservations:
-        assert one.application.queue is not None
         if one.is_entitled:
             for queue in one.application.queue.path_to_root:
                 quota_reserved.setdefault(queue.path, Resources()).add(one.items)
     predicate_reserved: dict[str, Resources] = {}
     for node in partition.nodes.values():
         for predicate_check in node.predicate_checks:
-            assert predicate_check.application.queue is not None
             for queue in predicate_check.application.queue.path_to_root:
                 for ledger in (quota_reserved, predicate_reserved):
                     ledger.setdefault(queue.path, Resources()).add(held(partition, predicate_check).items())

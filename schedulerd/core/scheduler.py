@@ -23,6 +23,7 @@ from schedulerd.core.alarm_events import (
     QuotaReliefDue,
     ReconnectTimeout,
     RefusedAsksDue,
+    RejectionTimeout,
     ReservationTimeout,
     RetryDue,
     SchedulingStatesDue,
@@ -186,6 +187,8 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
     match event:
         case ApplicationStateTimeout():
             application_states.on_state_timeout(context, event.application)
+        case RejectionTimeout():
+            application_states.on_rejection_timeout(context, event.rejected)
         case PlaceholderTimeout():
             gangs.on_timeout(context, event.application)
         case PlaceholdersIdle():

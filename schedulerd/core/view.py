@@ -17,6 +17,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.usage import Ledgers
@@ -98,7 +99,8 @@ def _partition(one: Partition, state: ResourceManagerState, look: StateQuery) ->
         ],
         applications=[_application(app, explain, look, shown) for app in applications],
         terminated=[
-            _application(app, explain, look, shown) for app in look.take("terminated", terminated, len(terminated))
+            _rejected(app, look) if isinstance(app, RejectedApplication) else _application(app, explain, look, shown)
+            for app in look.take("terminated", terminated, len(terminated))
         ],
         nodes=[_node(node, look, shown) for _, node in nodes],
         users=_users("users", one.usages.users, look),
@@ -157,7 +159,7 @@ def _application(app: Application, explain: Explanation, look: StateQuery, shown
     asks = look.take("asks", pending, sum(map(len, app.groups.values())))
     return ApplicationView(
         application_id=app.application_id,
-        queue=app.queue.path if app.queue is not None else "",
+        queue=app.queue.path,
         user=app.spec.user,
         groups=app.spec.groups,
         group=app.group,
@@ -179,6 +181,34 @@ def _application(app: Application, explain: Explanation, look: StateQuery, shown
         gang_first_asked_ns=look.time(app.gang.first_asked_ns if app.gang is not None else None),
         gang_full_ns=look.time(app.gang.full_ns if app.gang is not None else None),
         task_groups=_task_groups(app, look),
+    )
+
+
+def _rejected(app: RejectedApplication, look: StateQuery) -> ApplicationView:
+    return ApplicationView(
+        application_id=app.application_id,
+        queue="",
+        user=app.spec.user,
+        groups=app.spec.groups,
+        group="",
+        state=app.state.value,
+        state_log=[(look.time(app.submitted_at_ns), app.state.value, app.reason)],
+        submitted_at_ns=look.time(app.submitted_at_ns),
+        allocated={},
+        placeholder_allocated={},
+        pending={},
+        asks=[],
+        allocations=[],
+        placeholder_ask=app.spec.placeholder_ask.nonzero(),
+        gang_started=False,
+        gang_deadline_ns=None,
+        gang_style=app.spec.gang_style,
+        execution_deadline_ns=None,
+        awaiting_placeholder=0,
+        held_back_for="",
+        gang_first_asked_ns=None,
+        gang_full_ns=None,
+        task_groups=[],
     )
 
 

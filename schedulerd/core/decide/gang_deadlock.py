@@ -57,7 +57,6 @@ def _idle_placeholders(application: Application) -> Iterable[Allocation]:
 
 
 def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass, int]]) -> bool:
-    assert application.queue is not None
     rest = Resources()
     for request_class, count in wanted:
         rest.add(request_class.items, count)

@@ -324,7 +324,7 @@ class _Count:
                 self._promised.setdefault((leaf, group.pending_class), Resources()).add(kept.items())
 
     def _serve(self, application: Application, group: AskGroup | None, count: int) -> None:
-        if group is not None and group.counted and application.queue is not None:
+        if group is not None and group.counted:
             place = application.queue, group.pending_class
             self._served[group] = self._served.get(group, 0) + count
             self._served_in[place] = self._served_in.get(place, 0) + count

@@ -106,7 +106,6 @@ class Search:
     ) -> None:
         self.application = application
         self.partition: Partition = application.partition
-        assert application.queue is not None
         self.queue: Queue = application.queue
         self.ask = ask
         self.spec = ask.spec
@@ -328,7 +327,6 @@ def _for_required_node(application: Application, ask: Ask, node: Node, unit: Map
     """Everybody who may be ended there for the ask, the youngest first."""
     for allocation in reversed(node.allocations.values()):
         other = allocation.application
-        assert other.queue is not None
         if other is application or not may_end(allocation):
             continue
         is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED

@@ -59,7 +59,6 @@ class PreemptionContext:
     """The claim of an ask as things are when it is made; others are to be made when they have changed."""
 
     def __init__(self, application: Application, group: AskGroup, ask: Ask, budget: WorkBudget) -> None:
-        assert application.queue is not None
         self.application = application
         self.partition = application.partition
         self.queue: Queue = application.queue
@@ -119,7 +118,7 @@ class PreemptionContext:
         return any(
             one.is_entitled and one.application is not self.application and not one.application.usage_ledgers
             for one in self.partition.reservations
-            if one.application.queue is not None and queue in one.application.queue.path_to_root
+            if queue in one.application.queue.path_to_root
         )
 
     def _claimed_by(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
@@ -127,7 +126,6 @@ class PreemptionContext:
         quota_reserved = Resources()
         for one in self.partition.reservations:
             other = one.application
-            assert other.queue is not None
             is_same = other.spec.user == limit_subject.user or (
                 limit_subject.group != "" and other.group == limit_subject.group
             )
@@ -227,7 +225,6 @@ class PreemptionContext:
             if not may_end(allocation):
                 continue
             application = allocation.application
-            assert application.queue is not None
             side = self.victim_queue(application.queue)
             if side is None or application is self.application:
                 continue

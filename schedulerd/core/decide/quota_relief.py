@@ -143,7 +143,6 @@ class Relief:
 
     def _budgets_of(self, allocation: Allocation) -> tuple[Budget, ...]:
         """Of the queues below the one that is above its max: that one's guarantee is within its max anyway."""
-        assert allocation.application.queue is not None
         path_to_root = allocation.application.queue.path_to_root
         return tuple(self._budget(one) for one in path_to_root[: path_to_root.index(self._top)] if one.guaranteed)
 

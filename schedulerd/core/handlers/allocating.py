@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core import commit
-from schedulerd.core.facts import Allocated
-from schedulerd.core.handlers import application_states, execution_times, predicate_checks, reservations
+from schedulerd.core.handlers import application_states, execution_times, predicate_checks, releases, reservations
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
@@ -14,8 +13,6 @@ from schedulerd.core.step_context import StepContext
 
 def allocate(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """The change of state that comes with it is said first."""
-    partition, queue = application.partition, application.queue
-    assert queue is not None
     uuid = context.cluster.new_uuid()
     allocation = commit.allocate(application, ask, node, uuid)
     if ask.reservations:
@@ -24,24 +21,6 @@ def allocate(context: StepContext, application: Application, ask: Ask, node: Nod
         predicate_checks.review(context, application, ask)
     if application.state is not ApplicationState.RUNNING or allocation.placeholder:
         application_states.on_placed(context, application, allocation)
-    spec = ask.spec
-    if spec.execution_timeout_ms > 0:
+    if ask.spec.execution_timeout_ms > 0:
         execution_times.begin(context, allocation)
-    context.say(
-        Allocated(
-            partition.rm_id,
-            partition.name,
-            queue.path,
-            application.application_id,
-            spec.allocation_key,
-            uuid,
-            node.node_id,
-            ask.request_class.resources,
-            spec.priority,
-            spec.tags,
-            spec.task_group,
-            allocation.placeholder,
-            False,
-            ask.asked_at_ns,
-        )
-    )
+    context.say(releases.allocated(allocation, ask.asked_at_ns))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedulerd.core import commit
-from schedulerd.core.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout
-from schedulerd.core.commands import TerminationType
+from schedulerd.core.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout, RejectionTimeout
+from schedulerd.core.commands import NewApplication, TerminationType
 from schedulerd.core.decide.queue_placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
@@ -18,7 +18,8 @@ from schedulerd.core.handlers import gang_time, queues, releases
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.partition import REMEMBERED_MAX
+from schedulerd.core.model.partition import REMEMBERED_MAX, Partition
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.step_context import StepContext
 
@@ -30,7 +31,6 @@ TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
     ApplicationState.COMPLETING: ("completing_ns", ApplicationTrigger.COMPLETE),
     ApplicationState.COMPLETED: ("retention_ns", ApplicationTrigger.EXPIRE),
     ApplicationState.FAILED: ("retention_ns", ApplicationTrigger.EXPIRE),
-    ApplicationState.REJECTED: ("retention_ns", ApplicationTrigger.EXPIRE),
 }
 """States that end by themselves: which field of Timeouts says when, and what moves them then."""
 
@@ -56,17 +56,16 @@ def fire(context: StepContext, application: Application, trigger: ApplicationTri
         ApplicationChanged(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
-            queue=queue.path if queue is not None else "",
+            queue=queue.path,
             application_id=application.application_id,
-            old_state=old if trigger is not ApplicationTrigger.REJECT else None,
+            old_state=old,
             state=new,
             cause=cause,
             at_ns=context.now_ns,
         )
     )
     application.on_state_changed()
-    if queue is not None:
-        queue.admit_next()
+    queue.admit_next()
     if new is ApplicationState.COMPLETING:
         commit.retire(application)
     elif new is ApplicationState.EXPIRED:
@@ -105,7 +104,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
     gang_time.say_if_full(context, application)
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
         fire(context, application, ApplicationTrigger.RUN)
-    elif not application.groups and application.queue is not None:
+    elif not application.groups:
         application.queue.admit_next()
 
 
@@ -196,7 +195,7 @@ def forget(context: StepContext, application: Application) -> None:
         ApplicationForgotten(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
-            queue=application.queue.path if application.queue is not None else "",
+            queue=application.queue.path,
             application_id=application.application_id,
             state=application.state,
         )
@@ -205,17 +204,64 @@ def forget(context: StepContext, application: Application) -> None:
 
 def _leave_queue(context: StepContext, application: Application) -> None:
     """A terminated application gives its id and its place in the queue back, and is remembered for a while."""
-    partition, queue = application.partition, application.queue
-    if queue is not None:
-        message = f"application {application.application_id} is {application.state}"
-        ended = WithdrawCause.APPLICATION_ENDED
-        releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
-        gang_time.forget(context, application)
-        queues.leave(context, application)
-        commit.retire(application)
+    message = f"application {application.application_id} is {application.state}"
+    ended = WithdrawCause.APPLICATION_ENDED
+    releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
+    gang_time.forget(context, application)
+    queues.leave(context, application)
+    commit.retire(application)
+    _remember(context, application)
+
+
+def reject(context: StepContext, partition: Partition, spec: NewApplication, reason: str) -> None:
+    """The application is never taken, and remembered for a while with the reason."""
+    rejected = RejectedApplication(spec, partition, partition.next_serial(), context.now_ns, reason)
+    deadline_ns = context.now_ns + context.cluster.timeouts.retention_ns
+    rejected.alarm = context.cluster.alarms.set(deadline_ns, RejectionTimeout(rejected))
+    context.say(_rejection(context, rejected, None, reason))
+    _remember(context, rejected)
+
+
+def on_rejection_timeout(context: StepContext, rejected: RejectedApplication) -> None:
+    """It was remembered for long enough."""
+    rejected.state = move(APPLICATION, rejected.state, ApplicationTrigger.EXPIRE)
+    context.say(_rejection(context, rejected, ApplicationState.REJECTED, ApplicationTrigger.EXPIRE.value))
+    forget_terminated(context, rejected)
+
+
+def forget_terminated(context: StepContext, application: Application | RejectedApplication) -> None:
+    """An application that has ended, or was rejected, is not remembered any longer."""
+    if isinstance(application, Application):
+        forget(context, application)
+        return
+    context.cluster.alarms.cancel(application.alarm)
+    application.alarm = None
+    partition = application.partition
+    partition.forget(application)
+    id_, state = application.application_id, application.state
+    context.say(ApplicationForgotten(partition.rm_id, partition.name, "", id_, state))
+
+
+def _remember(context: StepContext, application: Application | RejectedApplication) -> None:
+    partition = application.partition
     partition.remember(application)
     if len(partition.terminated) > REMEMBERED_MAX:
-        forget(context, next(iter(partition.terminated.values())))
+        forget_terminated(context, next(iter(partition.terminated.values())))
+
+
+def _rejection(
+    context: StepContext, rejected: RejectedApplication, old: ApplicationState | None, cause: str
+) -> ApplicationChanged:
+    return ApplicationChanged(
+        rm_id=rejected.partition.rm_id,
+        partition=rejected.partition.name,
+        queue="",
+        application_id=rejected.application_id,
+        old_state=old,
+        state=rejected.state,
+        cause=cause,
+        at_ns=context.now_ns,
+    )
 
 
 def _limit_run(context: StepContext, application: Application) -> None:

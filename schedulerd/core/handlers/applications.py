@@ -76,7 +76,7 @@ def _refuse(
     context: StepContext, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake
 ) -> None:
     """The application is not taken: it is remembered as rejected, and what has been waiting for it is refused."""
-    _remember_rejected(context, partition, spec, mistake)
+    application_states.reject(context, partition, spec, mistake.reason)
     reject(context, rm, spec, mistake)
     _take_early(context, rm, partition, spec.application_id, rm.early.last_serial)
 
@@ -101,7 +101,7 @@ def check_removal(context: StepContext, rm: ResourceManager, item: ApplicationRe
     """An application is removed: its asks and allocations are released and each of them confirmed."""
     partition = rm.partition(item.partition)
     application = partition.applications.get(item.application_id) if partition is not None else None
-    if partition is None or application is None or application.queue is None:
+    if partition is None or application is None:
         mistake = (
             checks.unknown_partition(item.partition, rm.partitions)
             if partition is None
@@ -225,7 +225,6 @@ def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewA
 
 def _remove(context: StepContext, partition: Partition, application: Application, message: str) -> None:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
-    assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
     releases.withdraw_all(context, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
     _complete(context, application)
@@ -256,9 +255,3 @@ def reject(context: StepContext, rm: ResourceManager, spec: NewApplication, mist
     assert mistake is not None
     partition = rm.known_partition_name(spec.partition)
     context.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))
-
-
-def _remember_rejected(context: StepContext, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
-    """A rejected application is remembered for a while, so that one can see later why it never ran."""
-    application = Application(spec, partition, None, partition.next_serial(), context.now_ns)
-    application_states.fire(context, application, ApplicationTrigger.REJECT, mistake.reason)

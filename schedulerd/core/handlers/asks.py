@@ -126,7 +126,6 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
         releases.withdraw_ask(context, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
             commit.take_back_promise(application, ask.request_class.items, count)
-            assert application.queue is not None
             application.partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
@@ -143,7 +142,6 @@ def _demand(context: StepContext, application: Application, ask: Ask) -> None:
         return
     application_states.on_ask(context, application)
     commit.demand(application, ask, count)
-    assert application.queue is not None
     application.queue.admit_next()
     context.say(
         AskAdded(

@@ -133,8 +133,8 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
         if not application.is_terminal:
             commit.retire(application)
             application_states.forget(context, application)
-    for application in list(partition.terminated.values()):
-        application_states.forget(context, application)
+    for one in list(partition.terminated.values()):
+        application_states.forget_terminated(context, one)
     context.cluster.alarms.cancel(partition.cleanup_alarm)
     context.cluster.alarms.cancel(partition.retry_timers.alarm)
     context.cluster.alarms.cancel(partition.refused_asks.alarm)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeUpdate
-from schedulerd.core.facts import Allocated, RejectCode, WithdrawCause
+from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.handlers import application_states, early, quota_preemption, recovery_mismatches, releases
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -119,26 +119,8 @@ def _take_over(context: StepContext, application: Application, node: Node, exist
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
     application_states.on_ask(context, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, request_class))
-    assert application.queue is not None
     for queue in application.queue.path_to_root:
         quota_preemption.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)
-    context.say(
-        Allocated(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            queue=application.queue.path,
-            application_id=existing.application_id,
-            allocation_key=existing.allocation_key,
-            uuid=existing.uuid,
-            node_id=node.node_id,
-            resources=allocation.request_class.resources,
-            priority=existing.priority,
-            tags=existing.tags,
-            task_group=existing.task_group,
-            placeholder=allocation.placeholder,
-            recovered=True,
-            asked_at_ns=context.now_ns,
-        )
-    )
+    context.say(releases.allocated(allocation, context.now_ns, recovered=True))
     application_states.on_taken_over(context, allocation)

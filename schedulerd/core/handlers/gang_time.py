@@ -59,7 +59,6 @@ def is_complete(application: Application) -> bool:
 
 def _watch_idle(context: StepContext, application: Application, gang: Gang) -> None:
     """Sees to it that idle placeholders of a complete gang go after a while, if the queue limits that."""
-    assert application.queue is not None
     idle_ns = application.queue.properties.gang_placeholder_idle_timeout_ns
     is_idle = application.state in SCHEDULABLE_STATES and gang.has_idle and is_complete(application)
     if not is_idle:
@@ -124,7 +123,6 @@ def say_if_full(context: StepContext, application: Application) -> None:
     if not application.spec.placeholder_ask.is_zero() and not has_whole_gang(application):
         return
     assert gang.first_asked_ns is not None
-    assert queue is not None
     gang.full_ns, gang.awaits_full = context.now_ns, False
     context.say(
         GangCompleted(

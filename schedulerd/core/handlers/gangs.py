@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from schedulerd.core import commit, gang_words
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.decide.gang_deadlock import who_gives_way
-from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.facts import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.handlers import application_states, execution_times, gang_time, predicate_checks, releases
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
@@ -159,7 +159,6 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
 def _refuse(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
     """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
     partition, queue = application.partition, application.queue
-    assert queue is not None
     useless = task_group.oldest(ask.pending)
     reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
     context.say(
@@ -197,7 +196,6 @@ def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, an
     RM has its say it goes to the node that was agreed to, and to no other without being asked about that.
     """
     application, partition = placeholder.application, placeholder.application.partition
-    assert application.queue is not None
     node = placeholder.swap_node
     if anew or not _may_go_to(placeholder, ask.request_class, node):
         other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.request_class)
@@ -208,26 +206,9 @@ def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, an
     allocation = commit.allocate_swapped(application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).replaced += 1
-    spec = ask.spec
-    if spec.execution_timeout_ms > 0:
+    if ask.spec.execution_timeout_ms > 0:
         execution_times.begin(context, allocation)
-    return Allocated(
-        partition.rm_id,
-        partition.name,
-        application.queue.path,
-        application.application_id,
-        spec.allocation_key,
-        allocation.uuid,
-        node.node_id,
-        ask.request_class.resources,
-        spec.priority,
-        spec.tags,
-        spec.task_group,
-        False,
-        False,
-        ask.asked_at_ns,
-        replaces=placeholder.uuid,
-    )
+    return releases.allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid)
 
 
 def _may_go_to(placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:
@@ -273,7 +254,6 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
         partition.set_priority_gang(application)
     for one in giving:
         assert one.gang is not None
-        assert one.queue is not None
         placeholders = list(one.gang.idle_placeholders())
         context.say(
             GangGaveWay(
@@ -327,7 +307,6 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
     """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I8)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     gang.idle_alarm = None
     idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
     if gang.idle_since_ns is None or context.now_ns < gang.idle_since_ns + idle_ns:
@@ -345,7 +324,6 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
 
 def _timed_out(application: Application, gang: Gang) -> GangTimedOut:
     partition, queue = application.partition, application.queue
-    assert queue is not None
     groups = gang.task_groups.values()
     return GangTimedOut(
         rm_id=partition.rm_id,

@@ -105,7 +105,6 @@ def _may_be_placed(predicate_check: PredicateCheck) -> bool:
     """Whether the room it held, which is free again, can be its own, by nodes, quotas and limits as they are now."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     partition, queue, group = application.partition, application.queue, ask.group
-    assert queue is not None
     if group is None or not application.propagates_demand or not application.admits_group(group):
         return False
     key = group.pending_class.quota_key

@@ -168,7 +168,6 @@ def refused(predicate_check: PredicateCheck, reason: str) -> None:
 def _next_search(context: StepContext, application: Application) -> Search | None:
     """For the first ask of the application that may claim room now. If none may, when one will is noted."""
     partition, queue = application.partition, application.queue
-    assert queue is not None
     timers = partition.retry_timers
     if not gang_fits(application):
         timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
@@ -209,7 +208,6 @@ def _holds(context: StepContext, application: Application, refused: Refused | No
 
 def _is_closed(application: Application, group: AskGroup) -> bool:
     """Whether it was found out that none of the group can be placed now."""
-    assert application.queue is not None
     ancestors = (application, *application.queue.path_to_root)
     return (
         bool(group.needs)
@@ -292,7 +290,6 @@ def refuse_required_node(
 def _end(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
-    assert queue is not None
     context.say(
         Preempted(
             rm_id=partition.rm_id,
@@ -312,7 +309,6 @@ def _end(context: StepContext, reservation: Reservation, victims: Sequence[Alloc
 
 
 def _queue_of(allocation: Allocation) -> Queue:
-    assert allocation.application.queue is not None
     return allocation.application.queue
 
 
@@ -344,7 +340,6 @@ def _say_refused(
     context: StepContext, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str
 ) -> None:
     partition, queue = application.partition, application.queue
-    assert queue is not None
     context.say(
         PreemptionRefused(
             rm_id=partition.rm_id,

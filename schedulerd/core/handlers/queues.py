@@ -62,7 +62,6 @@ def _has_namespace(leaf: Queue) -> bool:
 def leave(context: StepContext, application: Application) -> None:
     """The application is in its queue no longer; queues that nobody needs now have a while left."""
     queue = application.queue
-    assert queue is not None
     application.partition.applications.pop(application.application_id, None)
     queue.applications.pop(application.application_id, None)
     queue.show_priority(application, None)

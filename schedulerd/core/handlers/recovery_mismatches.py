@@ -17,7 +17,6 @@ _ROOT = "root."
 
 def tell(context: StepContext, application: Application, field: str, existing: ExistingAllocation) -> None:
     """`field` is where the allocation stands in its message."""
-    assert application.queue is not None
     queue = application.queue
     if existing.queue and existing.queue.lower().removeprefix(_ROOT) != queue.path.removeprefix(_ROOT):
         _ignored(

@@ -1,4 +1,4 @@
-"""How asks and allocations leave: the change in the ledgers together with the fact that says so.
+"""How asks and allocations leave, and the facts that say that an allocation or an ask is there.
 
 Every handler that ends something goes through here, so that nothing can leave without being said, or be said without
 having left.
@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import AskAdded, AskWithdrawn, ReleaseCause, Released, ReleaseRequested, WithdrawCause
+from schedulerd.core.facts import (
+    Allocated,
+    AskAdded,
+    AskWithdrawn,
+    ReleaseCause,
+    Released,
+    ReleaseRequested,
+    WithdrawCause,
+)
 from schedulerd.core.handlers import predicate_checks, reservations
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -45,7 +53,6 @@ def withdraw_ask(
         application.gang.task_group(ask.spec.task_group).count_timed_out(count)
     if not count and termination is None:
         return
-    assert application.queue is not None
     context.say(
         AskWithdrawn(
             rm_id=application.partition.rm_id,
@@ -85,9 +92,31 @@ def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
         context.say(asked_again(application, ask, awaited_placeholder=True))
 
 
+def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = False, replaces: str = "") -> Allocated:
+    """The fact that an allocation is there: placed, taken over with its node, or in the room of a placeholder."""
+    application, spec = allocation.application, allocation.spec
+    partition = application.partition
+    return Allocated(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        spec.allocation_key,
+        allocation.uuid,
+        allocation.node.node_id,
+        allocation.request_class.resources,
+        spec.priority,
+        spec.tags,
+        spec.task_group,
+        allocation.placeholder,
+        recovered,
+        asked_at_ns,
+        replaces,
+    )
+
+
 def asked_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
     """The fact that one allocation of an ask, which was awaiting its placeholder or given back, is pending."""
-    assert application.queue is not None
     partition = application.partition
     return AskAdded(
         partition.rm_id,
@@ -120,7 +149,6 @@ def request_release(context: StepContext, allocation: Allocation, cause: Release
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
         task_group.count_release(cause)
-    assert application.queue is not None
     context.say(
         ReleaseRequested(
             rm_id=application.partition.rm_id,
@@ -152,7 +180,6 @@ def released(
 ) -> Released:
     """The fact that an allocation is gone; `confirm` if the RM is to be told."""
     application = allocation.application
-    assert application.queue is not None
     return Released(
         rm_id=application.partition.rm_id,
         partition=application.partition.name,

@@ -30,7 +30,6 @@ def keep(context: StepContext, application: Application, ask: Ask, node: Node, *
     """Room of the node is kept for one allocation of the ask from now on."""
     reservation = commit_room.reserve(application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
     partition, queue = application.partition, application.queue
-    assert queue is not None
     deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
     reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
     partition.ready[node] = None
@@ -53,7 +52,6 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     """The room is for everybody again, and others may have some kept for them."""
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
-    assert queue is not None
     context.cluster.alarms.cancel(reservation.alarm)
     commit_room.end_reservation(reservation)
     if reservation.predicate_check is not None:
@@ -132,7 +130,6 @@ def room_made(victim: Allocation, now_ns: int) -> Fact | None:
     if reservation is None or len(reservation.victims) > 1:
         return None
     application = reservation.application
-    assert application.queue is not None
     assert reservation.asked_to_end_ns is not None
     return RoomMade(
         rm_id=application.partition.rm_id,

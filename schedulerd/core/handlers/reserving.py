@@ -255,12 +255,10 @@ def _may_ask_to_keep(ask: Ask, node: Node) -> bool:
 
 
 def _is_within_quotas(partition: Partition, application: Application, ask: Ask) -> bool:
-    assert application.queue is not None
     for queue in application.queue.path_to_root:
         if queue.max:
             used = queue.allocated.plus(queue.quota_reserved)
             for one in partition.reservations:
-                assert one.application.queue is not None
                 if not one.is_entitled and queue in one.application.queue.path_to_root:
                     used.add(one.items)
             if queue.max.exceeded_by(used, ask.request_class.items) is not None:

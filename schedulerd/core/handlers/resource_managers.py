@@ -13,6 +13,7 @@ from schedulerd.core.handlers import predicate_checks, queue_changes, quota_pree
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.cluster import ResourceManager
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.step_context import StepContext
 
 
@@ -92,6 +93,8 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
+            if isinstance(application, RejectedApplication):
+                continue
             alarms.cancel(application.gang_alarm)
             alarms.cancel(application.run_alarm)
             if application.gang is not None:

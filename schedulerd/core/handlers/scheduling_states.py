@@ -139,7 +139,7 @@ def _settle(
     ask = application.asks.get(fact.allocation_key) if application is not None else None
     if ask is None or ask.group is None:
         states.told.pop(name, None)
-    elif application is not None and application.queue is not None:
+    elif application is not None:
         states.distrust((application.queue, ask.group.pending_class))
 
 

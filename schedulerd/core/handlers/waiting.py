@@ -92,7 +92,6 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
     """`kept` is what those before it have a right to."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = application.partition, application.queue
-    assert queue is not None
     kind = application.groups[ask.band].pending_class
     if node.available.minus(kept).lacks(reservation.items) is not None:
         return _make_room(context, reservation, kept)
@@ -120,7 +119,6 @@ def _own_claim(reservation: Reservation) -> Items:
 
 def _lasting_refusal(application: Application, reservation: Reservation) -> str | None:
     """Which quota or limit keeps it out even when all that was asked to go has gone, as a sentence; None if none."""
-    assert application.queue is not None
     kind, own_claim = application.groups[reservation.ask.band].pending_class, _own_claim(reservation)
     for queue in application.queue.path_to_root:
         if stays_blocked(queue, reservation.items, own_claim):
@@ -146,7 +144,6 @@ def _make_room(context: StepContext, reservation: Reservation, kept: Resources) 
 def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """Others end for room on its node, not for a quota: without one it waits, and says so if that may be long."""
     application, partition = reservation.application, reservation.application.partition
-    assert application.queue is not None
     kind = application.groups[reservation.ask.band].pending_class
     if highest_blocked(application.queue, kind.items, kind.quota_key, _own_claim(reservation)) is None:
         return preemption.for_required_node(context, reservation, kept)

@@ -67,15 +67,13 @@ class Application(ParentEntity):
         "usage_ledgers",
     )
 
-    def __init__(
-        self, spec: NewApplication, partition: Partition, queue: Queue | None, serial: int, now_ns: int
-    ) -> None:
+    def __init__(self, spec: NewApplication, partition: Partition, queue: Queue, serial: int, now_ns: int) -> None:
         super().__init__(ancestor=queue)
         self.application_id = spec.application_id
         self.spec = spec
         self.partition = partition
         self.queue = queue
-        """Its leaf; kept after it has left the queue, so that one can still tell where it was. None if rejected."""
+        """Its leaf; kept after it has left the queue, so that one can still tell where it was."""
         self.serial = serial
         """Order of submission in the partition."""
         self.submitted_at_ns = now_ns
@@ -111,7 +109,7 @@ class Application(ParentEntity):
         """What its asks hold tentatively until there is a result: it counts in its order as if they were placed."""
         self.usage_ledgers: list[UsageLedger] = []
         """Its user's and its group's ledgers for its queue and all above, from its first allocation on."""
-        self.group = group_of(queue, spec.groups) if queue is not None else ""
+        self.group = group_of(queue, spec.groups)
         """The group whose usage counts for it, '' if none; found once, whatever limits come later."""
         self.limit_subject: LimitSubject | None = None
         """On whose account it runs; None if no limits are for it."""
@@ -137,19 +135,17 @@ class Application(ParentEntity):
 
     def key(self) -> Key:
         """Its place in its leaf."""
-        assert self.queue is not None
         queue = self.queue
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         return application_key(queue.properties, self.priority, used, queue.guaranteed, self.serial)
 
     def sort_position(self) -> tuple[object, ...]:
         """Where it stands in its partition: of any two at one moment, the smaller is placed first."""
-        assert self.queue is not None
         return *(queue.key() for queue in reversed(self.queue.path_to_root[:-1])), self.key()
 
     def usage_changed(self) -> None:
         """Gives it its new place where that depends on what it uses."""
-        if self.queue is not None and self.queue.properties.application_order is ApplicationOrder.FAIR:
+        if self.queue.properties.application_order is ApplicationOrder.FAIR:
             self.rekey()
 
     def enqueue_all(self) -> None:
@@ -164,7 +160,6 @@ class Application(ParentEntity):
 
     def enqueue(self, ask: Ask) -> None:
         """The ask has something pending: it waits with the others of its band."""
-        assert self.queue is not None
         band = ask.band
         group = self.groups.get(band)
         if group is not None:
@@ -205,7 +200,6 @@ class Application(ParentEntity):
 
     def preemption_from_ns(self, ask: Ask) -> int:
         """From when on others may have to end for the ask."""
-        assert self.queue is not None
         return max(ask.asked_at_ns + self.queue.properties.preemption_delay_ns, ask.preemption_retry_ns)
 
     def _reschedule_preemption(self) -> None:
@@ -219,7 +213,6 @@ class Application(ParentEntity):
         group = ask.group
         assert group is not None
         if ask.pending:
-            assert self.queue is not None
             group.demand(self.queue, -ask.pending)
         if group.request_class.refused:
             self.partition.refused_asks.discard(ask)
@@ -262,7 +255,6 @@ class Application(ParentEntity):
         if self.gang is not None and group.task_group and not group.placeholder:
             self.gang.line_up(group)
             self.note_possible_swap()
-        assert self.queue is not None
         self.partition.touch(self.queue)
 
     def reclassify(self, ask: Ask, *, down: bool) -> None:
@@ -271,7 +263,6 @@ class Application(ParentEntity):
         ask.request_class = self.partition.request_classes.refused_variant(ask.request_class, down=down)
         self.enqueue(ask)
         self.review_predicate_wait(ask)
-        assert self.queue is not None
         for one in self.queue.path_to_root:  # it may be of another priority than all others that wait
             one.rekey()
 
@@ -336,7 +327,6 @@ class Application(ParentEntity):
 
     def _count(self, group: AskGroup) -> None:
         """Whether what is pending in the group is looked at may have changed."""
-        assert self.queue is not None
         group.show(self.queue, counted=bool(group.needs) and group.pending_class in self.needs)
 
     def _show_priority(self, group: AskGroup) -> None:
@@ -348,7 +338,6 @@ class Application(ParentEntity):
     def update_limits(self) -> None:
         """Finds out on whose account it runs, and whether it needs a free place to start; its limits may be new."""
         queue = self.queue
-        assert queue is not None
         self.awaits_start = False
         self.limit_subject = limit_subject_of(queue, self.spec.user, self.group)
         limits = (
@@ -399,8 +388,6 @@ class Application(ParentEntity):
 
         While they are not, nothing that happens above reaches here, so blocks repeated here are forgotten first.
         """
-        if self.queue is None:
-            return
         if self.limited_starts:
             self.update_pending_classes()
         for request_class in list(self.pending_index.blocked_by):

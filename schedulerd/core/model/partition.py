@@ -19,6 +19,7 @@ from schedulerd.core.model.node_order import NodeOrder
 from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.refused_asks import RefusedAsks
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.model.retry_timers import RetryTimers
@@ -144,9 +145,9 @@ class Partition:
         self.refused_asks = RefusedAsks()
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
-        self.terminated: dict[int, Application] = {}
+        self.terminated: dict[int, Application | RejectedApplication] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
-        self.terminated_by_id: dict[str, Application] = {}
+        self.terminated_by_id: dict[str, Application | RejectedApplication] = {}
         """The last of these for each id."""
         self.freed_nodes: dict[Node, None] = {}
         self.freed_queues: dict[Queue, None] = {}
@@ -162,12 +163,12 @@ class Partition:
         """How the partition is called towards the RM (SEMANTICS C1)."""
         return f"[{self.rm_id}]{self.name}"
 
-    def remember(self, application: Application) -> None:
+    def remember(self, application: Application | RejectedApplication) -> None:
         """The application has ended."""
         self.terminated[application.serial] = application
         self.terminated_by_id[application.application_id] = application
 
-    def forget(self, application: Application) -> None:
+    def forget(self, application: Application | RejectedApplication) -> None:
         """Fine if it has not ended."""
         self.terminated.pop(application.serial, None)
         if self.terminated_by_id.get(application.application_id) is application:
@@ -320,7 +321,6 @@ class Partition:
         self.priority_gang = application
         for one in self.open_gangs:
             one.reevaluate(placeholders=True)
-            assert one.queue is not None
             for queue in one.queue.path_to_root:
                 queue.rekey()
 
