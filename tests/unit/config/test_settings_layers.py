@@ -25,7 +25,7 @@ def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_defau
         {"inbox_max": 30, "log_level": None, "log_format": ""},
         {
             "SCHEDULERD_INBOX_MAX": "20",
-            "SCHEDULERD_CYCLE_PLACEMENTS_MAX": "20",
+            "SCHEDULERD_CYCLE_ALLOCATIONS_MAX": "20",
             "SCHEDULERD_LOG_LEVEL": "",
             "INBOX_MAX": "7",
         },

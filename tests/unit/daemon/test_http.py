@@ -24,7 +24,7 @@ from starlette.types import Message
 from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views import NodeView
-from schedulerd.daemon import looks, scrapes
+from schedulerd.daemon import scrapes, state_queries
 from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.http import (
     BODY_BYTES_MAX,
@@ -229,7 +229,7 @@ def test_a_wrong_question_about_the_state_is_refused(daemon: Daemon, query: str,
 
 
 def test_more_looks_than_may_be_asked_for_are_turned_away(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
     response = daemon.request("GET", "/debug/state")
     assert response.status_code == 503
     assert response.json()["description"] == (

@@ -13,7 +13,7 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.commands import RegisterResourceManager
-from schedulerd.daemon import looks, state_service
+from schedulerd.daemon import state_queries, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
 from schedulerd.daemon.debug_state import StateParameters, debug_state
@@ -100,7 +100,7 @@ def test_a_dump_of_one_rm_has_nothing_of_others() -> None:
 
 
 def test_more_dumps_than_may_be_asked_for_are_refused_and_no_rm_hears_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
 
     async def story(world: World) -> None:
         with pytest.raises(Aborted) as aborted:
