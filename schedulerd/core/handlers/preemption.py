@@ -68,7 +68,7 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
             due.append(application)
     timers.preemptors.extend(sorted(due, key=Application.sort_position))
     for key, refused in list(timers.refused.items()):
-        if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= context.now_ns):
+        if not key[1].is_known or (refused.moves != partition.moves and refused.until_ns <= context.now_ns):
             del timers.refused[key]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.constraint import Constraint
 from schedulerd.core.model.due import Due
-from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
 from schedulerd.core.resources import Items, Resources
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _Identity: TypeAlias = tuple[Items, bool, str, Constraint | None]
 class RequestClass:
     """What is asked for. Compared by identity: a partition has one object for each."""
 
-    __slots__ = ("constraint", "identity", "items", "pending", "refused", "required_node", "resources", "rule")
+    __slots__ = ("constraint", "identity", "items", "pending", "plain", "refused", "required_node", "resources", "rule")
 
     def __init__(
         self,
@@ -52,6 +52,8 @@ class RequestClass:
         """Where what is known of the constraint was found last (`Constraints.rule`)."""
         self.pending: dict[QuotaKey, PendingClass] = {}
         """Pending classes of it that are in use."""
+        self.plain: PendingClass | None = None
+        """The one on nobody's account, also while it is not in use itself: what was found out about it is kept."""
 
 
 class PendingClass:
@@ -71,6 +73,11 @@ class PendingClass:
         """How many allocations of it are pending, of those that are looked at (`AskGroup.counted`)."""
         self.joined = 0
         """How often there were more of them."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether asks are of it, or of its request class on another account if it is on nobody's."""
+        return bool(self.uses) or (self is self.request_class.plain and bool(self.request_class.pending))
 
 
 class RequestClasses:
@@ -135,6 +142,10 @@ class RequestClasses:
 
     def pending_class(self, request_class: RequestClass, key: QuotaKey) -> PendingClass:
         """The one object for a request class, which is current, on this account; a new one if nobody uses it."""
+        if key is PLAIN:
+            if request_class.plain is None:
+                request_class.plain = PendingClass(request_class, PLAIN)
+            return request_class.plain
         return request_class.pending.get(key) or PendingClass(request_class, key)
 
     def use(self, pending: PendingClass) -> None:
@@ -157,6 +168,7 @@ class RequestClasses:
             del request_class.pending[pending.quota_key]
             if not request_class.pending:
                 del self._known[request_class.identity]
+                request_class.plain = None  # they refer to each other
                 self.constrained -= request_class.constraint is not None
             self.mark_schedulable(pending)
 
@@ -175,7 +187,7 @@ class RequestClasses:
 
     def take_apart(self) -> Iterator[None]:
         for pending in self._pending:
-            pending.request_class.rule = None
+            pending.request_class.rule = pending.request_class.plain = None
             yield from emptied(pending.pending_by_leaf, pending.request_class.pending)
         yield from emptied(self._known, self._pending, self._unschedulable, self._by_size)
         yield from self.due.take_apart()
