@@ -282,9 +282,9 @@ MUTANTS = (
     ),
     Mutant(
         "an allocation forgets its priority",
-        "handlers.allocating",
-        "            spec.priority,\n            spec.tags,",
-        "            0,\n            spec.tags,",
+        "handlers.releases",
+        "        spec.priority,\n        spec.tags,",
+        "        0,\n        spec.tags,",
         Seed(1, 120),
     ),
     Mutant(
