@@ -157,7 +157,7 @@ class Talk:
 
 def visits(scheduler: Scheduler) -> int:
     """What was looked at since the scheduler began to find out who might end."""
-    return sum(partition.patience.effort.visits for partition in scheduler.cluster.partitions())
+    return sum(partition.retry_timers.budget.visits for partition in scheduler.cluster.partitions())
 
 
 def _new_ask(pod: Pod) -> NewAsk:

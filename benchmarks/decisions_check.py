@@ -18,7 +18,7 @@ from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, Preem
 ELSEWHERE_MAX = 2
 """Sets of more victims are not tried on other nodes than the one that was decided for."""
 
-Harm: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
+Cost: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
 """Weight taken of each priority, the highest first, and the number of victims."""
 
 
@@ -122,7 +122,7 @@ class _State:
                 if better is not None and better < harm:
                     yield f"{ask.key}: {victims} end on {node_id}, and {better} would do on {other}"
 
-    def _best(self, ask: Pod, node_id: str, victims_max: int) -> Harm | None:
+    def _best(self, ask: Pod, node_id: str, victims_max: int) -> Cost | None:
         """The least harm that any set of up to so many does on the node."""
         pods = [pod for pod in self.staying[node_id].values() if self._is_candidate(ask, pod)]
         sets = (some for count in range(victims_max + 1) for some in combinations(pods, count))
@@ -143,7 +143,7 @@ class _State:
         within = bool(ask.node_id) or all(loss.fits(self.spare[path]) for path, loss in losses.items())
         return ask.size.fits(room) and within
 
-    def _harm(self, victims: Iterable[Pod]) -> Harm:
+    def _harm(self, victims: Iterable[Pod]) -> Cost:
         """All nodes are alike, so weight is by the share of a node."""
         weights: Counter[int] = Counter()
         count = 0

@@ -21,7 +21,7 @@ PODS_AT_A_TIME = 20
 PACE_S = 0.020
 """Between them: a thousand pods per second."""
 THOUGHT_S = 0.020
-"""What a verdict takes."""
+"""What a result takes."""
 NODES = 10
 PATIENCE_S = 30.0
 """For the last pods to be placed."""

@@ -55,9 +55,9 @@ def work_so_far(scheduler: Scheduler, facts: int) -> Work:
     return Work(
         asks_tried=sum(partition.asks_tried for partition in partitions),
         nodes_visited=node_visits(scheduler),
-        queues_rekeyed=sum(queue.lines.places_given for queue in queues if not queue.is_leaf),
-        applications_rekeyed=sum(queue.lines.places_given for queue in queues if queue.is_leaf),
-        groups_rekeyed=sum(application.lines.places_given for application in applications),
+        queues_rekeyed=sum(queue.pending_index.places_given for queue in queues if not queue.is_leaf),
+        applications_rekeyed=sum(queue.pending_index.places_given for queue in queues if queue.is_leaf),
+        groups_rekeyed=sum(application.pending_index.places_given for application in applications),
         nodes_rekeyed=sum(partition.node_order.places_given for partition in partitions),
         facts=facts,
         blocks=blocks,

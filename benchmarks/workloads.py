@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from benchmarks.choosy import SPREADS, ZONES, demand, labels, misplaced
+from benchmarks.constrained import SPREADS, ZONES, demand, labels, misplaced
 from benchmarks.large_cluster import f
 from benchmarks.workload import Ask, Neighbour, Size, Workload
 

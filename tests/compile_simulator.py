@@ -23,7 +23,7 @@ BOOKS = (
     "tests/sim/oracle.py",
     "tests/sim/rm_memory.py",
     "tests/sim/room_books.py",
-    "tests/sim/sightings.py",
+    "tests.sim.observations.py",
     "tests/sim/watch.py",
 )
 """Of the simulator: what takes the longest, and has no subclasses."""

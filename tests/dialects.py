@@ -59,7 +59,7 @@ class Speaker(ABC):
     def told(self, facts: Sequence[Fact], rm_id: str) -> list[Heard]:
         """All that the resource manager hears of these facts: of each kind of item all, in order."""
         encoder = ResponseEncoder()
-        encoder.speak(rm_id, self.dialect)
+        encoder.set_dialect(rm_id, self.dialect)
         encoder.add(facts, at(0))
         payloads: dict[Stream, bytes] = {}
         for response in encoder.drain():

@@ -48,6 +48,13 @@ RESPONSES: dict[Stream, type[Message]] = {
     Stream.NODE: si_pb2.NodeResponse,
 }
 EVENTS_KEPT = 100_000
+RENAMED = {
+    "GiveVerdicts": "GivePredicateResults",
+    "Verdict": "PredicateResult",
+    "verdicts": "results",
+    "placements_max": "allocations_max",
+}
+"""Commands and their fields that a history was recorded with, and what they are called now."""
 
 
 class Play:
@@ -92,7 +99,11 @@ def _bare(message: Message) -> Message:
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING and field.name in SENTENCES:
             message.ClearField(field.name)
-        elif field.type == field.TYPE_MESSAGE and field.message_type is not None and field.message_type.GetOptions().map_entry:
+        elif (
+            field.type == field.TYPE_MESSAGE
+            and field.message_type is not None
+            and field.message_type.GetOptions().map_entry
+        ):
             continue
         elif field.type == field.TYPE_MESSAGE:
             for one in value if field.is_repeated else (value,):
@@ -122,10 +133,12 @@ def _digests(told: Sequence[list[str]]) -> list[str]:
 def record(directory: Path, seed: int, steps: int) -> None:
     """Writes the history of a seed, with digests of what it tells."""
     # The simulator has names of the core; a later one would make other histories of the same seed.
-    from tests.sim.sightings import Sightings
+    from tests.sim.observations import Observations
     from tests.sim.simulation import EVERY_WORLD, simulate
 
-    history, failure = simulate(seed, steps, Sightings(), EVERY_WORLD, is_faulty=bool(seed % 2), look_at_all_every=50)
+    history, failure = simulate(
+        seed, steps, Observations(), EVERY_WORLD, is_faulty=bool(seed % 2), look_at_all_every=50
+    )
     assert failure is None, failure.problems
     play = Play()
     digests = _digests([play.step(now_ns, command) for now_ns, command in history])
@@ -137,10 +150,13 @@ def record(directory: Path, seed: int, steps: int) -> None:
 def compare(path: Path) -> str | None:
     """The first step of a history that tells something else than it did, with what it tells now; None if none does."""
     recorded = json.loads(gzip.decompress(path.read_bytes()).decode(errors="surrogatepass"))
-    commands, play = CommandReader(recorded["fields"]), Play()
+    names = {
+        RENAMED.get(name, name): [RENAMED.get(one, one) for one in names] for name, names in recorded["fields"].items()
+    }
+    commands, play = CommandReader(names), Play()
     told = []
     for now_ns, _, name, values in recorded["history"]:
-        told.append(play.step(now_ns, commands.command(name, values)))
+        told.append(play.step(now_ns, commands.command(RENAMED.get(name, name), values)))
     for at, (now, before) in enumerate(zip(_digests(told), recorded["digests"], strict=True)):
         if now != before:
             return f"{path.name}: step {at}, {recorded['history'][at]}, tells\n  " + "\n  ".join(told[at])

@@ -502,8 +502,8 @@ def _callbacks(choose: random.Random, kind: str) -> Call:
             answer.predicates.add(
                 callID=choose.randrange(50), reason=choose.choice(NAMES), success=choose.random() < 0.5
             )
-            verdict = answer.preemptionPredicates.add(callID=choose.randrange(50))
-            verdict.response.index, verdict.response.success = choose.choice(COUNTS), choose.random() < 0.5
+            result = answer.preemptionPredicates.add(callID=choose.randrange(50))
+            result.response.index, result.response.success = choose.choice(COUNTS), choose.random() < 0.5
         answer.stateDump.callID = choose.randrange(5)
         answer.stateDump.dump = choose.choice(JSON)
         answer.stateDump.error = choose.choice(("", "x" * 1_000_000, *NAMES))

@@ -51,7 +51,7 @@ class CallbackStream:
     ) -> None:
         """`spawn` runs what an async method has returned."""
         self.connected = asyncio.Event()
-        """Set while the scheduler waits for verdicts."""
+        """Set while the scheduler waits for results."""
         self._method: Any = callback_pb2_grpc.CallbackStub(channel).Connect
         self._hello = hello
         self._rm = rm
@@ -75,10 +75,10 @@ class CallbackStream:
 
     def _take(self, message: callback_pb2.CallbackCall, answers: _Answers) -> None:
         for wanted in message.predicates:
-            self._answer(self._rm.predicates(wanted), partial(answers.verdict, wanted.callID))
+            self._answer(self._rm.predicates(wanted), partial(answers.result, wanted.callID))
         for preemption in message.preemptionPredicates:
             self._answer(
-                self._rm.preemption_predicates(preemption), partial(answers.preemption_verdict, preemption.callID)
+                self._rm.preemption_predicates(preemption), partial(answers.preemption_result, preemption.callID)
             )
         if message.HasField("stateDump"):
             self._answer(self._rm.state_dump(), partial(answers.dump, message.stateDump.callID))
@@ -104,11 +104,11 @@ class _Answers:
         self._some = asyncio.Event()
         self._some.set()
 
-    def verdict(self, call_id: int, reason: str | None) -> None:
+    def result(self, call_id: int, reason: str | None) -> None:
         self._waiting.predicates.add(callID=call_id, success=reason is None, reason=reason or "")
         self._some.set()
 
-    def preemption_verdict(self, call_id: int, index: int | None) -> None:
+    def preemption_result(self, call_id: int, index: int | None) -> None:
         self._waiting.preemptionPredicates.add(
             callID=call_id, response=si_pb2.PreemptionPredicatesResponse(success=index is not None, index=index or 0)
         )

@@ -169,7 +169,7 @@ class Settings(BaseModel):
         description="Whether applications of resource managers of the interface of 2021-02, which has no field for it, "
         "fail when their gang does not fit in time (Hard), or go on without it (Soft).",
     )
-    cycle_placements_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
+    cycle_allocations_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
     inbox_max: int = Field(
         default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
     )
@@ -262,7 +262,7 @@ class Settings(BaseModel):
         default=900,
         description="How long a gang may take from its first placeholder placed, if its application does not say.",
     )
-    gang_patience_s: float = Field(
+    gang_deadlock_timeout_s: float = Field(
         default=60,
         ge=0,
         le=1_000_000_000,
@@ -297,9 +297,9 @@ class Settings(BaseModel):
     )
     predicates_timeout_s: Seconds = Field(
         default=5,
-        description="How long the verdict of a resource manager on an ask and a node is waited for; none is a refusal.",
+        description="How long the result of a resource manager on an ask and a node is waited for; none is a refusal.",
     )
-    refusal_rest_s: Seconds = Field(
+    predicate_retry_delay_s: Seconds = Field(
         default=30,
         description="How long an ask rests that its resource manager refused on every node with room, unless a node "
         "changes before that.",
@@ -371,7 +371,7 @@ class Settings(BaseModel):
             completing_ns=_nanoseconds(self.completing_timeout_s, SECOND_NS),
             starting_ns=_nanoseconds(self.starting_timeout_s, SECOND_NS),
             placeholder_ns=_nanoseconds(self.placeholder_timeout_s, SECOND_NS),
-            gang_patience_ns=_nanoseconds(self.gang_patience_s, SECOND_NS),
+            gang_deadlock_timeout_ns=_nanoseconds(self.gang_deadlock_timeout_s, SECOND_NS),
             retention_ns=_nanoseconds(self.retention_days, DAY_NS),
             reservation_delay_ns=_nanoseconds(self.reservation_delay_s, SECOND_NS),
             reservation_ns=_nanoseconds(self.reservation_s, SECOND_NS),
@@ -380,7 +380,7 @@ class Settings(BaseModel):
             cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),
             early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),
             predicates_ns=_nanoseconds(self.predicates_timeout_s, SECOND_NS),
-            refusal_ns=_nanoseconds(self.refusal_rest_s, SECOND_NS),
+            refusal_ns=_nanoseconds(self.predicate_retry_delay_s, SECOND_NS),
         )
 
 

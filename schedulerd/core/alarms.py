@@ -7,39 +7,17 @@ comes to the top or when most of the heap is cancelled, whichever is first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 _SLACK = 64
-
-
-class AlarmKind(Enum):
-    """Who handles an alarm when it rings."""
-
-    APPLICATION_STATE = auto()
-    PLACEHOLDER_TIMEOUT = auto()
-    PLACEHOLDERS_IDLE = auto()
-    GANG_PATIENCE = auto()
-    APPLICATION_EXECUTION = auto()
-    ALLOCATION_EXECUTION = auto()
-    PATIENCE = auto()
-    RESERVATION = auto()
-    ABOVE_MAX = auto()
-    CLEANUP = auto()
-    RECONNECT = auto()
-    EARLY_ITEM = auto()
-    BACKLOG = auto()
-    SCHEDULING_STATES = auto()
-    VERDICT = auto()
-    TURNED_DOWN = auto()
 
 
 @dataclass(slots=True, eq=False)
 class Alarm:
     deadline_ns: int
-    kind: AlarmKind
-    subject: object
-    """What it is about: an application, an allocation, a reservation, a partition, an early item and so on."""
+    event: Any
+    """What it is for (`alarm_events.AlarmEvent`); None once it is cancelled or has rung."""
     live: bool = True
 
 
@@ -53,8 +31,8 @@ class Alarms:
         self._serial = 0
         self._cancelled = 0
 
-    def set(self, deadline_ns: int, kind: AlarmKind, subject: object) -> Alarm:
-        alarm = Alarm(deadline_ns, kind, subject)
+    def set(self, deadline_ns: int, event: object) -> Alarm:
+        alarm = Alarm(deadline_ns, event)
         self._serial += 1
         heappush(self._heap, (deadline_ns, self._serial, alarm))
         return alarm
@@ -63,7 +41,7 @@ class Alarms:
         """Forgets an alarm; None and one that has rung are fine."""
         if alarm is None or not alarm.live:
             return
-        alarm.live, alarm.subject = False, None
+        alarm.live, alarm.event = False, None
         self._cancelled += 1
         if self._cancelled * 2 > max(len(self._heap), 2 * _SLACK):
             self._heap = [entry for entry in self._heap if entry[2].live]

@@ -18,8 +18,8 @@ from schedulerd.core.views import OutstandingView
 def outstanding_requests(partition: Partition) -> list[OutstandingView]:
     """One for each kind of ask that lacks nothing but room on nodes, queue by queue."""
     counts: dict[tuple[Items, Constraint | None], tuple[Queue, int]] = {}
-    for leaf, shape, _, count in outstanding(partition):
-        kind = shape.items, shape.constraint
+    for leaf, pending_class, _, count in outstanding(partition):
+        kind = pending_class.items, pending_class.request_class.constraint
         queue, before = counts.get(kind, (leaf, 0))
         counts[kind] = _common(queue, leaf), before + count
     found = [
@@ -48,4 +48,4 @@ def asks(scheduler: Scheduler, rm_id: str, partition: str) -> list[tuple[str, st
 
 def _common(one: Queue, other: Queue) -> Queue:
     """The deepest queue that both are in."""
-    return next(queue for queue in one.lineage if queue in other.lineage)
+    return next(queue for queue in one.path_to_root if queue in other.path_to_root)

@@ -25,7 +25,7 @@ class SchedulingState(IntEnum):
 
 
 @dataclass(slots=True)
-class VerdictWanted:
+class PredicateWanted:
     """An ask holds room on a node, and the RM has to say whether it may run there (SI `Predicates`)."""
 
     rm_id: str
@@ -34,13 +34,13 @@ class VerdictWanted:
     allocation_key: str
     node_id: str
     call_id: int
-    """What `GiveVerdicts` answers by; unique for the RM as long as it is registered."""
+    """What `GivePredicateResults` answers by; unique for the RM as long as it is registered."""
     allocate: bool
     """False if room is to be kept for it only."""
 
 
 @dataclass(slots=True)
-class PreemptionVerdictWanted:
+class PreemptionPredicateWanted:
     """Others may be asked to end on a node for an ask, if the RM says that it can run there then (SI
     `PreemptionPredicates`)."""
 
@@ -57,26 +57,26 @@ class PreemptionVerdictWanted:
 
 
 @dataclass(slots=True)
-class VerdictNotWanted:
+class PredicateNotWanted:
     """An answer to this call does not matter any longer: its time is over, or ask, node or callback stream are gone."""
 
     rm_id: str
     call_id: int
 
 
-class VerdictOutcome(StrEnum):
+class PredicateOutcome(StrEnum):
     """What came of a call."""
 
     AGREED = "agreed"
     REFUSED = "refused"
     TIMED_OUT = "timed_out"
-    """There was no verdict in time, which counts as a refusal."""
+    """There was no result in time, which counts as a refusal."""
     VOID = "void"
     """It did not matter any longer: ask, node, reservation or callback stream were gone before."""
 
 
 @dataclass(slots=True)
-class VerdictReached:
+class PredicateAnswered:
     """A call is over, whatever it was."""
 
     rm_id: str
@@ -85,7 +85,7 @@ class VerdictReached:
     allocation_key: str
     node_id: str
     call_id: int
-    outcome: VerdictOutcome
+    outcome: PredicateOutcome
     reason: str
     """Of a refusal; '' if it was none."""
     waited_ns: int

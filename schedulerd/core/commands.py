@@ -161,7 +161,7 @@ class AllocationAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PlacementConstraint:
-    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same shape, so it can be a key."""
+    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same request class, so it can be a key."""
 
     node: tuple[Expression, ...] = ()
     """About node attributes, all to be met."""
@@ -307,22 +307,22 @@ class DisconnectCallbacks:
 
 
 @dataclass(slots=True)
-class Verdict:
-    """An answer to one `VerdictWanted` or `PreemptionVerdictWanted`."""
+class PredicateResult:
+    """An answer to one `PredicateWanted` or `PreemptionPredicateWanted`."""
 
     call_id: int
     refusal: str = ""
     """Why not, as a short phrase that is the same for equal causes; '' if the ask may run there."""
     index: int = 0
-    """Of the last victim that has to go; of a `PreemptionVerdictWanted` without refusal only."""
+    """Of the last victim that has to go; of a `PreemptionPredicateWanted` without refusal only."""
 
 
 @dataclass(slots=True)
-class GiveVerdicts:
+class GivePredicateResults:
     """The RM answers what it was asked on its callback stream. What nobody waits for any longer is ignored."""
 
     rm_id: str
-    verdicts: list[Verdict]
+    results: list[PredicateResult]
 
 
 @dataclass(slots=True)
@@ -354,7 +354,7 @@ class CleanQueues:
 class RunCycle:
     """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
 
-    placements_max: int
+    allocations_max: int
 
 
 @dataclass(slots=True)
@@ -373,7 +373,7 @@ Command: TypeAlias = (
     | UpdateConfiguration
     | ConnectCallbacks
     | DisconnectCallbacks
-    | GiveVerdicts
+    | GivePredicateResults
     | ReportUtilization
     | CleanQueues
     | RunCycle

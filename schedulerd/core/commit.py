@@ -20,21 +20,20 @@ def demand(application: Application, ask: Ask, count: int) -> None:
     if not count:
         return
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    items = ask.shape.items
+    items = ask.request_class.items
     for name, amount in items:
         amount *= count
         application.pending[name] += amount
-        for one in queue.lineage:
+        for one in queue.path_to_root:
             one.pending[name] += amount
     if not ask.pending:
-        ask.shape = partition.shapes.current(ask.shape)
-        application.wait_for(ask)
+        ask.request_class = partition.request_classes.current(ask.request_class)
+        application.enqueue(ask)
     assert ask.group is not None
     ask.pending += count
     ask.group.demand(queue, count)
-    if ask.hearing is not None:  # all of it may have been on trial so far
-        application.review(ask)
+    if ask.predicate_history is not None:  # all of it may have been on predicate check so far
+        application.review_predicate_wait(ask)
     if ask.placeholder:
         placeholders.expect(application, ask, count)
     if queue not in partition.touched:
@@ -47,15 +46,14 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     if not count:
         return 0
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    application.pending.subtract(ask.shape.items, count)
-    for one in queue.lineage:
-        one.pending.subtract(ask.shape.items, count)
+    application.pending.subtract(ask.request_class.items, count)
+    for one in queue.path_to_root:
+        one.pending.subtract(ask.request_class.items, count)
     assert ask.group is not None
     ask.pending -= count
     ask.group.demand(queue, -count)
     if not ask.pending:
-        application.stop_waiting_for(ask)
+        application.dequeue(ask)
     if ask.placeholder:
         placeholders.expect(application, ask, -count)
     if queue not in partition.touched:
@@ -63,17 +61,16 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     return count
 
 
-def place(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+def allocate(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """One pending allocation of the ask becomes real on the node."""
     queue, group = application.queue, ask.group
-    assert queue is not None
     assert group is not None
     ask.pending -= 1
     group.demand(queue, -1)
-    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
+    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(allocation, was_pending=True)
     if not ask.pending:
-        application.stop_waiting_for(ask)
+        application.dequeue(ask)
     if allocation.placeholder:
         placeholders.has(application, allocation, was_pending=True)
     _rekey(application)
@@ -89,24 +86,24 @@ def take_over(application: Application, allocation: Allocation) -> Allocation:
     return allocation
 
 
-def park(application: Application, ask: Ask, placeholder: Allocation) -> None:
+def await_placeholder(application: Application, ask: Ask, placeholder: Allocation) -> None:
     """One allocation of the ask, pending no longer, waits for the placeholder to be gone to take its room."""
     assert application.gang is not None
     ask.swaps[placeholder] = None
-    application.parked += 1
-    application.gang.task_group(placeholder.spec.task_group).parked += 1
+    application.awaiting_placeholder += 1
+    application.gang.task_group(placeholder.spec.task_group).awaiting_placeholder += 1
     placeholder.swap = ask
 
 
-def unpark(placeholder: Allocation) -> Ask | None:
+def end_placeholder_wait(placeholder: Allocation) -> Ask | None:
     """Nothing waits for this placeholder any longer; gives the ask that did, if one did."""
     ask, application = placeholder.swap, placeholder.application
     if ask is not None:
         assert application.gang is not None
         placeholder.swap = None
         del ask.swaps[placeholder]
-        application.parked -= 1
-        application.gang.task_group(placeholder.spec.task_group).parked -= 1
+        application.awaiting_placeholder -= 1
+        application.gang.task_group(placeholder.spec.task_group).awaiting_placeholder -= 1
     return ask
 
 
@@ -117,7 +114,7 @@ def ask_anew(placeholder: Allocation) -> bool:
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).wanted -= 1
     ask.placed -= 1
-    if not ask.placeholder or ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
+    if not ask.placeholder or ask.placed + ask.pending + ask.awaiting_placeholder >= ask.spec.max_allocations:
         return False
     demand(application, ask, 1)
     return True
@@ -127,11 +124,10 @@ def promise(application: Application) -> None:
     """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     gang.promised = gang.still_to_come(application.spec.placeholder_ask)
-    for one in queue.lineage:
-        one.promised.add(gang.promised.items())
-    application.regroup()
+    for one in queue.path_to_root:
+        one.gang_quota_promised.add(gang.promised.items())
+    application.update_pending_classes()
 
 
 def keep_promise(application: Application) -> None:
@@ -153,29 +149,27 @@ def take_back_promise(application: Application, items: Items, count: int) -> Non
 def _lower_promise(application: Application, most: Resources) -> None:
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
     gang.promised.subtract(less.items())
-    for one in queue.lineage:
-        one.promised.subtract(less.items())
+    for one in queue.path_to_root:
+        one.gang_quota_promised.subtract(less.items())
 
 
 def end_promise(application: Application) -> None:
     """Nothing more of the gang is held for it; it would have to pass the gate again."""
     gang, queue = application.gang, application.queue
-    assert queue is not None
     if gang is not None and gang.promised:
-        for one in queue.lineage:
-            one.promised.subtract(gang.promised.items())
+        for one in queue.path_to_root:
+            one.gang_quota_promised.subtract(gang.promised.items())
         gang.promised = Resources()
         application.partition.moves += 1
         application.partition.note_free_quota(queue)
-    application.regroup()
+    application.update_pending_classes()
 
 
-def place_parked(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+def allocate_swapped(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """An ask whose placeholder is gone becomes real on the node; within the room that was held for it."""
-    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.shape)
+    allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(allocation, was_pending=False)
     _rekey(application)
     return allocation
@@ -185,8 +179,7 @@ def free(allocation: Allocation) -> None:
     """The allocation is gone: what it used is free, and whoever waited for that may be tried again."""
     application, ask, node = allocation.application, allocation.ask, allocation.node
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    items = allocation.shape.items
+    items = allocation.request_class.items
     if allocation.releasing is not None:
         commit_room.left(allocation)
     if allocation.used is not None:
@@ -203,17 +196,17 @@ def free(allocation: Allocation) -> None:
         application.allocated.subtract(items)
     if application.footprint is not None:
         application.footprint.remove(node, items)
-        if partition.patience.unhelped:
-            partition.patience.retry_application(application)
+        if partition.retry_timers.not_helped_by_reservation:
+            partition.retry_timers.retry_application(application)
     if application.gang is not None:
         partition.gangs_touched[application] = None
         if allocation.spec.task_group:
             application.gang.held.subtract(items)
             if application.gang.pending and application.gang_alarm is None:
-                application.regroup()
+                application.update_pending_classes()
     for ledger in application.usage_ledgers:
         ledger.usage.subtract(items)
-    for one in queue.lineage:
+    for one in queue.path_to_root:
         one.allocated.subtract(items)
     del node.allocations[allocation.uuid]
     node.allocated.subtract(items)
@@ -230,15 +223,14 @@ def free(allocation: Allocation) -> None:
 
 
 def forget_if_done(application: Application, ask: Ask) -> None:
-    """An ask with nothing pending, nothing parked and nothing alive is not known any longer."""
-    if not ask.pending and not ask.allocations and not ask.parked:
+    """An ask with nothing pending, nothing awaiting its placeholder and nothing alive is not known any longer."""
+    if not ask.pending and not ask.allocations and not ask.awaiting_placeholder:
         application.asks.pop(ask.key, None)
 
 
 def retire(application: Application) -> None:
     """The application runs no longer as far as its user is concerned, unless placeholders of it are still there."""
     queue = application.queue
-    assert queue is not None
     if application.allocations:
         return
     if not application.usage_ledgers:
@@ -246,11 +238,11 @@ def retire(application: Application) -> None:
     for ledger in application.usage_ledgers:
         ledger.applications.pop(application.application_id, None)
     application.usage_ledgers = []
-    paths = [one.path for one in queue.lineage]
+    paths = [one.path for one in queue.path_to_root]
     usages = application.partition.usages
     usages.users.drop_idle(application.spec.user, paths)
     usages.groups.drop_idle(application.group, paths)
-    for one in queue.lineage:
+    for one in queue.path_to_root:
         one.running -= 1
     application.partition.note_free_quota(queue)
 
@@ -290,11 +282,10 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
 
 
 def _bind(allocation: Allocation, *, was_pending: bool) -> None:
-    """Every placement comes through here, so the ledgers are written in place, not by calls."""
+    """Every new allocation comes through here, so the ledgers are written in place, not by calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    items = allocation.shape.items
+    items = allocation.request_class.items
     ask.placed += 1
     ask.allocations[uuid] = allocation
     application.allocations[uuid] = allocation
@@ -315,9 +306,9 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
     if not application.usage_ledgers:
         _start_usage(application)
     grows = [ledger.usage for ledger in application.usage_ledgers]
-    grows += [one.allocated for one in queue.lineage]
+    grows += [one.allocated for one in queue.path_to_root]
     grows += (application.placeholder_allocated if allocation.placeholder else application.allocated, node.allocated)
-    shrinks = [application.pending, *[one.pending for one in queue.lineage]] if was_pending else []
+    shrinks = [application.pending, *[one.pending for one in queue.path_to_root]] if was_pending else []
     available = node.available
     for name, amount in items:
         for used in grows:
@@ -337,23 +328,21 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
 
 def _start_usage(application: Application) -> None:
     queue = application.queue
-    assert queue is not None
-    paths = [one.path for one in queue.lineage]
+    paths = [one.path for one in queue.path_to_root]
     usages = application.partition.usages
     application.usage_ledgers = usages.users.open(application.spec.user, paths)
     if application.group:
         application.usage_ledgers = application.usage_ledgers + usages.groups.open(application.group, paths)
     for ledger in application.usage_ledgers:
         ledger.applications[application.application_id] = None
-    for one in queue.lineage:
+    for one in queue.path_to_root:
         one.running += 1
-    if application.needs_place:
-        application.regroup()
+    if application.limited_starts:
+        application.update_pending_classes()
 
 
 def _rekey(application: Application) -> None:
-    assert application.queue is not None
     application.usage_changed()
-    for one in application.queue.lineage:
+    for one in application.queue.path_to_root:
         if one.entry is not None:
             one.rekey()

@@ -17,9 +17,10 @@ from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.trial import Trial
 
 
 class Dismantling:
@@ -50,19 +51,22 @@ class Dismantling:
 
 def pieces_of(partition: Partition) -> Iterator[None]:
     """Takes the partition apart, with all that is in it; its alarms are cancelled before."""
-    partition.cleanup_alarm = partition.favoured = None
+    partition.cleanup_alarm = partition.priority_gang = None
     while partition.reservations:
         yield from _reservation(partition.reservations.popitem()[0])
     for application in chain(partition.applications.values(), partition.terminated.values()):
-        yield from _application(application)
+        if isinstance(application, RejectedApplication):
+            application.alarm = None
+        else:
+            yield from _application(application)
     for node in partition.nodes.values():
         yield from _node(node)
     for queue in partition.root.subtree():
         yield from _queue(queue)
     yield from partition.constraints.take_apart()
-    yield from partition.patience.take_apart()
-    yield from partition.turned_down.take_apart()
-    yield from partition.shapes.take_apart()
+    yield from partition.retry_timers.take_apart()
+    yield from partition.refused_asks.take_apart()
+    yield from partition.request_classes.take_apart()
     yield from partition.node_order.take_apart()
     yield from emptied(partition.open_gangs, partition.short_of_quota, partition.ready, partition.denied)
     yield from emptied(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
@@ -70,11 +74,11 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from emptied(partition.nodes, partition.allocations)
 
 
-def pieces_of_trials(trials: dict[int, Trial]) -> Iterator[None]:
+def pieces_of_trials(predicate_checks: dict[int, PredicateCheck]) -> Iterator[None]:
     """Takes apart what a resource manager was asked and did not answer."""
-    for trial in trials.values():
-        yield from _trial(trial)
-    yield from emptied(trials)
+    for predicate_check in predicate_checks.values():
+        yield from _trial(predicate_check)
+    yield from emptied(predicate_checks)
 
 
 def _application(application: Application) -> Iterator[None]:
@@ -88,45 +92,45 @@ def _application(application: Application) -> Iterator[None]:
         yield from group.take_apart()
     if application.gang is not None:
         yield from application.gang.take_apart()
-    yield from application.lines.take_apart()
-    application.forget_place()
+    yield from application.pending_index.take_apart()
+    application.reset_position()
     yield from emptied(application.asks, application.groups, application.reservations)
 
 
 def _ask(ask: Ask) -> Iterator[None]:
     ask.group = None
-    if ask.hearing is not None:
-        ask.hearing.awaits = None
-        yield from emptied(ask.hearing.trials, ask.hearing.refused)
+    if ask.predicate_history is not None:
+        ask.predicate_history.awaits = None
+        yield from emptied(ask.predicate_history.predicate_checks, ask.predicate_history.refused)
     yield from emptied(ask.swaps, ask.reservations, ask.allocations)
     yield
 
 
 def _allocation(allocation: Allocation) -> None:
-    allocation.alarm = allocation.swap = allocation.trial = allocation.makes_room = None
+    allocation.alarm = allocation.swap = allocation.predicate_check = allocation.makes_room = None
 
 
 def _node(node: Node) -> Iterator[None]:
-    yield from emptied(node.allocations, node.reservations, node.trials)
+    yield from emptied(node.allocations, node.reservations, node.predicate_checks)
 
 
 def _reservation(reservation: Reservation) -> Iterator[None]:
-    reservation.alarm = reservation.trial = reservation.answer = None
+    reservation.alarm = reservation.predicate_check = reservation.answer = None
     yield from emptied(reservation.victims)
     yield
 
 
-def _trial(trial: Trial) -> Iterator[None]:
-    if trial.search is not None:
-        trial.search.trial = None
-    trial.alarm = trial.placeholder = trial.reservation = trial.search = None
-    trial.victims = ()
-    yield from emptied(trial.awaited_by)
+def _trial(predicate_check: PredicateCheck) -> Iterator[None]:
+    if predicate_check.search is not None:
+        predicate_check.search.predicate_check = None
+    predicate_check.alarm = predicate_check.placeholder = predicate_check.reservation = predicate_check.search = None
+    predicate_check.victims = ()
+    yield from emptied(predicate_check.awaited_by)
 
 
 def _queue(queue: Queue) -> Iterator[None]:
     queue.above_max_alarm = None
-    yield from queue.lines.take_apart()
+    yield from queue.pending_index.take_apart()
     yield from emptied(queue.applications, queue.children)
-    queue.forget_place()
-    queue.lineage = ()
+    queue.reset_position()
+    queue.path_to_root = ()

@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 from schedulerd.core.callback_facts import (
     NodeRecommended,
-    PreemptionVerdictWanted,
+    PredicateAnswered,
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingStateChanged,
-    VerdictNotWanted,
-    VerdictReached,
-    VerdictWanted,
 )
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
@@ -68,7 +68,7 @@ class WithdrawCause(StrEnum):
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
-    PARKED = "parked"
+    AWAITING_PLACEHOLDER = "awaiting_placeholder"
     """It waits for its placeholder to go and takes its room then (gang design); or it is asked for again."""
 
 
@@ -198,7 +198,7 @@ class AskAdded:
     resources: Resources
     count: int
     placeholder: bool
-    was_parked: bool = False
+    awaited_placeholder: bool = False
     """True: it is no new demand, it waited for its placeholder to go (`WithdrawCause.PARKED`) and does so no longer."""
 
 
@@ -264,7 +264,7 @@ class Allocated:
     asked_at_ns: int
     """When the ask arrived; with the time of the step that is the placement latency."""
     replaces: str = ""
-    """The UUID of the placeholder whose room it took; its ask was parked and not pending."""
+    """The UUID of the placeholder whose room it took; its ask was awaiting its placeholder and not pending."""
 
 
 @dataclass(slots=True)
@@ -346,9 +346,9 @@ class CheckFailed:
 class CycleRan:
     """A scheduling pass placed something or found out that asks cannot be placed now."""
 
-    placements: int
+    allocations: int
     """With swaps begun, reservations made and others asked to end: each counts towards the pass's bound."""
-    parked: int
+    unschedulable: int
     """How many kinds of ask were set aside during this pass because nothing can place them for now."""
     more: bool
     """True if the pass stopped at its bound and another one should follow."""
@@ -389,10 +389,10 @@ Fact: TypeAlias = (
     | ConfigurationUpdated
     | ConfigurationRejected
     | CycleRan
-    | VerdictWanted
-    | PreemptionVerdictWanted
-    | VerdictNotWanted
-    | VerdictReached
+    | PredicateWanted
+    | PreemptionPredicateWanted
+    | PredicateNotWanted
+    | PredicateAnswered
     | SchedulingStateChanged
     | NodeRecommended
 )

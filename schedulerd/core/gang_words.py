@@ -7,10 +7,10 @@ from itertools import islice
 
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.look import Look
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.state_query import StateQuery
 
 GANG_TIMEOUT = "ResourceReservationTimeout"
 """How the sentence begins, so that a resource manager can tell this reason from others."""
@@ -43,9 +43,9 @@ def _group(application: Application, group: TaskGroup, held: int) -> str:
     ask = next((ask for one in pending for ask in islice(one, 1)), None)
     if ask is None:
         return f"{has}: the others are gone, and were not asked for again"
-    look = Look(limit=NODES_LOOKED_AT_MAX)
+    look = StateQuery(limit=NODES_LOOKED_AT_MAX)
     why = Explanation(application.partition, ResourceManagerState.RUNNING, look).waiting(application, ask)
-    size = ", ".join(f"{name} {amount}" for name, amount in ask.shape.items)
+    size = ", ".join(f"{name} {amount}" for name, amount in ask.request_class.items)
     return f"{has}: the next one wants {size}" + (f", {why}" if why else ", and its turn did not come")
 
 

@@ -8,6 +8,7 @@ from schedulerd.core.alarms import Alarm
 from schedulerd.core.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.scheduler import Scheduler
 
 
@@ -24,18 +25,28 @@ def alarms(scheduler: Scheduler) -> Iterator[str]:
                 owned.add(backlog.alarm)
             if backlog.alarm is None or not backlog.alarm.live:
                 yield f"the backlog of application {application_id} in partition {name} has no alarm"
-        owned.update(trial.alarm for trial in rm.callbacks.open_trials.values() if trial.alarm is not None)
-        if rm.told_states is not None and rm.told_states.alarm is not None:
-            owned.add(rm.told_states.alarm)
+        owned.update(
+            predicate_check.alarm
+            for predicate_check in rm.callbacks.open_predicate_checks.values()
+            if predicate_check.alarm is not None
+        )
+        if rm.scheduling_state_tracker is not None and rm.scheduling_state_tracker.alarm is not None:
+            owned.add(rm.scheduling_state_tracker.alarm)
         for partition in rm.partitions.values():
             owned.update([one.alarm for one in partition.reservations if one.alarm is not None])
             above = [one.above_max_alarm for one in partition.root.subtree()]
             owned.update([one for one in above if one is not None])
-            alarm = partition.patience.alarm
-            own_alarms = partition.cleanup_alarm, alarm, partition.turned_down.alarm
+            alarm = partition.retry_timers.alarm
+            own_alarms = partition.cleanup_alarm, alarm, partition.refused_asks.alarm
             owned.update([one for one in own_alarms if one is not None and one.live])
             for app in (*partition.applications.values(), *partition.terminated.values()):
-                gang_alarms = (app.gang.patience, app.gang.idle_alarm) if app.gang is not None else ()
+                if isinstance(app, RejectedApplication):
+                    if app.alarm is None:
+                        yield f"rejected application {app.application_id} has no alarm"
+                    else:
+                        owned.add(app.alarm)
+                    continue
+                gang_alarms = (app.gang.deadlock_alarm, app.gang.idle_alarm) if app.gang is not None else ()
                 execution = [one.alarm for one in app.allocations.values()]
                 timed_by = (app.alarm, app.gang_alarm, app.run_alarm, *gang_alarms, *execution)
                 owned.update([alarm for alarm in timed_by if alarm is not None])

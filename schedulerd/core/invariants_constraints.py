@@ -23,11 +23,12 @@ def constraints(partition: Partition) -> Iterator[str]:
     for affinity in known.affinities.values():
         yield from _affinity(partition, affinity)
     yield from _tags(partition)
-    for shape in list(known.no_better):
-        wish, allows = known.affinity(shape), known.rule(shape).allows
+    for request_class in list(known.no_better):
+        wish, allows = known.affinity(request_class), known.rule(request_class).allows
         for node in partition.node_order:
-            if wish is not None and wish.admits(node) and allows(node) and node.free.lacks(shape.items) is None:
-                yield f"an ask of {shape.resources} would be better off on node {node.node_id}, and nobody looks"
+            if wish is not None and wish.admits(node) and allows(node) and node.free.lacks(request_class.items) is None:
+                what = f"an ask of {request_class.resources}"
+                yield f"{what} would be better off on node {node.node_id}, and nobody looks"
 
 
 def _pool(partition: Partition, pool: NodePool) -> Iterator[str]:

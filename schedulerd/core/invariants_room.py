@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.invariants_trials import held
+from schedulerd.core.invariants_predicates import held
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.footprint import Footprint
 from schedulerd.core.model.node import Node
@@ -28,8 +28,8 @@ def reservations(partition: Partition) -> Iterator[str]:
     for ask in asks:
         if ask.unreserved < 0:
             yield f"ask {ask.key} has {len(ask.reservations)} reservations, and {ask.pending} pending"
-    if partition.reserved != sum(not one.is_firm for one in known):
-        yield f"{partition.reserved} reservations count that are not firm"
+    if partition.aging_reservations != sum(not one.is_entitled for one in known):
+        yield f"{partition.aging_reservations} reservations count that are not entitled"
     for one in known:
         yield from _reservation(one)
     for application in partition.applications.values():
@@ -52,36 +52,33 @@ def _reservation(one: Reservation) -> Iterator[str]:
 
 
 def rooms(partition: Partition) -> Iterator[str]:
-    """What is kept on nodes and claimed in queues, and what is on its way out of both, counted anew."""
+    """What is kept on nodes and reserved in queues, and what is on its way out of both, counted anew."""
     leaving: dict[str, Resources] = {}
-    claimed: dict[str, Resources] = {}
+    quota_reserved: dict[str, Resources] = {}
     for node in partition.nodes.values():
         yield from _node(partition, node)
         for allocation in node.allocations.values():
             if _leaves(allocation):
-                assert allocation.application.queue is not None
-                for queue in allocation.application.queue.lineage:
-                    leaving.setdefault(queue.path, Resources()).add(allocation.shape.items)
+                for queue in allocation.application.queue.path_to_root:
+                    leaving.setdefault(queue.path, Resources()).add(allocation.request_class.items)
             if allocation.makes_room is not None and allocation not in allocation.makes_room.victims:
                 yield f"{allocation.uuid} goes for the sake of somebody who does not know"
     for one in partition.reservations:
-        assert one.application.queue is not None
-        if one.is_firm:
-            for queue in one.application.queue.lineage:
-                claimed.setdefault(queue.path, Resources()).add(one.items)
-    on_trial: dict[str, Resources] = {}
+        if one.is_entitled:
+            for queue in one.application.queue.path_to_root:
+                quota_reserved.setdefault(queue.path, Resources()).add(one.items)
+    predicate_reserved: dict[str, Resources] = {}
     for node in partition.nodes.values():
-        for trial in node.trials:
-            assert trial.application.queue is not None
-            for queue in trial.application.queue.lineage:
-                for ledger in (claimed, on_trial):
-                    ledger.setdefault(queue.path, Resources()).add(held(partition, trial).items())
+        for predicate_check in node.predicate_checks:
+            for queue in predicate_check.application.queue.path_to_root:
+                for ledger in (quota_reserved, predicate_reserved):
+                    ledger.setdefault(queue.path, Resources()).add(held(partition, predicate_check).items())
     nothing = Resources()
     for queue in partition.root.subtree():
         for what, has, counted in (
             ("leaving", queue.leaving, leaving),
-            ("claimed in", queue.claimed, claimed),
-            ("on trial in", queue.on_trial, on_trial),
+            ("reserved in", queue.quota_reserved, quota_reserved),
+            ("on predicate check in", queue.predicate_reserved, predicate_reserved),
         ):
             if has != counted.get(queue.path, nothing):
                 yield f"{what} {queue.path} is {has.nonzero()}, counted {counted.get(queue.path, {})}"
@@ -91,18 +88,23 @@ def _node(partition: Partition, node: Node) -> Iterator[str]:
     kept, firmly, leaving = Resources(), Resources(), Resources()
     for one in node.reservations.values():
         kept.add(one.items)
-        if one.is_firm:
+        if one.is_entitled:
             firmly.add(one.items)
-    on_trial = Resources()
-    for trial in node.trials:
-        for ledger in (kept, firmly, on_trial):
-            ledger.add(held(partition, trial).items())
+    predicate_reserved = Resources()
+    for predicate_check in node.predicate_checks:
+        for ledger in (kept, firmly, predicate_reserved):
+            ledger.add(held(partition, predicate_check).items())
     for allocation in node.allocations.values():
         if _leaves(allocation):
-            leaving.add(allocation.shape.items)
-    if (node.kept, node.firmly_kept, node.on_trial, node.leaving) != (kept, firmly, on_trial, leaving):
+            leaving.add(allocation.request_class.items)
+    if (node.reserved, node.entitled_reserved, node.predicate_reserved, node.leaving) != (
+        kept,
+        firmly,
+        predicate_reserved,
+        leaving,
+    ):
         yield f"node {node.node_id} has a wrong account of what is kept there, or on its way out"
-    if node.free != node.available.minus(node.kept):
+    if node.free != node.available.minus(node.reserved):
         yield f"free of node {node.node_id} is {node.free.nonzero()}, not what is available less what is kept"
 
 

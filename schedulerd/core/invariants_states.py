@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from schedulerd.core.model.cluster import ResourceManager
 
 
-def told_states(rm: ResourceManager) -> Iterator[str]:
+def scheduling_state_tracker(rm: ResourceManager) -> Iterator[str]:
     """Nothing is remembered of asks that do not wait, and what is begun goes on."""
-    states = rm.told_states
+    states = rm.scheduling_state_tracker
     if states is None:
         return
     for name, told in states.told.items():
@@ -19,5 +19,5 @@ def told_states(rm: ResourceManager) -> Iterator[str]:
         ask = application.asks.get(key) if application is not None else None
         if ask is None or not ask.pending:
             yield f"it is remembered of ask {key} of application {application_id} that it is {told.state.name}"
-    if states.sweeps and (states.alarm is None or not states.alarm.live):
+    if states.scans and (states.alarm is None or not states.alarm.live):
         yield "asks are gone through, and nothing goes on with it"

@@ -53,7 +53,7 @@ class Reserved:
     allocation_key: str
     node_id: str
     resources: Resources
-    firm: bool
+    entitled: bool
     """True if the ask has a right to the node: others end for it, or it may run nowhere else."""
 
 
@@ -65,7 +65,7 @@ class ReservationEnded:
     application_id: str
     allocation_key: str
     node_id: str
-    firm: bool
+    entitled: bool
     end: ReservationEnd
     kept_ns: int
     """How long the room was kept."""

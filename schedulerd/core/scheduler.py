@@ -6,8 +6,28 @@ Dispatch only: what a command means is in its handler, what may be decided in `d
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
-from schedulerd.core.alarms import Alarm, AlarmKind
+from schedulerd.core.alarm_events import (
+    AlarmEvent,
+    AllocationExecutionTimeout,
+    ApplicationExecutionTimeout,
+    ApplicationStateTimeout,
+    BacklogDue,
+    EarlyItemTimeout,
+    GangDeadlockTimeout,
+    PlaceholdersIdle,
+    PlaceholderTimeout,
+    PredicateTimeout,
+    QueueCleanupDue,
+    QuotaReliefDue,
+    ReconnectTimeout,
+    RefusedAsksDue,
+    RejectionTimeout,
+    ReservationTimeout,
+    RetryDue,
+    SchedulingStatesDue,
+)
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -15,7 +35,7 @@ from schedulerd.core.commands import (
     ConnectResourceManager,
     DisconnectCallbacks,
     DisconnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     RegisterResourceManager,
     ReportUtilization,
     RingAlarms,
@@ -34,32 +54,25 @@ from schedulerd.core.handlers import (
     applications,
     asks,
     configuration,
-    early,
     execution_times,
     gang_time,
     gangs,
     nodes,
+    predicate_checks,
+    predicate_results,
     queues,
     quota_preemption,
-    releases,
     reservations,
     resource_managers,
+    rm_releases,
     scheduling_states,
-    trials,
     utilization,
-    verdicts,
     waiting,
 )
 from schedulerd.core.handlers.taking import take
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import Cluster, ResourceManager
-from schedulerd.core.model.early import Backlog, EarlyItem
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.trial import Trial
 from schedulerd.core.specs import Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 ALARMS_MAX = 200
 """Alarms that ring in one step; further ones that are due ring in the next."""
@@ -89,36 +102,36 @@ class Scheduler:
         anything changed, rejects that item (`handlers/taking.py`).
         """
         self._now_ns = now_ns = max(now_ns, self._now_ns)
-        turn = Turn(self.cluster, now_ns)
+        context = StepContext(self.cluster, now_ns)
         match command:
             case RunCycle():
-                run_cycle(turn, command.placements_max)
+                run_cycle(context, command.allocations_max)
             case RingAlarms():
                 for _ in range(ALARMS_MAX):
                     alarm = self.cluster.alarms.pop_due(now_ns)
                     if alarm is None:
                         break
-                    _ring(turn, alarm)
-                    alarm.subject = None  # its subject still refers to it
+                    _ring(context, alarm.event)
+                    alarm.event = None  # what it was about still refers to the alarm
             case RegisterResourceManager():
                 known = self.cluster.resource_managers.get(command.rm_id)
-                take(turn, known, [command], resource_managers.check_registration, resource_managers.reject)
+                take(context, known, [command], resource_managers.check_registration, resource_managers.reject)
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
-                    turn.say(_not_registered(command.rm_id))
+                    context.say(_not_registered(command.rm_id))
                 else:
-                    _of_resource_manager(turn, rm, command)
+                    _of_resource_manager(context, rm, command)
         for partition in self.cluster.partitions():
             if partition.gangs_touched:
-                gang_time.review(turn, partition)
-            partition.settle()
-            waiting.arm(turn, partition)
+                gang_time.review(context, partition)
+            partition.end_of_step()
+            waiting.schedule_alarm(context, partition)
         for rm in self.cluster.resource_managers.values():
-            if rm.told_states is not None:
-                scheduling_states.hear(turn, rm, rm.told_states)
-        self.failed_checks = turn.failed_checks
-        return turn.facts
+            if rm.scheduling_state_tracker is not None:
+                scheduling_states.hear(context, rm, rm.scheduling_state_tracker)
+        self.failed_checks = context.failed_checks
+        return context.facts
 
     def next_deadline_ns(self) -> int | None:
         """When the next alarm is due: send RingAlarms then. None if nothing is waited for."""
@@ -136,77 +149,78 @@ class Scheduler:
         return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 
-def _of_resource_manager(turn: Turn, rm: ResourceManager, command: Command) -> None:
+def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Command) -> None:
     match command:
         case UpdateAllocations():
-            take(turn, rm, command.asks, asks.check, asks.reject)
-            take(turn, rm, command.releases, releases.check, releases.ignore)
-            take(turn, rm, command.ask_releases, asks.check_release, asks.ignore)
+            take(context, rm, command.asks, asks.check, asks.reject)
+            take(context, rm, command.releases, rm_releases.check, rm_releases.ignore)
+            take(context, rm, command.ask_releases, asks.check_release, asks.ignore)
         case UpdateApplications():
-            take(turn, rm, command.new, applications.check, applications.reject)
-            take(turn, rm, command.remove, applications.check_removal, applications.ignore)
+            take(context, rm, command.new, applications.check, applications.reject)
+            take(context, rm, command.remove, applications.check_removal, applications.ignore)
         case UpdateNodes():
-            take(turn, rm, command.nodes, nodes.check, nodes.reject)
+            take(context, rm, command.nodes, nodes.check, nodes.reject)
         case UpdateConfiguration():
-            take(turn, rm, [command], configuration.check, configuration.reject)
+            take(context, rm, [command], configuration.check, configuration.reject)
         case ReportUtilization():
-            take(turn, rm, command.reports, utilization.check, utilization.ignore)
+            take(context, rm, command.reports, utilization.check, utilization.ignore)
         case CleanQueues():
             for partition in rm.partitions.values():
-                queues.clean(turn, partition)
+                queues.clean(context, partition)
         case ConnectCallbacks():
-            verdicts.connect(turn, rm, command)
-            scheduling_states.connect(turn, rm, command)
+            predicate_results.connect(context, rm, command)
+            scheduling_states.connect(context, rm, command)
         case DisconnectCallbacks():
-            verdicts.disconnect(turn, rm)
-            scheduling_states.end(turn, rm)
-        case GiveVerdicts():
-            take(turn, rm, command.verdicts, verdicts.check, verdicts.ignore)
+            predicate_results.disconnect(context, rm)
+            scheduling_states.end(context, rm)
+        case GivePredicateResults():
+            take(context, rm, command.results, predicate_results.check, predicate_results.ignore)
         case ConnectResourceManager():
-            resource_managers.connect(turn, rm)
+            resource_managers.connect(context, rm)
         case DisconnectResourceManager():
-            resource_managers.disconnect(turn, rm, command.cause)
+            resource_managers.disconnect(context, rm, command.cause)
         case StopResourceManager():
-            resource_managers.stop(turn, rm, command.cause)
+            resource_managers.stop(context, rm, command.cause)
 
 
-def _ring(turn: Turn, alarm: Alarm) -> None:
-    subject = alarm.subject
-    if alarm.kind is AlarmKind.APPLICATION_STATE and isinstance(subject, Application):
-        application_states.on_state_timeout(turn, subject)
-    elif alarm.kind is AlarmKind.PLACEHOLDER_TIMEOUT and isinstance(subject, Application):
-        gangs.on_timeout(turn, subject)
-    elif alarm.kind is AlarmKind.PLACEHOLDERS_IDLE and isinstance(subject, Application):
-        gangs.on_idle_timeout(turn, subject)
-    elif alarm.kind is AlarmKind.GANG_PATIENCE and isinstance(subject, Application):
-        gangs.on_patience_end(turn, subject)
-    elif alarm.kind is AlarmKind.APPLICATION_EXECUTION and isinstance(subject, Application):
-        execution_times.end_application(turn, subject)
-    elif alarm.kind is AlarmKind.ALLOCATION_EXECUTION and isinstance(subject, Allocation):
-        execution_times.end_allocation(turn, subject)
-    elif alarm.kind is AlarmKind.CLEANUP and isinstance(subject, Partition):
-        queues.clean(turn, subject)
-    elif alarm.kind is AlarmKind.PATIENCE and isinstance(subject, Partition):
-        subject.patience.is_over = True
-    elif alarm.kind is AlarmKind.RESERVATION and isinstance(subject, Reservation):
-        reservations.on_expired(turn, subject)
-    elif alarm.kind is AlarmKind.ABOVE_MAX and isinstance(subject, tuple):
-        quota_preemption.on_time_over(turn, *subject)
-    elif alarm.kind is AlarmKind.VERDICT and isinstance(subject, Trial):
-        verdicts.on_timeout(turn, subject)
-    elif alarm.kind is AlarmKind.TURNED_DOWN and isinstance(subject, Partition):
-        trials.on_rested(turn, subject)
-    elif alarm.kind is AlarmKind.RECONNECT and isinstance(subject, ResourceManager):
-        resource_managers.stop(turn, subject, StopCause.RECONNECT_TIMEOUT)
-    elif alarm.kind is AlarmKind.SCHEDULING_STATES and isinstance(subject, ResourceManager):
-        assert subject.told_states is not None
-        scheduling_states.on_time(turn, subject, subject.told_states)
-    elif alarm.kind is AlarmKind.EARLY_ITEM and isinstance(subject, EarlyItem):
-        rm = turn.cluster.resource_managers[subject.rm_id]
-        early.release(turn, rm, subject)
-        applications.replay(turn, rm, subject, may_wait=False)
-    elif alarm.kind is AlarmKind.BACKLOG and isinstance(subject, Backlog):
-        applications.on_backlog(turn, subject)
+def _ring(context: StepContext, event: AlarmEvent) -> None:
+    match event:
+        case ApplicationStateTimeout():
+            application_states.on_state_timeout(context, event.application)
+        case RejectionTimeout():
+            application_states.on_rejection_timeout(context, event.rejected)
+        case PlaceholderTimeout():
+            gangs.on_timeout(context, event.application)
+        case PlaceholdersIdle():
+            gangs.on_idle_timeout(context, event.application)
+        case GangDeadlockTimeout():
+            gangs.on_deadlock_timeout(context, event.application)
+        case ApplicationExecutionTimeout():
+            execution_times.end_application(context, event.application)
+        case AllocationExecutionTimeout():
+            execution_times.end_allocation(context, event.allocation)
+        case QueueCleanupDue():
+            queues.clean(context, event.partition)
+        case RetryDue():
+            event.partition.retry_timers.has_due = True
+        case ReservationTimeout():
+            reservations.on_expired(context, event.reservation)
+        case QuotaReliefDue():
+            quota_preemption.on_time_over(context, event.partition, event.queue, event.relief)
+        case PredicateTimeout():
+            predicate_results.on_timeout(context, event.predicate_check)
+        case RefusedAsksDue():
+            predicate_checks.on_rested(context, event.partition)
+        case ReconnectTimeout():
+            resource_managers.stop(context, event.rm, StopCause.RECONNECT_TIMEOUT)
+        case SchedulingStatesDue():
+            scheduling_states.on_time(context, event.rm)
+        case EarlyItemTimeout():
+            applications.on_early_item_timeout(context, event.item)
+        case BacklogDue():
+            applications.on_backlog(context, event.backlog)
+        case _:
+            assert_never(event)
 
 
 def _not_registered(rm_id: str) -> ItemIgnored:

@@ -255,7 +255,7 @@ class Timeouts:
     """How long an application with one allocation stays Starting before it counts as Running."""
     placeholder_ns: int = 15 * MINUTE_NS
     """How long a gang may take from its first placeholder placed, if the application does not say (SEMANTICS G5)."""
-    gang_patience_ns: int = MINUTE_NS
+    gang_deadlock_timeout_ns: int = MINUTE_NS
     """How long a gang finds no node for its next placeholder before later gangs give theirs back for it; at most half
     of the gang's own time. 0: they never do."""
     retention_ns: int = 3 * DAY_NS
@@ -274,6 +274,6 @@ class Timeouts:
     """How long an item waits for the application it refers to: the streams of an RM have no order between them.
     0 rejects at once, which is right only where one ordered channel carries everything."""
     predicates_ns: int = 5 * SECOND_NS
-    """How long a verdict of a resource manager is waited for before that counts as a refusal (SEMANTICS B4)."""
+    """How long a result of a resource manager is waited for before that counts as a refusal (SEMANTICS B4)."""
     refusal_ns: int = 30 * SECOND_NS
     """How long an ask that was refused on every node with room rests, unless a node changes before that."""

@@ -1,7 +1,7 @@
 """The state as plain values, for people and for tests: nothing here can change anything.
 
-A bounded `Look` costs about the same whatever the state holds; only the sum over all nodes and the walk over the queues
-grow with it.
+A bounded `StateQuery` costs about the same whatever the state holds; only the sum over all nodes and the walk over the
+queues grow with it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import TypeAlias
 from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.user_usage import Ledgers
+from schedulerd.core.quotas import rules
+from schedulerd.core.quotas.usage import Ledgers
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state_query import StateQuery
 from schedulerd.core.views import (
     AllocationView,
     ApplicationView,
@@ -28,11 +30,11 @@ from schedulerd.core.views import (
     LimitView,
     NodeView,
     PartitionView,
+    PredicateCheckView,
     QueueView,
     ReservationView,
     ResourceManagerView,
     TaskGroupView,
-    TrialView,
     UserView,
 )
 
@@ -40,9 +42,9 @@ Shown: TypeAlias = dict[Allocation, AllocationView]
 """The allocations of a partition that were seen already: each is seen twice, with its application and its node."""
 
 
-def resource_managers(scheduler: Scheduler, look: Look | None = None) -> list[ResourceManagerView]:
+def resource_managers(scheduler: Scheduler, look: StateQuery | None = None) -> list[ResourceManagerView]:
     """What the look is for, by resource manager; without one, everything."""
-    look = look or Look()
+    look = look or StateQuery()
     known = scheduler.cluster.resource_managers
     return [
         resource_manager(
@@ -60,10 +62,10 @@ def resource_managers(scheduler: Scheduler, look: Look | None = None) -> list[Re
 def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
     """One partition. Raises KeyError if the RM or the partition is unknown."""
     rm = scheduler.cluster.resource_managers[rm_id]
-    return _partition(rm.partitions[name], rm.state, Look())
+    return _partition(rm.partitions[name], rm.state, StateQuery())
 
 
-def resource_manager(rm: ResourceManager, partitions: list[PartitionView], look: Look) -> ResourceManagerView:
+def resource_manager(rm: ResourceManager, partitions: list[PartitionView], look: StateQuery) -> ResourceManagerView:
     """The resource manager with these of its partitions."""
     return ResourceManagerView(
         rm_id=rm.rm_id,
@@ -77,7 +79,7 @@ def resource_manager(rm: ResourceManager, partitions: list[PartitionView], look:
     )
 
 
-def _partition(one: Partition, state: ResourceManagerState, look: Look) -> PartitionView:
+def _partition(one: Partition, state: ResourceManagerState, look: StateQuery) -> PartitionView:
     explain = Explanation(one, state, look)
     applications = [app for _, app in look.take_named("applications", one.applications, look.application_id)]
     terminated = [app for app in one.terminated.values() if look.application_id in ("", app.application_id)]
@@ -97,7 +99,8 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
         ],
         applications=[_application(app, explain, look, shown) for app in applications],
         terminated=[
-            _application(app, explain, look, shown) for app in look.take("terminated", terminated, len(terminated))
+            _rejected(app, look) if isinstance(app, RejectedApplication) else _application(app, explain, look, shown)
+            for app in look.take("terminated", terminated, len(terminated))
         ],
         nodes=[_node(node, look, shown) for _, node in nodes],
         users=_users("users", one.usages.users, look),
@@ -106,7 +109,7 @@ def _partition(one: Partition, state: ResourceManagerState, look: Look) -> Parti
     )
 
 
-def _users(kind: str, ledgers: Ledgers, look: Look) -> list[UserView]:
+def _users(kind: str, ledgers: Ledgers, look: StateQuery) -> list[UserView]:
     """Of users, or of groups."""
     found = []
     for name, by_path in sorted(look.take(kind, ledgers.items(), len(ledgers)), key=lambda item: item[0]):
@@ -124,18 +127,18 @@ def _users(kind: str, ledgers: Ledgers, look: Look) -> list[UserView]:
     return found
 
 
-def _queue(queue: Queue, look: Look) -> QueueView:
+def _queue(queue: Queue, look: StateQuery) -> QueueView:
     return QueueView(
         path=queue.path,
         leaf=queue.is_leaf,
         managed=queue.managed,
         guaranteed=queue.guaranteed.nonzero(),
         max=dict(sorted(queue.max.items())),
-        headroom=dict(sorted(queue.headroom().items())),
+        headroom=dict(sorted(rules.headroom(queue).items())),
         allocated=queue.allocated.nonzero(),
         pending=queue.pending.nonzero(),
-        promised=queue.promised.nonzero(),
-        claimed=queue.claimed.nonzero(),
+        gang_quota_promised=queue.gang_quota_promised.nonzero(),
+        quota_reserved=queue.quota_reserved.nonzero(),
         leaving=queue.leaving.nonzero(),
         running_applications=queue.running,
         max_applications=queue.max_applications,
@@ -151,12 +154,12 @@ def _queue(queue: Queue, look: Look) -> QueueView:
     )
 
 
-def _application(app: Application, explain: Explanation, look: Look, shown: Shown) -> ApplicationView:
+def _application(app: Application, explain: Explanation, look: StateQuery, shown: Shown) -> ApplicationView:
     pending = (ask for group in app.groups.values() for ask in group)
     asks = look.take("asks", pending, sum(map(len, app.groups.values())))
     return ApplicationView(
         application_id=app.application_id,
-        queue=app.queue.path if app.queue is not None else "",
+        queue=app.queue.path,
         user=app.spec.user,
         groups=app.spec.groups,
         group=app.group,
@@ -173,7 +176,7 @@ def _application(app: Application, explain: Explanation, look: Look, shown: Show
         gang_deadline_ns=look.time(app.gang_alarm.deadline_ns if app.gang_alarm is not None else None),
         gang_style=app.spec.gang_style,
         execution_deadline_ns=look.time(app.run_alarm.deadline_ns if app.run_alarm is not None else None),
-        parked=app.parked,
+        awaiting_placeholder=app.awaiting_placeholder,
         held_back_for=_held_back_for(app),
         gang_first_asked_ns=look.time(app.gang.first_asked_ns if app.gang is not None else None),
         gang_full_ns=look.time(app.gang.full_ns if app.gang is not None else None),
@@ -181,7 +184,35 @@ def _application(app: Application, explain: Explanation, look: Look, shown: Show
     )
 
 
-def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
+def _rejected(app: RejectedApplication, look: StateQuery) -> ApplicationView:
+    return ApplicationView(
+        application_id=app.application_id,
+        queue="",
+        user=app.spec.user,
+        groups=app.spec.groups,
+        group="",
+        state=app.state.value,
+        state_log=[(look.time(app.submitted_at_ns), app.state.value, app.reason)],
+        submitted_at_ns=look.time(app.submitted_at_ns),
+        allocated={},
+        placeholder_allocated={},
+        pending={},
+        asks=[],
+        allocations=[],
+        placeholder_ask=app.spec.placeholder_ask.nonzero(),
+        gang_started=False,
+        gang_deadline_ns=None,
+        gang_style=app.spec.gang_style,
+        execution_deadline_ns=None,
+        awaiting_placeholder=0,
+        held_back_for="",
+        gang_first_asked_ns=None,
+        gang_full_ns=None,
+        task_groups=[],
+    )
+
+
+def _task_groups(app: Application, look: StateQuery) -> list[TaskGroupView]:
     known = app.gang.task_groups if app.gang is not None else {}
     return [
         TaskGroupView(
@@ -189,7 +220,7 @@ def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
             wanted=one.wanted,
             placed=one.placed,
             idle=one.idle,
-            parked=one.parked,
+            awaiting_placeholder=one.awaiting_placeholder,
             replaced=one.replaced,
             timed_out=one.timed_out,
             unused=one.unused,
@@ -202,31 +233,31 @@ def _task_groups(app: Application, look: Look) -> list[TaskGroupView]:
 
 def _held_back_for(app: Application) -> str:
     waits = app.gang is not None and app.gang.pending
-    return app.held_back_by.application_id if waits and app.held_back_by is not None else ""
+    return app.gang_ahead.application_id if waits and app.gang_ahead is not None else ""
 
 
-def _ask(app: Application, ask: Ask, explain: Explanation, look: Look) -> AskView:
+def _ask(app: Application, ask: Ask, explain: Explanation, look: StateQuery) -> AskView:
     waiting_for = explain.waiting(app, ask)
     return AskView(
         application_id=app.application_id,
         allocation_key=ask.key,
-        resources=ask.shape.resources.nonzero(),
+        resources=ask.request_class.resources.nonzero(),
         pending=ask.pending,
         priority=ask.spec.priority,
         task_group=ask.spec.task_group,
         placeholder=ask.placeholder,
-        required_node=ask.shape.required_node,
+        required_node=ask.request_class.required_node,
         asked_at_ns=look.time(ask.asked_at_ns),
         waiting_for=waiting_for,
         no_preemption_because=explain.no_preemption(app, ask) if waiting_for else "",
-        trials=[
-            TrialView(one.node.node_id, one.purpose.name.lower(), one.call_id, look.time(one.asked_at_ns))
-            for one in (ask.hearing.trials if ask.hearing is not None else ())
+        predicate_checks=[
+            PredicateCheckView(one.node.node_id, one.purpose.name.lower(), one.call_id, look.time(one.asked_at_ns))
+            for one in (ask.predicate_history.predicate_checks if ask.predicate_history is not None else ())
         ],
     )
 
 
-def _allocations(kind: str, allocations: dict[str, Allocation], look: Look, shown: Shown) -> list[AllocationView]:
+def _allocations(kind: str, allocations: dict[str, Allocation], look: StateQuery, shown: Shown) -> list[AllocationView]:
     if not allocations:
         return []
     taken = look.take(kind, allocations.values(), len(allocations))
@@ -240,7 +271,7 @@ def _allocation(one: Allocation) -> AllocationView:
         allocation_key=one.key,
         uuid=one.uuid,
         node_id=one.node.node_id,
-        resources=one.shape.resources.nonzero(),
+        resources=one.request_class.resources.nonzero(),
         priority=one.spec.priority,
         task_group=one.spec.task_group,
         placeholder=one.placeholder,
@@ -249,19 +280,19 @@ def _allocation(one: Allocation) -> AllocationView:
     )
 
 
-def _reservation(one: Reservation, look: Look) -> ReservationView:
+def _reservation(one: Reservation, look: StateQuery) -> ReservationView:
     return ReservationView(
         application_id=one.application.application_id,
         allocation_key=one.ask.key,
         node_id=one.node.node_id,
         resources=dict(one.items),
-        firm=one.is_firm,
+        entitled=one.is_entitled,
         since_ns=look.time(one.made_at_ns),
         waits_for=[victim.uuid for victim in one.victims],
     )
 
 
-def _node(node: Node, look: Look, shown: Shown) -> NodeView:
+def _node(node: Node, look: StateQuery, shown: Shown) -> NodeView:
     return NodeView(
         node_id=node.node_id,
         state=node.state.value,
@@ -272,8 +303,8 @@ def _node(node: Node, look: Look, shown: Shown) -> NodeView:
         occupied=node.occupied.nonzero(),
         allocated=node.allocated.nonzero(),
         available=node.available.nonzero(),
-        kept=node.kept.nonzero(),
-        firmly_kept=node.firmly_kept.nonzero(),
+        reserved=node.reserved.nonzero(),
+        entitled_reserved=node.entitled_reserved.nonzero(),
         used=node.used.nonzero() if node.used is not None else None,
         recommended=node.recommended.schedulable.nonzero() if node.recommended is not None else None,
         reservations=[

@@ -1,8 +1,8 @@
-"""The shapes in which the scheduler's state can be looked at: plain values, never references into the state.
+"""The request classes in which the scheduler's state can be looked at: plain values, never references into the state.
 
 `view.py` fills them. Amounts are plain dictionaries without zeros, sorted by name; times are nanoseconds
-of the scheduler's clock, or since the Unix epoch if the look says so (`Look.epoch_ns`); lists are sorted by id unless
-said otherwise.
+of the scheduler's clock, or since the Unix epoch if the look says so (`StateQuery.epoch_ns`); lists are sorted by id
+unless said otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AllocationView:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialView:
+class PredicateCheckView:
     """What the resource manager is asked about an ask."""
 
     node_id: str
@@ -56,8 +56,8 @@ class AskView:
     """Why it is not placed, as a sentence; '' if it has not been tried since something changed for it."""
     no_preemption_because: str
     """Why nobody was asked to end for it, as a sentence; '' if somebody was, or if it is not known to have to wait."""
-    trials: list[TrialView]
-    """Verdicts that are waited for."""
+    predicate_checks: list[PredicateCheckView]
+    """Results that are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TaskGroupView:
     """So far, whether they are still there or not."""
     idle: int
     """There, and waiting for their real asks."""
-    parked: int
+    awaiting_placeholder: int
     """On their way out, and a real ask waits for their room."""
     replaced: int
     timed_out: int
@@ -113,7 +113,7 @@ class ApplicationView:
     """As it was submitted: `Hard`, or anything else for soft."""
     execution_deadline_ns: int | None
     """When it fails for having run too long (SEMANTICS E3); None while or if it may run."""
-    parked: int
+    awaiting_placeholder: int
     """Allocations that wait for a placeholder to go and take its room then."""
     gang_first_asked_ns: int | None
     """When it asked for its first placeholder; None without a gang, or if placeholders of it came with their node."""
@@ -149,9 +149,9 @@ class QueueView:
     """What the quotas of it and its parents still allow; a missing name is unlimited."""
     allocated: Amounts
     pending: Amounts
-    promised: Amounts
+    gang_quota_promised: Amounts
     """What gangs that were let start have not placed yet (SEMANTICS G2)."""
-    claimed: Amounts
+    quota_reserved: Amounts
     """What its asks will use for which others end: it counts against its guarantee already."""
     leaving: Amounts
     """Of what is allocated, what was asked to end: it does not count against its guarantee any longer."""
@@ -177,7 +177,7 @@ class ReservationView:
     allocation_key: str
     node_id: str
     resources: Amounts
-    firm: bool
+    entitled: bool
     since_ns: int
     waits_for: list[str]
     """UUIDs of the allocations that were asked to end for it and are still there."""
@@ -195,13 +195,13 @@ class NodeView:
     allocated: Amounts
     available: Amounts
     """May be negative where the node is over-committed."""
-    kept: Amounts
+    reserved: Amounts
     """Of that, what is reserved."""
     used: Amounts | None
     """What is really used on it, by whomever, as reported; None if nobody said."""
     recommended: Amounts | None
     """What it had better offer, as the RM was told last; None if nothing was said."""
-    firmly_kept: Amounts
+    entitled_reserved: Amounts
     """Of that, for asks that others end for, or that may run nowhere else."""
     reservations: list[ReservationView]
     allocations: list[AllocationView]

@@ -31,9 +31,9 @@ from schedulerd.core.configuration_facts import (
 from schedulerd.core.decide.reload import assess
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.links import rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import Load, QueueFiles, reasons_of
+from schedulerd.daemon.rm_sessions import rm_id_problem
 from schedulerd.daemon.service import UnaryContext, bounded, unary
 from schedulerd.daemon.workers import Busy
 

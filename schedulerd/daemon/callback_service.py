@@ -10,9 +10,9 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.daemon.callback_stream import METHOD, CallbackStream
 from schedulerd.daemon.callbacks import Callbacks
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 
@@ -23,7 +23,7 @@ class CallbackService:
     """Opens callback streams. One object serves all resource managers."""
 
     def __init__(
-        self, callbacks: Callbacks, tally: CallbackTally, links: Links, owner: Owner, limits: RequestLimits
+        self, callbacks: Callbacks, tally: CallbackTally, links: RmSessions, owner: Owner, limits: RequestLimits
     ) -> None:
         self._callbacks = callbacks
         self._tally = tally

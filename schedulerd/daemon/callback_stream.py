@@ -3,7 +3,7 @@
 The stream carries answers only if its RM can still send them. So one whose client has finished sending goes on if all
 it wants is to be told things, and ends if anything it serves is to be answered.
 
-Verdicts go through the owner's inbox like any request: a few commands at a time, and a reader that waits while the
+Results go through the owner's inbox like any request: a few commands at a time, and a reader that waits while the
 inbox is full. Answers that nobody waits for do not get that far.
 """
 
@@ -17,14 +17,14 @@ from typing import Protocol
 import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.core.commands import GiveVerdicts
+from schedulerd.core.commands import GivePredicateResults
 from schedulerd.daemon.calls import Calls, NoStateDump
-from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.rm_session import CloseReason, RmSession
+from schedulerd.daemon.rm_sessions import Refused, RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
-from schedulerd.wire.callback import Hello, HelloInvalid, read_hello, verdicts_in
+from schedulerd.wire.callback import Hello, HelloInvalid, read_hello, results_in
 
 METHOD = "Connect"
 
@@ -44,7 +44,7 @@ class CallbackStream(StreamCall):
         self,
         directory: Directory,
         tally: CallbackTally,
-        links: Links,
+        links: RmSessions,
         owner: Owner,
         context: ServicerContext,
         parse: Parse[callback_pb2.CallbackAnswer],
@@ -55,7 +55,7 @@ class CallbackStream(StreamCall):
         self._tally = tally
         self._clock_seconds = clock_seconds
         self._parse = parse
-        self._link: Link | None = None
+        self._link: RmSession | None = None
         self._hello: Hello | None = None
         self._calls: Calls | None = None
         self._connected = asyncio.Event()
@@ -86,7 +86,7 @@ class CallbackStream(StreamCall):
     async def _read_all(self) -> None:
         message = await self._read()
         if message is None:
-            self.end(Ending(grpc.StatusCode.OK, "no hello was sent"))
+            self.end(CloseReason(grpc.StatusCode.OK, "no hello was sent"))
             return
         self._greet(message)
         await (await self._owner.submit(self.hello.connect))
@@ -100,7 +100,7 @@ class CallbackStream(StreamCall):
                     grpc.StatusCode.INVALID_ARGUMENT, "hello: was sent before; to change it open a new stream"
                 )
         if self.hello.answers:
-            self.end(Ending(grpc.StatusCode.OK, "the client has finished sending and cannot answer any more"))
+            self.end(CloseReason(grpc.StatusCode.OK, "the client has finished sending and cannot answer any more"))
 
     async def _read(self) -> callback_pb2.CallbackAnswer | None:
         """The next message, or None if the client has finished sending."""
@@ -124,11 +124,11 @@ class CallbackStream(StreamCall):
     async def _take(self, answer: callback_pb2.CallbackAnswer) -> None:
         if answer.HasField("stateDump"):
             self.calls.dumped(answer.stateDump.callID, answer.stateDump.dump, answer.stateDump.error)
-        for about_preemption, verdicts in verdicts_in(answer):
+        for about_preemption, results in results_in(answer):
             kind = CallKind.PREEMPTION_PREDICATES if about_preemption else CallKind.PREDICATES
-            wanted = [verdict for verdict in verdicts if self.calls.answered(kind, verdict.call_id)]
+            wanted = [result for result in results if self.calls.answered(kind, result.call_id)]
             if wanted:
-                await self._submit(GiveVerdicts(self.hello.connect.rm_id, wanted))
+                await self._submit(GivePredicateResults(self.hello.connect.rm_id, wanted))
             else:
                 await asyncio.sleep(0)  # A message full of answers that nobody waits for must not hold the loop.
 

@@ -19,17 +19,17 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingStateChanged,
-    VerdictNotWanted,
-    VerdictWanted,
 )
 from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
 from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.calls import Calls, NoStateDump
-from schedulerd.daemon.link import Ending, Post
-from schedulerd.daemon.links import Links
+from schedulerd.daemon.rm_session import CloseReason, Post
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.callback import EventMessage, InterfaceVersion
@@ -37,7 +37,7 @@ from schedulerd.wire.callback import EventMessage, InterfaceVersion
 GRACE_SECONDS = 1.0
 """From the end of a stream to when asks of its RM are placed without its say."""
 
-_TAKEN_OVER = Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over")
+_TAKEN_OVER = CloseReason(grpc.StatusCode.OK, "a newer stream of this RM has taken over")
 
 
 class Cancellable(Protocol):
@@ -52,7 +52,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
 class Callbacks:
     """The callback stream of each RM that has one; at most one each."""
 
-    def __init__(self, links: Links, post: Post, tally: CallbackTally, call_later: CallLater) -> None:
+    def __init__(self, links: RmSessions, post: Post, tally: CallbackTally, call_later: CallLater) -> None:
         """`post` queues a command for the scheduler; `call_later` is the loop's."""
         self._links = links
         self._post = post
@@ -118,14 +118,14 @@ class Callbacks:
         return await stream.state_dump(timeout_seconds)
 
 
-def _void(calls: Calls, fact: VerdictNotWanted) -> None:
-    calls.void_verdict(fact.call_id)
+def _void(calls: Calls, fact: PredicateNotWanted) -> None:
+    calls.void_result(fact.call_id)
 
 
 # A function takes exactly the fact of its row; a mapping of types to functions cannot say that to the type checker.
 _CALLS: Mapping[type[Any], Callable[[Calls, Any], None]] = {
-    VerdictWanted: Calls.want_verdict,
-    PreemptionVerdictWanted: Calls.want_verdict,
-    VerdictNotWanted: _void,
+    PredicateWanted: Calls.want_result,
+    PreemptionPredicateWanted: Calls.want_result,
+    PredicateNotWanted: _void,
     SchedulingStateChanged: Calls.tell_state,
 }

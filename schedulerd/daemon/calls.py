@@ -1,6 +1,6 @@
 """The calls of one callback stream: those that wait to be sent, and those that wait for an answer.
 
-Memory is bounded whatever the reader does. Verdicts the core wants are at most as many as it lets be open at a time,
+Memory is bounded whatever the reader does. Results the core wants are at most as many as it lets be open at a time,
 and it says when one is not wanted any longer. Events and scheduling states are for information: of those only the
 newest are kept for a reader that falls behind.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedulerd.core import checks
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, SchedulingStateChanged, VerdictWanted
+from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted, SchedulingStateChanged
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallDraft, EventMessage, InterfaceVersion
 
@@ -41,7 +41,7 @@ class Calls:
         self._tally = tally
         self._clock_seconds = clock_seconds
         self._greeted = False
-        self._verdicts: dict[int, VerdictWanted | PreemptionVerdictWanted] = {}
+        self._results: dict[int, PredicateWanted | PreemptionPredicateWanted] = {}
         self._states: deque[SchedulingStateChanged] = deque()
         self._events: deque[EventMessage] = deque()
         self._closed = False
@@ -54,13 +54,13 @@ class Calls:
         self._open: dict[tuple[CallKind, int], float] = {}
         """When a call that waits for its answer was sent."""
 
-    def want_verdict(self, fact: VerdictWanted | PreemptionVerdictWanted) -> None:
-        self._verdicts[fact.call_id] = fact
+    def want_result(self, fact: PredicateWanted | PreemptionPredicateWanted) -> None:
+        self._results[fact.call_id] = fact
         self.changed.set()
 
-    def void_verdict(self, call_id: int) -> None:
+    def void_result(self, call_id: int) -> None:
         """Its answer is not wanted any longer; the call is not sent if it was not sent yet."""
-        unsent = self._verdicts.pop(call_id, None)
+        unsent = self._results.pop(call_id, None)
         if unsent is not None:
             self._tally.dropped[_kind(unsent)] += 1
         for kind in (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES):
@@ -122,8 +122,8 @@ class Calls:
             self._greeted = True
             draft.connected()
         now_seconds = self._clock_seconds()
-        while self._verdicts and not draft.is_full:
-            self._send_verdict(draft, now_seconds)
+        while self._results and not draft.is_full:
+            self._send_result(draft, now_seconds)
         if self._dump is not None and not self._dump_is_sent:
             self._dump_is_sent = True
             draft.state_dump_wanted(self._dumps_wanted)
@@ -132,13 +132,13 @@ class Calls:
         self._send(self._events, draft.event, draft, CallKind.EVENT)
         return draft.payload() or None
 
-    def _send_verdict(self, draft: CallDraft, now_seconds: float) -> None:
-        call_id = next(iter(self._verdicts))
-        fact = self._verdicts.pop(call_id)
-        if isinstance(fact, VerdictWanted):
-            draft.verdict_wanted(fact)
+    def _send_result(self, draft: CallDraft, now_seconds: float) -> None:
+        call_id = next(iter(self._results))
+        fact = self._results.pop(call_id)
+        if isinstance(fact, PredicateWanted):
+            draft.predicate_wanted(fact)
         else:
-            draft.preemption_verdict_wanted(fact)
+            draft.preemption_predicate_wanted(fact)
         self._sent(_kind(fact), call_id, now_seconds)
 
     def _sent(self, kind: CallKind, call_id: int, now_seconds: float) -> None:
@@ -158,5 +158,5 @@ class Calls:
         self.changed.set()
 
 
-def _kind(fact: VerdictWanted | PreemptionVerdictWanted) -> CallKind:
-    return CallKind.PREDICATES if isinstance(fact, VerdictWanted) else CallKind.PREEMPTION_PREDICATES
+def _kind(fact: PredicateWanted | PreemptionPredicateWanted) -> CallKind:
+    return CallKind.PREDICATES if isinstance(fact, PredicateWanted) else CallKind.PREEMPTION_PREDICATES

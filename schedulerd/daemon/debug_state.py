@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schedulerd.core import view
 from schedulerd.core.invariants import extent, violations
-from schedulerd.core.look import Look
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state_query import StateQuery
 from schedulerd.core.views import ResourceManagerView
 from schedulerd.instant import Instant, read_clocks
 
@@ -23,7 +23,7 @@ LIMIT_MAX = 500
 """Things of one kind in one answer. At this limit an answer holds the loop for about 20 ms."""
 
 
-class StateQuery(BaseModel):
+class StateParameters(BaseModel):
     """The query parameters. An id that is not given stands for all."""
 
     model_config = ConfigDict(extra="forbid")
@@ -53,16 +53,18 @@ class DebugState:
 
 def debug_state(
     scheduler: Scheduler, recount_items_max: int, clocks: Callable[[], Instant] = read_clocks
-) -> Callable[[StateQuery], DebugState]:
+) -> Callable[[StateParameters], DebugState]:
     """A function that looks at `scheduler`.
 
     Times are wall time, by the clocks as they stand at the look (`Instant.wall_of`). If the look is not for a part of
     it, it checks the invariants as well, while there are no more than so many items.
     """
 
-    def look_at(query: StateQuery) -> DebugState:
+    def look_at(query: StateParameters) -> DebugState:
         epoch_ns = clocks().epoch_ns
-        look = Look(query.rm, query.partition, query.application, query.node, epoch_ns=epoch_ns, limit=query.limit)
+        look = StateQuery(
+            query.rm, query.partition, query.application, query.node, epoch_ns=epoch_ns, limit=query.limit
+        )
         managers = view.resource_managers(scheduler, look)
         if query.is_for_a_part:
             return DebugState(managers, look.left_out, None, "only a part was asked for, and all is needed for that")

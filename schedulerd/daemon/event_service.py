@@ -15,7 +15,7 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.event_feed import EventFeed
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.links import rm_id_problem
+from schedulerd.daemon.rm_sessions import rm_id_problem
 from schedulerd.daemon.service import UnaryContext, unary
 from schedulerd.daemon.shares import NoneLeft, Shared
 from schedulerd.observe.event_messages import admin_event, encoded
@@ -48,7 +48,7 @@ class EventService:
     async def list_events(
         self, request: admin_pb2.ListEventsRequest, context: UnaryContext
     ) -> admin_pb2.ListEventsResponse:
-        """Looks through the ring a piece at a time; events that come meanwhile may be in the answer."""
+        """Goes through the ring a piece at a time; events that come meanwhile may be in the answer."""
         await self._check_rm_id(request.rmID, context)
         if not self._feed.tracked:
             await _abort_untracked(context)

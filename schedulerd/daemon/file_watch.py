@@ -55,7 +55,8 @@ class Settling:
 
 
 class FileWatch:
-    """Looks at the files that `paths` gives, every `poll_s` seconds. What they hold at construction is known."""
+    """Looks at the files that `paths` gives, every `poll_s` seconds. What they hold at construction is
+    known."""
 
     def __init__(self, paths: Callable[[], Iterable[Path]], poll_s: float) -> None:
         self._paths = paths

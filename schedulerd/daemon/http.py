@@ -23,13 +23,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from schedulerd.daemon.debug_state import StateQuery
+from schedulerd.daemon.debug_state import StateParameters
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX, HttpConnection, HttpConnections, Tell
 from schedulerd.daemon.logs import LEVELS, LevelName, LogLevel
-from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.shares import NoneLeft
+from schedulerd.daemon.state_queries import StateQueries
 
 BODY_BYTES_MAX = 4096
 """No request that is served here needs more."""
@@ -59,7 +59,7 @@ class Sources:
     """Who may change the log level, and look at the state."""
     journal_state: Callable[[], str]
     """What the journal does; '' if none is wanted."""
-    looks: Looks
+    looks: StateQueries
     """For `/debug/state`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails when the last tick is longer ago."""
@@ -130,13 +130,13 @@ def _loglevel(log_level: LogLevel, gate: Gate) -> Endpoint:
     return loglevel
 
 
-def _debug_state(looks: Looks, gate: Gate) -> Endpoint:
+def _debug_state(looks: StateQueries, gate: Gate) -> Endpoint:
     """All that one answer shows is of one moment."""
 
     async def debug_state(request: Request) -> Response:
         gate.check("http_debug_state", request)
         try:
-            query = StateQuery.model_validate(dict(request.query_params))
+            query = StateParameters.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, _sentence(error, "?application=app-1&limit=100")) from error
         try:

@@ -13,7 +13,7 @@ from schedulerd.ids import random_seed, uuid_source
 from schedulerd.instant import read_clocks
 from schedulerd.journal.header import Header
 from schedulerd.journal.recorder import JournalRecorder
-from schedulerd.journal.writer import Ending
+from schedulerd.journal.writer import RecordingEnd
 from schedulerd.observe.metrics import JournalCounts, Metrics
 
 _CONSEQUENCE = "scheduling goes on without a journal; the next one begins when schedulerd is started again"
@@ -27,7 +27,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
         return None
     header = Header(
         timeouts=settings.timeouts(),
-        placements_max=settings.cycle_placements_max,
+        placements_max=settings.cycle_allocations_max,
         uuid_seed=uuid_seed,
         instance=uuid_source(random_seed())(),
         started=read_clocks(),
@@ -67,7 +67,7 @@ async def end_journal(journal: JournalRecorder, failed: bool) -> None:
         log.error("journal was not written to its end", path=str(journal.directory), reason="the disk is too slow")
 
 
-def _log_end(ending: Ending) -> None:
+def _log_end(ending: RecordingEnd) -> None:
     """Called by the thread that writes."""
     size = {"commands": ending.commands, "bytes": ending.bytes}
     lacks = {"end_mark": f"cannot be written: {ending.mark_error}"} if ending.mark_error else {}

@@ -43,7 +43,7 @@ TRACEBACKS_PER_SECOND_MAX = 5
 """Of failed checks in the log; a client may cause as many as it sends items. All of them are counted."""
 
 _ALARM_SLACK_SECONDS = 0.001
-"""The loop's timers have a resolution of a millisecond; waking a little late saves waking twice."""
+"""The loop's timers have a resolution of a millisecond; requeue a little late saves requeue twice."""
 
 Sink = Callable[[Sequence[Fact], Instant], None]
 """Is given all facts of a turn, in order, and the time of its last step. Times in facts are monotonic."""

@@ -38,5 +38,5 @@ class Pace:
     def took(self, seconds: float, facts: Sequence[Fact]) -> None:
         """A cycle that said this took so long. One that placed nothing does not tell what a placement takes."""
         ran = next((fact for fact in reversed(facts) if isinstance(fact, CycleRan)), None)
-        if ran is not None and ran.placements:
-            self._seconds_each += (seconds / ran.placements - self._seconds_each) * _WEIGHT
+        if ran is not None and ran.allocations:
+            self._seconds_each += (seconds / ran.allocations - self._seconds_each) * _WEIGHT

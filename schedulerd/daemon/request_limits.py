@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import checks
-from schedulerd.daemon.links import Refused
+from schedulerd.daemon.rm_sessions import Refused
 from schedulerd.daemon.shares import share_of
 from schedulerd.daemon.stream_call import Parse
 from schedulerd.wire.item_count import ITEM_BYTES_MIN, item_counts

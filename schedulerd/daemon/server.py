@@ -53,10 +53,7 @@ from schedulerd.daemon.http import HttpServer, Sources, build_app
 from schedulerd.daemon.http_access import BearerToken, Gate
 from schedulerd.daemon.identity import Identities
 from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.logs import LogLevel, configure, flush
-from schedulerd.daemon.looks import Looks
 from schedulerd.daemon.owner import Owner, StepFailed
 from schedulerd.daemon.probe import LoopProbe
 from schedulerd.daemon.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
@@ -64,9 +61,12 @@ from schedulerd.daemon.refusals import Refusals
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
 from schedulerd.daemon.rereading import Reread
+from schedulerd.daemon.rm_session import CloseReason
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.service import SchedulerService
 from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
+from schedulerd.daemon.state_queries import StateQueries
 from schedulerd.daemon.state_service import StateService
 from schedulerd.daemon.streams import IN_DOUBT_SECONDS
 from schedulerd.daemon.tls import ServerTls, tls_files
@@ -159,13 +159,13 @@ class Daemon:
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
-        # Links and owner need each other: responses go one way, what became of a stream the other.
+        # RM sessions and owner need each other: responses go one way, what became of a stream the other.
         identities = Identities(settings.rm_identities, settings.tls_identity_names)
         if settings.rm_identities:
             log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
         refusals = Refusals()
         metrics.watch_refusals(lambda: refusals.counts)
-        self._links = Links(
+        self._links = RmSessions(
             ResponseEncoder(),
             lambda command: self._owner.post(command),
             outbox_bytes_max=settings.outbox_max_bytes,
@@ -181,7 +181,7 @@ class Daemon:
             [self._links.deliver, callbacks.deliver, metrics.observe, FactLog().observe],
             metrics,
             inbox_max=settings.inbox_max,
-            placements_max=settings.cycle_placements_max,
+            placements_max=settings.cycle_allocations_max,
             recorder=self._journal,
         )
         self._events = _event_feed(settings, self._owner, metrics)
@@ -192,7 +192,7 @@ class Daemon:
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_partitions(self._scheduler.cluster.partitions)
-        looks = Looks(debug_state(self._scheduler, settings.recount_items_max))
+        looks = StateQueries(debug_state(self._scheduler, settings.recount_items_max))
         handlers = self._handlers(queue_files, validator.load, callbacks, metrics, looks)
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
@@ -222,7 +222,7 @@ class Daemon:
         validate: Load,
         callbacks: Callbacks,
         metrics: Metrics,
-        looks: Looks,
+        looks: StateQueries,
     ) -> list[grpc.GenericRpcHandler]:
         """The methods of all services."""
         settings, links, owner, reloads = self._settings, self._links, self._owner, self._reloads
@@ -295,9 +295,11 @@ class Daemon:
         log.info("closing", reason=self._not_ready_because)
         self._grpc.not_serving()
         if failed:
-            self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
+            self._links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
         else:
-            self._links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds))
+            self._links.close(
+                CloseReason(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds)
+            )
         await self._links.closed(drain_seconds + LAST_CALLS_SECONDS)
         self._events.close()
         await until_ended("gRPC", {asyncio.create_task(self._grpc.stop(LAST_CALLS_SECONDS))})

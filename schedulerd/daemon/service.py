@@ -30,12 +30,12 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import ItemIgnored
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.groups import Groups
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import REGISTERED_AGAIN, Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles, reasons_of
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_session import CloseReason
+from schedulerd.daemon.rm_sessions import REGISTERED_AGAIN, Refused, RmSessions, rm_id_problem
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.daemon.streams import Dialogue, RequestT, StreamSession
 from schedulerd.daemon.workers import Busy
@@ -62,7 +62,7 @@ class SchedulerService:
     def __init__(
         self,
         owner: Owner,
-        links: Links,
+        links: RmSessions,
         queue_files: QueueFiles,
         reloads: Reloads,
         resource_managers: Mapping[str, ResourceManager],
@@ -96,7 +96,7 @@ class SchedulerService:
         """
         problem = rm_id_problem(request.rmID)
         if problem is not None:
-            await self._refuse(request, context, Ending(grpc.StatusCode.INVALID_ARGUMENT, problem))
+            await self._refuse(request, context, CloseReason(grpc.StatusCode.INVALID_ARGUMENT, problem))
         log.info("registration", request=request, peer=context.peer())
         try:
             client = self._links.identities.client(context, "")
@@ -109,11 +109,11 @@ class SchedulerService:
                 request.rmID, request.config, request.policyGroup, client or request.rmID
             )
         except (PolicyGroupUnknown, QueueFileInvalid) as error:
-            ending = Ending(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
+            ending = CloseReason(grpc.StatusCode.INVALID_ARGUMENT, bounded(str(error)))
             reasons = reasons_of(error, is_sent=bool(request.config))
             await self._refuse(request, context, ending, "; ".join(reasons))
         except Busy as error:
-            await self._refuse(request, context, Ending(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)))
+            await self._refuse(request, context, CloseReason(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)))
         command = self._decoder.registration(request, loaded.partitions, loaded.configuration)
         if client:
             self._registered_by[request.rmID] = client
@@ -121,7 +121,7 @@ class SchedulerService:
         taken = asyncio.create_task(self._take(command))
         refused = await asyncio.shield(taken)
         if refused is not None:
-            await self._refuse(request, context, Ending(grpc.StatusCode.INTERNAL, bounded(refused)))
+            await self._refuse(request, context, CloseReason(grpc.StatusCode.INTERNAL, bounded(refused)))
         if self._reloads.started != reloads_before:
             # The file may have changed after it was read here and before the reload could know of this RM.
             self._reloads.request()
@@ -146,7 +146,7 @@ class SchedulerService:
         self,
         request: si_pb2.RegisterResourceManagerRequest,
         context: UnaryContext,
-        ending: Ending,
+        ending: CloseReason,
         for_log: str = "",
     ) -> NoReturn:
         """`for_log` is what the log says instead of the details that the client gets."""

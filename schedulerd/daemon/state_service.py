@@ -18,11 +18,11 @@ from schedulerd.core.autoscaling import outstanding_requests
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.daemon.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.calls import NoStateDump
-from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
+from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.identity import EVERYBODY, Identities
-from schedulerd.daemon.looks import LOOKS_MAX, Looks
 from schedulerd.daemon.service import UnaryContext, bounded, unary
 from schedulerd.daemon.shares import NoneLeft
+from schedulerd.daemon.state_queries import LOOKS_MAX, StateQueries
 from schedulerd.daemon.workers import Busy, Workers
 from schedulerd.wire import autoscaling
 
@@ -58,7 +58,7 @@ class StateService:
         self,
         resource_managers: Mapping[str, ResourceManager],
         check_registered: Callable[[str, UnaryContext], Awaitable[None]],
-        looks: Looks,
+        looks: StateQueries,
         dump_of: Callable[[str, float], Awaitable[str]],
         identities: Identities = EVERYBODY,
     ) -> None:
@@ -98,7 +98,7 @@ class StateService:
     async def _state(self, rm_id: str, client: str) -> str:
         """The scheduler's own state, as much of it as fits into an answer. Raises `NoneLeft`."""
         for limit in LIMITS:
-            state = await self._looks.take(StateQuery(rm=rm_id, limit=limit), client)
+            state = await self._looks.take(StateParameters(rm=rm_id, limit=limit), client)
             if len(state.encode()) <= STATE_BYTES_MAX:
                 return state
         size = len(state.encode())

@@ -19,9 +19,9 @@ from google.protobuf.message import DecodeError
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
-from schedulerd.daemon.link import Ending
-from schedulerd.daemon.links import Links, Refused, rm_id_problem
 from schedulerd.daemon.owner import Owner
+from schedulerd.daemon.rm_session import CloseReason
+from schedulerd.daemon.rm_sessions import Refused, RmSessions, rm_id_problem
 from schedulerd.daemon.shares import NoneLeft
 
 COMMANDS_UNDER_WAY_MAX = 5
@@ -37,13 +37,13 @@ ServicerContext = grpc.aio.ServicerContext[bytes, bytes]
 Parse: TypeAlias = Callable[[bytes], Coroutine[None, None, MessageT]]
 """Reads a message; a large one takes several turns of the loop. Raises `DecodeError` or `Refused`."""
 
-_LOST = Ending(grpc.StatusCode.OK, "the client is gone")
+_LOST = CloseReason(grpc.StatusCode.OK, "the client is gone")
 
 
 class StreamCall(ABC):
     """Serves one call; `run` returns or aborts when it is over."""
 
-    def __init__(self, method: str, links: Links, owner: Owner, context: ServicerContext) -> None:
+    def __init__(self, method: str, links: RmSessions, owner: Owner, context: ServicerContext) -> None:
         self.over = asyncio.Event()
         """Set when the call neither reads nor writes any more."""
         self._method = method
@@ -51,13 +51,13 @@ class StreamCall(ABC):
         self._context = context
         self._rm_id = ""
         """Whose call its client says it is, whether it may say so or not."""
-        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[CloseReason] = asyncio.get_running_loop().create_future()
         self._owner = owner
         self._under_way: deque[asyncio.Future[list[Fact]]] = deque()
         self._request_bytes = 0
         """Size of the last request that was received."""
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CloseReason) -> None:
         """Closes the call soon; the first ending counts."""
         if not self._ended.done():
             self._ended.set_result(ending)
@@ -68,7 +68,7 @@ class StreamCall(ABC):
             with self._links.share(self._context):
                 await self._serve()
         except NoneLeft as problem:
-            ending = Ending(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
+            ending = CloseReason(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
             self._tell_operator(ending)
             await self._context.abort(ending.code, ending.details)
 
@@ -103,7 +103,7 @@ class StreamCall(ABC):
         """
         await self._context.send_initial_metadata(())
 
-    def _tell_operator(self, ending: Ending) -> None:
+    def _tell_operator(self, ending: CloseReason) -> None:
         # A shutdown is known, and would be told for every stream there is.
         if ending.code not in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE):
             peer = self._context.peer()
@@ -121,7 +121,7 @@ class StreamCall(ABC):
         """Whether the call is over and we did not end it: its client cancelled it, or is gone."""
         return not self._ended.done() or self._ended.cancelled() or self._ended.result() is _LOST
 
-    async def _say_end(self, ending: Ending) -> None:
+    async def _say_end(self, ending: CloseReason) -> None:
         if ending.code is not grpc.StatusCode.OK:
             await self._context.abort(ending.code, ending.details)
 
@@ -137,7 +137,7 @@ class StreamCall(ABC):
     def _leave(self) -> None:
         """Nothing of the call is running any more: takes it out of where it was entered."""
 
-    def _flush_seconds(self, _ending: Ending) -> float:
+    def _flush_seconds(self, _ending: CloseReason) -> float:
         """How long the writer may go on after the end of the call."""
         return 0.0
 
@@ -188,4 +188,4 @@ class StreamCall(ABC):
             self.end(_LOST)
         except Exception:
             log.exception("stream failed", stream=self._method, peer=self._context.peer())
-            self.end(Ending(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))
+            self.end(CloseReason(grpc.StatusCode.INTERNAL, "an error of schedulerd; its log says more"))

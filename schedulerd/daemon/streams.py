@@ -26,10 +26,10 @@ import grpc
 import structlog
 
 from schedulerd.core.commands import AbsenceCause, Command
-from schedulerd.daemon.link import Ending, Link
-from schedulerd.daemon.links import Links, Refused
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.resumption import AHEAD, BEHIND, RESUMES, Position, Taken, position, takes_part
+from schedulerd.daemon.rm_session import CloseReason, RmSession
+from schedulerd.daemon.rm_sessions import Refused, RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.reading import PIECE_BYTES_MAX
@@ -91,14 +91,14 @@ class Dialogue(Generic[RequestT]):
 class StreamSession(StreamCall, Generic[RequestT]):
     """Serves one call of an update method."""
 
-    def __init__(self, dialogue: Dialogue[RequestT], links: Links, owner: Owner, context: ServicerContext) -> None:
+    def __init__(self, dialogue: Dialogue[RequestT], links: RmSessions, owner: Owner, context: ServicerContext) -> None:
         super().__init__(dialogue.kind.value, links, owner, context)
         self._dialogue = dialogue
         self._position: Position | None = None
         """How far the client has come, if it says so."""
         self._headers: asyncio.Future[None] | None = None
         """That they are sent; None before."""
-        self._link: Link | None = None
+        self._link: RmSession | None = None
         self._overtaken = asyncio.Event()
         self._may_read = asyncio.Event()
         self._my_turn = asyncio.Event()
@@ -124,7 +124,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
         was_written = self._is_writing or asyncio.get_running_loop().time() - self._written_at < seconds
         return was_written and self._position is None
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CloseReason) -> None:
         """Closes the stream soon; the first ending counts. A writer that may go on until it has sent all is told."""
         super().end(ending)
         if self._link is not None:
@@ -157,15 +157,15 @@ class StreamSession(StreamCall, Generic[RequestT]):
             self._headers.add_done_callback(_look_at)
         await asyncio.shield(self._headers)
 
-    def _flush_seconds(self, ending: Ending) -> float:
+    def _flush_seconds(self, ending: CloseReason) -> float:
         if not self._my_turn.is_set():
             return 0
         return RESYNC_SECONDS if self._says_resync(ending) else ending.flush_seconds
 
-    def _says_resync(self, ending: Ending) -> bool:
+    def _says_resync(self, ending: CloseReason) -> bool:
         return ending.resync and bool(self._dialogue.resync)
 
-    async def _say_end(self, ending: Ending) -> None:
+    async def _say_end(self, ending: CloseReason) -> None:
         if ending.code is not grpc.StatusCode.OK:
             await self._send_headers(())
         # A client that did not take even what was under way gets the status: nothing more can be written then.
@@ -200,7 +200,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
     async def _read_all(self) -> None:
         message = await self._read()
         if message is None:
-            self.end(Ending(grpc.StatusCode.OK, "no request was sent"))
+            self.end(CloseReason(grpc.StatusCode.OK, "no request was sent"))
             return
         rm_id = message.rmID
         self._check_rm_id(rm_id)
@@ -221,7 +221,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
             pass
         if self._position is not None and self._reads_on:
             await asyncio.gather(*self._under_way)
-            self.end(Ending(grpc.StatusCode.OK, "the client has finished", flush_seconds=FINISH_SECONDS))
+            self.end(CloseReason(grpc.StatusCode.OK, "the client has finished", flush_seconds=FINISH_SECONDS))
 
     async def _take_next(self, rm_id: str, taken: Taken) -> bool:
         """False if nothing more is to be read. Between requests the stream holds none: they can be large."""
@@ -248,7 +248,7 @@ class StreamSession(StreamCall, Generic[RequestT]):
         taken.request_taken()
         await self._may_read.wait()
 
-    def _resume(self, link: Link) -> Taken:
+    def _resume(self, link: RmSession) -> Taken:
         """Goes on where the client is; gives what counts the requests after the first one."""
         outbox, taken = link.outboxes[self._dialogue.kind], link.taken[self._dialogue.kind]
         if self._position is None:
@@ -305,7 +305,9 @@ class StreamSession(StreamCall, Generic[RequestT]):
             await self._finished_reading.wait()  # what it has read is taken to the end, however long that is
         if not self._ended.done():
             self._has_given_way = True
-            self.end(Ending(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS))
+            self.end(
+                CloseReason(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS)
+            )
 
     async def _has_read_all(self) -> bool:
         """True if the client has finished sending; after a moment also if nothing more of it has arrived meanwhile."""

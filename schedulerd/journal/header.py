@@ -14,7 +14,7 @@ from schedulerd.ids import uuid_source
 from schedulerd.instant import Instant
 from schedulerd.journal.schema import Schema, schema
 
-FORMAT = 2
+FORMAT = 3
 """Of the files; to be raised whenever an older reader would misunderstand them."""
 
 _SHOWN_MAX = 40

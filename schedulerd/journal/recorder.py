@@ -16,7 +16,7 @@ from schedulerd.instant import Instant
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.files import JournalFiles, new_directory
 from schedulerd.journal.header import Header
-from schedulerd.journal.writer import Ending, JournalWriter
+from schedulerd.journal.writer import JournalWriter, RecordingEnd
 
 _UNWRITABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -32,7 +32,13 @@ class JournalRecorder:
 
     @classmethod
     def begin(
-        cls, parent: Path, header: Header, on_end: Callable[[Ending], None], *, file_max_bytes: int, max_bytes: int
+        cls,
+        parent: Path,
+        header: Header,
+        on_end: Callable[[RecordingEnd], None],
+        *,
+        file_max_bytes: int,
+        max_bytes: int,
     ) -> Self:
         """A new journal in a directory of its own below `parent`; `on_end` is called from another thread.
 

@@ -38,7 +38,7 @@ _STEP_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RecordingEnd:
     """How writing a journal ended."""
 
     reason: str
@@ -66,7 +66,7 @@ class JournalWriter:
     `put`, `stop` and `join` are for one other thread, and never wait, but for `join`.
     """
 
-    def __init__(self, files: JournalFiles, on_end: Callable[[Ending], None]) -> None:
+    def __init__(self, files: JournalFiles, on_end: Callable[[RecordingEnd], None]) -> None:
         self._files = files
         self._on_end = on_end
         self._queue: SimpleQueue[_Step | _Stop] = SimpleQueue()
@@ -77,7 +77,7 @@ class JournalWriter:
         self._put_bytes = 0
         self._taken_bytes = 0
         self._stopped = threading.Event()
-        self.ending: Ending | None = None
+        self.ending: RecordingEnd | None = None
         """Set once, by the thread."""
         self.is_open = True
         """Whether it takes more; read and set by both threads, and never set again once it is False."""
@@ -173,7 +173,7 @@ class JournalWriter:
         self._digest.update_texts(said)
         self._files.append("\n".join(lines).encode("ascii"), len(steps))
 
-    def _end(self, stop: _Stop) -> Ending:
+    def _end(self, stop: _Stop) -> RecordingEnd:
         self.is_open = False
         while not self._queue.empty():
             self._queue.get()
@@ -186,7 +186,7 @@ class JournalWriter:
             self._files.end("\n".join(lines).encode("ascii"))
         except OSError as failure:
             error = str(failure)
-        return Ending(stop.reason, stop.is_orderly, self._files.commands, self._files.bytes, error)
+        return RecordingEnd(stop.reason, stop.is_orderly, self._files.commands, self._files.bytes, error)
 
     def _digest_line(self) -> str:
         return json.dumps({"digest": self._digest.hexdigest(), "commands": self._proved})

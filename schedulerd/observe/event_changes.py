@@ -37,7 +37,7 @@ _WITHDRAWAL_DETAILS: Mapping[f.WithdrawCause, Detail.ValueType] = {
     f.WithdrawCause.APPLICATION_ENDED: SI.REQUEST_CANCEL,
     f.WithdrawCause.TIMEOUT: SI.REQUEST_TIMEOUT,
 }
-"""Of asks that are wanted no longer. A parked one is, and has no detail."""
+"""Of asks that are wanted no longer. A awaiting its placeholder one is, and has no detail."""
 
 _STATE_DETAILS: Mapping[ApplicationState, Detail.ValueType] = {
     ApplicationState.NEW: SI.APP_NEW,
@@ -81,7 +81,7 @@ def _ask_added(fact: f.AskAdded) -> Kept:
 
 
 def _ask_added_records(fact: f.AskAdded) -> tuple[Record, ...]:
-    if fact.was_parked:
+    if fact.awaited_placeholder:
         message = "its placeholder did not make room for it: it waits like any other request"
         return (_about_request(fact, "RequestWaitsAgain", message),)
     message = f"{fact.count} allocations of these resources" if fact.count > 1 else ""

@@ -15,7 +15,7 @@ from schedulerd.core import facts as f
 from schedulerd.core import gang_facts as g
 from schedulerd.core import preemption_facts as p
 from schedulerd.core import queue_facts as q
-from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, VerdictReached
+from schedulerd.core.callback_facts import NodeRecommended, PredicateAnswered, PredicateOutcome
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 
 
@@ -148,8 +148,8 @@ def _node_recommended(fact: NodeRecommended) -> Record:
     return _about(SI.NODE, fact.node_id, "NodeRecommended", fact.message, resources=fact.schedulable)
 
 
-def _verdict_reached(fact: VerdictReached) -> Record | None:
-    if fact.outcome not in (VerdictOutcome.REFUSED, VerdictOutcome.TIMED_OUT):
+def _predicate_answered(fact: PredicateAnswered) -> Record | None:
+    if fact.outcome not in (PredicateOutcome.REFUSED, PredicateOutcome.TIMED_OUT):
         return None
     return _request(fact, "PredicatesRefused", f"it may not run on node {fact.node_id}: {fact.reason}")
 
@@ -173,5 +173,5 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     p.PreemptionRefused: _preemption_refused,
     p.QuotaPreempted: _quota_preempted,
     NodeRecommended: _node_recommended,
-    VerdictReached: _verdict_reached,
+    PredicateAnswered: _predicate_answered,
 }

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingStateChanged,
-    VerdictNotWanted,
-    VerdictWanted,
 )
 from schedulerd.core.facts import Fact
 from schedulerd.instant import Instant
@@ -28,9 +28,9 @@ WITHOUT_EVENT: frozenset[type] = frozenset(
         f.CycleRan,
         f.CheckFailed,
         f.EarlyAskReleased,
-        VerdictWanted,
-        PreemptionVerdictWanted,
-        VerdictNotWanted,
+        PredicateWanted,
+        PreemptionPredicateWanted,
+        PredicateNotWanted,
         SchedulingStateChanged,
     }
 )

@@ -42,7 +42,7 @@ def tally_families(tally: Tally, series: Series) -> Iterator[Metric]:
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
     yield from _preemption_families(tally.preemption, series)
-    yield histograms(families.VERDICT_WAIT, {(): tally.verdicts.waits})
+    yield histograms(families.PREDICATE_WAIT, {(): tally.results.waits})
     yield from _node_families(tally, series)
     reloads = tally.last_reloads.items()
     yield series.gauges(families.LAST_RELOAD, [((rm_id,), last.wall_ns / SECOND_NS) for rm_id, last in reloads])
@@ -81,7 +81,7 @@ def queue_families(queues: Queues, resources: Iterable[QueueResources], series: 
 
 
 _OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
-    families.PARKED_ASKS: lambda queue: queue.parked_asks,
+    families.ASKS_AWAITING_PLACEHOLDER: lambda queue: queue.asks_awaiting_placeholder,
     families.PENDING_PLACEHOLDERS: lambda queue: queue.pending_placeholders,
     families.ALLOCATED_PLACEHOLDERS: lambda queue: queue.allocated_placeholders,
 }

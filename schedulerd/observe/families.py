@@ -115,14 +115,18 @@ RESERVATIONS_MADE = _counter("reservations_made", (*_PARTITION, "kind"), "Reserv
 RESERVATIONS_ENDED = _counter(
     "reservations_ended", (*_PARTITION, "kind", "reason"), "Reservations that ended, by the reason."
 )
-VERDICTS = _counter(
-    "verdicts", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
+PREDICATE_CHECKS = _counter(
+    "predicate_checks", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
 )
-SHAPES_PARKED = _counter("ask_shapes_parked", (), "Kinds of ask that a cycle set aside as not placeable for now.")
+UNSCHEDULABLE_REQUEST_CLASSES = _counter(
+    "unschedulable_request_classes", (), "Kinds of ask that a cycle set aside as not placeable for now."
+)
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
 
 PENDING_ASKS = _gauge("pending_asks", _QUEUE, "Allocations asked for and not placed yet.")
-PARKED_ASKS = _gauge("parked_asks", _QUEUE, "Allocations asked for that wait for their placeholder to go.")
+ASKS_AWAITING_PLACEHOLDER = _gauge(
+    "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to go."
+)
 PENDING_PLACEHOLDERS = _gauge(
     "pending_placeholders", _QUEUE, "Placeholders among what is asked for and not placed yet."
 )
@@ -174,8 +178,8 @@ PREEMPTION_ROOM_MADE = _histogram(
     _ENDING_BOUNDS_SECONDS,
     "From allocations being asked to end for an ask to the last of them being gone.",
 )
-VERDICT_WAIT = _histogram(
-    "verdict_wait", (), _WAIT_BOUNDS_SECONDS, "From a verdict being asked for to its being taken."
+PREDICATE_WAIT = _histogram(
+    "predicate_wait", (), _WAIT_BOUNDS_SECONDS, "From a result being asked for to its being taken."
 )
 CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
 STEP_DURATION = _histogram(
@@ -230,14 +234,21 @@ FACT_COUNTERS = (
         GANGS,
         RECOMMENDATIONS,
     ),
-    *(PREEMPTION_ATTEMPTS, RESERVATIONS_MADE, RESERVATIONS_ENDED, VERDICTS, SHAPES_PARKED, CYCLES_CUT),
+    *(
+        PREEMPTION_ATTEMPTS,
+        RESERVATIONS_MADE,
+        RESERVATIONS_ENDED,
+        PREDICATE_CHECKS,
+        UNSCHEDULABLE_REQUEST_CLASSES,
+        CYCLES_CUT,
+    ),
 )
 """The counters that facts drive, except those by queue. The first label, if there is one, is the resource manager."""
 
 FAMILIES = (
     *FACT_COUNTERS,
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
-    *(PARKED_ASKS, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
+    *(ASKS_AWAITING_PLACEHOLDER, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
     *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
     *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
@@ -245,5 +256,5 @@ FAMILIES = (
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED, SERIES_LEFT_OUT),
     *(JOURNAL_RECORDING, JOURNAL_WRITTEN, JOURNAL_WAITING),
     *(CALLBACK_STREAMS, CALLBACK_CALLS, CALLBACK_DROPPED, CALLBACK_LATE, CALLBACK_ANSWER),
-    *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, VERDICT_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
+    *(PLACEMENT_LATENCY, GANG_COMPLETE, PREEMPTION_ROOM_MADE, PREDICATE_WAIT, CYCLE_DURATION, STEP_DURATION, LOOP_LAG),
 )

@@ -21,7 +21,7 @@ class QueueTally:
 
     __slots__ = (
         *("allocated", "allocated_placeholders", "applications", "has_gangs"),
-        *("parked_asks", "pending", "pending_asks", "pending_placeholders"),
+        *("asks_awaiting_placeholder", "pending", "pending_asks", "pending_placeholders"),
     )
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class QueueTally:
         """Whether there were placeholders in it."""
         self.pending_placeholders = 0
         self.allocated_placeholders = 0
-        self.parked_asks = 0
+        self.asks_awaiting_placeholder = 0
         self.pending: defaultdict[str, int] = defaultdict(int)
         self.allocated: defaultdict[str, int] = defaultdict(int)
         self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
@@ -40,7 +40,7 @@ class QueueTally:
         self.has_gangs |= other.has_gangs
         self.pending_placeholders += other.pending_placeholders
         self.allocated_placeholders += other.allocated_placeholders
-        self.parked_asks += other.parked_asks
+        self.asks_awaiting_placeholder += other.asks_awaiting_placeholder
         for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
             for name, amount in theirs.items():
                 mine[name] += amount
@@ -54,7 +54,7 @@ class QueueTally:
         copy.has_gangs = self.has_gangs
         copy.pending_placeholders = self.pending_placeholders
         copy.allocated_placeholders = self.allocated_placeholders
-        copy.parked_asks = self.parked_asks
+        copy.asks_awaiting_placeholder = self.asks_awaiting_placeholder
         copy.pending = self.pending.copy()
         copy.allocated = self.allocated.copy()
         copy.applications = self.applications.copy()
@@ -64,7 +64,12 @@ class QueueTally:
         return any(count for state, count in self.applications.items() if state not in TERMINAL_STATES)
 
     def is_idle(self) -> bool:
-        return not (self.pending_asks or self.parked_asks or any(self.pending.values()) or any(self.allocated.values()))
+        return not (
+            self.pending_asks
+            or self.asks_awaiting_placeholder
+            or any(self.pending.values())
+            or any(self.allocated.values())
+        )
 
 
 class NodesTally:

@@ -59,7 +59,7 @@ _LOGGER = "core.scheduler"
 _RM, _NODE, _APPLICATION = "core.scheduler.rm", "core.scheduler.node", "core.scheduler.application"
 _CONFIGURATION, _QUEUE = "core.scheduler.configuration", "core.scheduler.queue"
 _GANG, _PREEMPTION = "core.scheduler.gang", "core.scheduler.preemption"
-_VERDICT = "core.scheduler.verdict"
+_PREDICATE = "core.scheduler.predicate"
 _ASK, _ALLOCATION = "core.scheduler.ask", "core.scheduler.allocation"
 
 _NEWS = {
@@ -100,10 +100,10 @@ _DETAILS = {
     p.ReservationEnded: _Line(_PREEMPTION, "reservation ended", logging.DEBUG),
     p.RoomMade: _Line(_PREEMPTION, "room made", logging.DEBUG),
     p.PreemptionRefused: _Line(_PREEMPTION, "preemption refused", logging.DEBUG),
-    c.VerdictWanted: _Line(_VERDICT, "verdict wanted", logging.DEBUG),
-    c.PreemptionVerdictWanted: _Line(_VERDICT, "preemption verdict wanted", logging.DEBUG),
-    c.VerdictNotWanted: _Line(_VERDICT, "verdict not wanted", logging.DEBUG),
-    c.VerdictReached: _Line(_VERDICT, "verdict reached", logging.DEBUG),
+    c.PredicateWanted: _Line(_PREDICATE, "result wanted", logging.DEBUG),
+    c.PreemptionPredicateWanted: _Line(_PREDICATE, "preemption result wanted", logging.DEBUG),
+    c.PredicateNotWanted: _Line(_PREDICATE, "result not wanted", logging.DEBUG),
+    c.PredicateAnswered: _Line(_PREDICATE, "result reached", logging.DEBUG),
     c.SchedulingStateChanged: _Line(_ASK, "scheduling state told", logging.DEBUG),
     q.QueueChanged: _Line(_QUEUE, "queue changed", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),

@@ -18,7 +18,7 @@ from schedulerd.observe.series import Series
 
 
 def partition_families(partitions: Iterable[Partition], series: Series) -> Iterator[Metric]:
-    """Costs a scrape by the shapes that find no node and the leaves where they wait, up to a bound."""
+    """Costs a scrape by the request classes that find no node and the leaves where they wait, up to a bound."""
     counts: list[tuple[tuple[str, ...], float]] = []
     amounts: list[tuple[tuple[str, ...], float]] = []
     used: list[tuple[tuple[str, ...], float]] = []

@@ -25,9 +25,9 @@ _SECONDS_PER_NS = 1e-9
 
 
 class ReservationKind(StrEnum):
-    FIRM = "firm"
+    ENTITLED = "entitled"
     """Others end for the ask, or it may run nowhere else."""
-    SOFT = "soft"
+    AGING = "aging"
     """The ask has just waited for long."""
 
 
@@ -107,12 +107,12 @@ class PreemptionTally:
             del self.queues[key]
 
     def _reserved(self, fact: p.Reserved) -> None:
-        key = (fact.rm_id, fact.partition, _kind(fact.firm))
+        key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] += 1
         self._made[key] += 1
 
     def _reservation_ended(self, fact: p.ReservationEnded) -> None:
-        key = (fact.rm_id, fact.partition, _kind(fact.firm))
+        key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] -= 1
         self._ended[*key, fact.end] += 1
 
@@ -138,8 +138,8 @@ class PreemptionTally:
             yield self.queues[rm_id, partition, one]
 
 
-def _kind(firm: bool) -> ReservationKind:
-    return ReservationKind.FIRM if firm else ReservationKind.SOFT
+def _kind(entitled: bool) -> ReservationKind:
+    return ReservationKind.ENTITLED if entitled else ReservationKind.AGING
 
 
 def _upwards(path: str) -> Iterator[str]:

@@ -28,8 +28,8 @@ from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, NodesTally, PartitionKey, QueueKey, QueueTally
+from schedulerd.observe.predicate_tally import PredicateTally
 from schedulerd.observe.preemption_tally import PreemptionTally
-from schedulerd.observe.verdict_tally import VerdictTally
 
 STOPPED_KEPT = 64
 """How many stopped resource managers are remembered at most."""
@@ -79,7 +79,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.counters: dict[families.Family, Counts] = {family: defaultdict(int) for family in families.FACT_COUNTERS}
-        self.counters[families.SHAPES_PARKED][()] = 0
+        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] = 0
         self.counters[families.CYCLES_CUT][()] = 0
         self.queues: defaultdict[QueueKey, QueueTally] = defaultdict(QueueTally)
         self.nodes: defaultdict[PartitionKey, NodesTally] = defaultdict(NodesTally)
@@ -89,7 +89,7 @@ class Tally:
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
         self.preemption = PreemptionTally(self.counters)
-        self.verdicts = VerdictTally(self.counters)
+        self.results = PredicateTally(self.counters)
         self._now = Instant(0, 0)
         self._placements = self.counters[families.PLACEMENTS]
         self._asks_added = self.counters[families.ASKS_ADDED]
@@ -128,7 +128,7 @@ class Tally:
             configuration_facts.ConfigurationRejected: self._reload_refused,
             f.CycleRan: self._cycle_ran,
             **self.preemption.handlers,
-            **self.verdicts.handlers,
+            **self.results.handlers,
         }
 
     def observe(self, facts: Sequence[f.Fact], now: Instant) -> None:
@@ -218,8 +218,8 @@ class Tally:
     def _ask_added(self, fact: f.AskAdded) -> None:
         count = fact.count
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
-        if fact.was_parked:
-            queue.parked_asks -= count
+        if fact.awaited_placeholder:
+            queue.asks_awaiting_placeholder -= count
         else:
             self._asks_added[fact.rm_id, fact.partition] += count
         if fact.placeholder:
@@ -235,8 +235,8 @@ class Tally:
         count = fact.count
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
-        if fact.cause is f.WithdrawCause.PARKED:
-            queue.parked_asks += count
+        if fact.cause is f.WithdrawCause.AWAITING_PLACEHOLDER:
+            queue.asks_awaiting_placeholder += count
         else:
             self.counters[families.ASKS_WITHDRAWN][fact.rm_id, fact.partition, fact.cause] += count
         if fact.placeholder:
@@ -264,9 +264,9 @@ class Tally:
         self._placements[fact.rm_id, fact.partition] += 1
         for name, amount in fact.resources.items():
             allocated[name] += amount
-        if fact.replaces:  # then it was parked, and is pending no longer since
+        if fact.replaces:  # then it was awaiting its placeholder, and is pending no longer since
             self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.REPLACED] += 1
-            queue.parked_asks -= 1
+            queue.asks_awaiting_placeholder -= 1
         else:
             queue.pending_asks -= 1
             pending = queue.pending
@@ -343,7 +343,7 @@ class Tally:
         self.reload(fact.rm_id, ReloadResult.REFUSED, self._now.wall_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
-        self.counters[families.SHAPES_PARKED][()] += fact.parked
+        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] += fact.unschedulable
         self.counters[families.CYCLES_CUT][()] += fact.more
 
 

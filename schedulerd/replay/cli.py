@@ -20,8 +20,8 @@ from schedulerd import __version__
 from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file, matches
 from schedulerd.core import view
 from schedulerd.core.invariants import violations
-from schedulerd.core.look import Look
 from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.state_query import StateQuery
 from schedulerd.daemon.debug_state import DebugState
 from schedulerd.daemon.json_pieces import as_json
 from schedulerd.instant import Instant
@@ -84,7 +84,7 @@ def replay(
         else:
             for _ in playback:
                 pass
-            state = view.resource_managers(playback.scheduler, Look(epoch_ns=playback.now.epoch_ns))
+            state = view.resource_managers(playback.scheduler, StateQuery(epoch_ns=playback.now.epoch_ns))
             click.echo(as_json(DebugState(state, {}, violations(playback.scheduler), "")))
         _say_how_it_ends(recorded, playback)
 

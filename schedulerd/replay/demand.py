@@ -42,7 +42,7 @@ class Send(NamedTuple):
 
 
 @dataclass(slots=True)
-class Chapter:
+class RunSegment:
     """What is said of an application from when it begins to do something until all of that is over."""
 
     pause_ns: int
@@ -58,7 +58,7 @@ class ApplicationDemand:
     name: ApplicationName
     begins_ns: int
     """When its first chapter begins, in monotonic time."""
-    chapters: list[Chapter] = field(default_factory=list)
+    chapters: list[RunSegment] = field(default_factory=list)
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """By allocation key, in the order in which they were placed."""
     usual_run_ns: int | None = None
@@ -89,7 +89,7 @@ class Answer(NamedTuple):
     """How long it took."""
     refusal: str = ""
     last_victim: int = 0
-    """The index of `Verdict`."""
+    """The index of `PredicateResult`."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictOutcome, VerdictReached, VerdictWanted
+from schedulerd.core.callback_facts import (
+    PredicateAnswered,
+    PredicateOutcome,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+)
 from schedulerd.core.commands import (
     OF_RM,
     AbsenceCause,
@@ -20,7 +25,7 @@ from schedulerd.core.commands import (
     Command,
     DisconnectCallbacks,
     DisconnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     NewAsk,
     ReportUtilization,
     RingAlarms,
@@ -48,10 +53,10 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import (
     Answer,
     ApplicationDemand,
-    Chapter,
     Demand,
     Question,
     Run,
+    RunSegment,
     Send,
     is_idle,
 )
@@ -101,7 +106,7 @@ class Derivation:
         self._questions: dict[tuple[str, int], Question] = {}
         """By resource manager and call."""
         self._indices: dict[tuple[str, int], int] = {}
-        """Likewise, of the verdicts that were given."""
+        """Likewise, of the results that were given."""
         self._answered_ns: list[int] = []
         self._confirmed_ns: dict[TerminationType, list[int]] = {}
 
@@ -150,8 +155,8 @@ class Derivation:
                 return self._asks(step, command)
             case UpdateApplications() as command:
                 return self._applications(step, command)
-            case GiveVerdicts() as command:
-                for one in command.verdicts:
+            case GivePredicateResults() as command:
+                for one in command.results:
                     if (call := (command.rm_id, one.call_id)) in self._questions:
                         self._indices.setdefault(call, one.index)
                 return []
@@ -205,7 +210,7 @@ class Derivation:
 
     def _begin_chapter(self, step: Step, opened: _Open) -> None:
         since_ns = step.now_ns if opened.idle_since_ns is None else opened.idle_since_ns
-        opened.demand.chapters.append(Chapter(step.now_ns - since_ns))
+        opened.demand.chapters.append(RunSegment(step.now_ns - since_ns))
         opened.began_ns = step.now_ns
         opened.idle_since_ns = None
 
@@ -248,10 +253,10 @@ class Derivation:
             case ResourceManagerChanged(state=ResourceManagerState.INIT | ResourceManagerState.STOPPED):
                 self._drop(step, fact.rm_id)
                 return None
-            case VerdictWanted() | PreemptionVerdictWanted():
+            case PredicateWanted() | PreemptionPredicateWanted():
                 self._questions[fact.rm_id, fact.call_id] = question_of(fact)
                 return None
-            case VerdictReached():
+            case PredicateAnswered():
                 self._answer(fact)
                 return None
             case _:
@@ -287,12 +292,12 @@ class Derivation:
         self._open = {name: opened for name, opened in self._open.items() if name.rm_id != rm_id}
         self._questions = {key: question for key, question in self._questions.items() if key[0] != rm_id}
 
-    def _answer(self, fact: VerdictReached) -> None:
+    def _answer(self, fact: PredicateAnswered) -> None:
         call = fact.rm_id, fact.call_id
         question, index = self._questions.pop(call), self._indices.pop(call, 0)
-        if fact.outcome is VerdictOutcome.TIMED_OUT:
+        if fact.outcome is PredicateOutcome.TIMED_OUT:
             self._demand.answers[question] = None
-        elif fact.outcome is not VerdictOutcome.VOID:
+        elif fact.outcome is not PredicateOutcome.VOID:
             self._demand.answers[question] = Answer(fact.waited_ns, fact.reason, index)
             self._answered_ns.append(fact.waited_ns)
 
@@ -307,9 +312,9 @@ class Derivation:
             opened.idle_since_ns = now_ns
 
 
-def question_of(fact: VerdictWanted | PreemptionVerdictWanted) -> Question:
+def question_of(fact: PredicateWanted | PreemptionPredicateWanted) -> Question:
     """Without the number of the call, which is another one in another world."""
-    victim_keys = fact.victim_keys if isinstance(fact, PreemptionVerdictWanted) else ()
+    victim_keys = fact.victim_keys if isinstance(fact, PreemptionPredicateWanted) else ()
     return Question(application_of(fact), fact.allocation_key, fact.node_id, victim_keys)
 
 

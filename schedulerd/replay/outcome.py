@@ -147,9 +147,9 @@ class Measure:
                 self._allocated(fact)
             case Released():
                 self._released(fact)
-            case AskAdded(was_parked=False):
+            case AskAdded(awaited_placeholder=False):
                 self._queue(fact).pending += fact.count
-            case AskWithdrawn() if fact.cause is not WithdrawCause.PARKED:
+            case AskWithdrawn() if fact.cause is not WithdrawCause.AWAITING_PLACEHOLDER:
                 queue = self._queue(fact)
                 queue.pending -= fact.count
                 if fact.cause not in (WithdrawCause.UPDATED, WithdrawCause.RECOVERED):

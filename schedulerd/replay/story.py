@@ -90,7 +90,7 @@ class Story:
             if self._is_about(fact):
                 told = True
                 self.rows.append(_row(now, fact))
-            refused |= isinstance(fact, CycleRan) and fact.parked > 0
+            refused |= isinstance(fact, CycleRan) and fact.unschedulable > 0
         if told or refused:
             self._tell_why(now, again=False)
 

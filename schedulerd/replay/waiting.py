@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from schedulerd.core.explanation import Explanation
-from schedulerd.core.look import Look
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state_query import StateQuery
 from schedulerd.replay.names import ApplicationName
 
 ASKS_MAX = 500
@@ -20,7 +20,7 @@ def why_pending(scheduler: Scheduler, name: ApplicationName, key: str = "") -> d
     application = partition.applications.get(name.application_id) if partition is not None else None
     if rm is None or partition is None or application is None:
         return {}
-    explain = Explanation(partition, rm.state, Look(limit=ASKS_MAX))
+    explain = Explanation(partition, rm.state, StateQuery(limit=ASKS_MAX))
     asks = (ask for ask in application.asks.values() if ask.pending and key in ("", ask.key))
     found: dict[str, list[str]] = {}
     for ask in islice(asks, ASKS_MAX):

@@ -15,17 +15,17 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
+from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.commands import (
     AllocationRelease,
     Command,
-    GiveVerdicts,
+    GivePredicateResults,
+    PredicateResult,
     RingAlarms,
     RunCycle,
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
-    Verdict,
 )
 from schedulerd.core.facts import (
     Allocated,
@@ -194,7 +194,7 @@ class WhatIf:
                 self._accepted[course.name] = course
             case ApplicationRejected() if course is not None and fact.code is not RejectCode.DUPLICATE_ID:
                 course.is_rejected = True
-            case VerdictWanted() | PreemptionVerdictWanted():
+            case PredicateWanted() | PreemptionPredicateWanted():
                 self._answer(now_ns, fact)
             case ResourceManagerChanged(state=ResourceManagerState.INIT | ResourceManagerState.STOPPED):
                 self._drop(fact.rm_id)
@@ -224,19 +224,21 @@ class WhatIf:
         release = AllocationRelease(one.application_id, one.partition, one.uuid, one.allocation_key, termination)
         return UpdateAllocations(one.rm_id, releases=[release])
 
-    def _answer(self, now_ns: int, fact: VerdictWanted | PreemptionVerdictWanted) -> None:
+    def _answer(self, now_ns: int, fact: PredicateWanted | PreemptionPredicateWanted) -> None:
         """As it did when it was asked the same; else it agrees, if need be when all the victims are gone."""
         question = question_of(fact)
         usual = Answer(self._demand.usual_answer_ns, last_victim=max(0, len(question.victim_keys) - 1))
         answer = self._demand.answers.get(question, usual)
         if answer is not None:
-            verdicts = GiveVerdicts(fact.rm_id, [Verdict(fact.call_id, answer.refusal, answer.last_victim)])
-            self._at(now_ns + answer.after_ns, 0, partial(self._give, verdicts))
+            results = GivePredicateResults(
+                fact.rm_id, [PredicateResult(fact.call_id, answer.refusal, answer.last_victim)]
+            )
+            self._at(now_ns + answer.after_ns, 0, partial(self._give, results))
             self._answers_due += 1
 
-    def _give(self, verdicts: GiveVerdicts) -> Command:
+    def _give(self, results: GivePredicateResults) -> Command:
         self._answers_due -= 1
-        return verdicts
+        return results
 
     def _drop(self, rm_id: str) -> None:
         """Nothing is left of what was under way: what its resource manager reports after that is a beginning."""

@@ -18,17 +18,17 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
-    VerdictWanted,
 )
-from schedulerd.core.commands import ConnectCallbacks, Verdict
+from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.names import partition_to_wire
 
 ITEMS_MAX = 500
-"""Items per call message, and verdicts per command."""
+"""Items per call message, and results per command."""
 
 CALL_BYTES_MAX = 1024 * 1024
 """A call message takes no more items from this size on, so that it stays far below the 4 MiB that clients take."""
@@ -106,17 +106,17 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
     return Hello(connect, message.events, message.stateDump, version)
 
 
-def read_verdict(message: callback_pb2.PredicatesVerdict) -> Verdict:
+def read_result(message: callback_pb2.PredicatesResult) -> PredicateResult:
     """A refusal always has a reason, as '' means consent to the core."""
     if message.success:
-        return Verdict(message.callID)
-    return Verdict(message.callID, message.reason[:REASON_CHARACTERS_MAX] or "refused by the resource manager")
+        return PredicateResult(message.callID)
+    return PredicateResult(message.callID, message.reason[:REASON_CHARACTERS_MAX] or "refused by the resource manager")
 
 
-def read_preemption_verdict(message: callback_pb2.PreemptionPredicatesVerdict) -> Verdict:
+def read_preemption_result(message: callback_pb2.PreemptionPredicatesResult) -> PredicateResult:
     if message.response.success:
-        return Verdict(message.callID, index=message.response.index)
-    return Verdict(message.callID, "refused by the resource manager, even without the victims")
+        return PredicateResult(message.callID, index=message.response.index)
+    return PredicateResult(message.callID, "refused by the resource manager, even without the victims")
 
 
 class CallDraft:
@@ -141,7 +141,7 @@ class CallDraft:
     def connected(self) -> None:
         self._message.connected.SetInParent()
 
-    def verdict_wanted(self, fact: VerdictWanted) -> None:
+    def predicate_wanted(self, fact: PredicateWanted) -> None:
         call = self._message.predicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
@@ -150,7 +150,7 @@ class CallDraft:
         )
         self._added(call)
 
-    def preemption_verdict_wanted(self, fact: PreemptionVerdictWanted) -> None:
+    def preemption_predicate_wanted(self, fact: PreemptionPredicateWanted) -> None:
         call = self._message.preemptionPredicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
@@ -199,10 +199,10 @@ class CallDraft:
         self._bytes += item.ByteSize()
 
 
-def verdicts_in(answer: callback_pb2.CallbackAnswer) -> Iterator[tuple[bool, list[Verdict]]]:
-    """The verdicts of a message in pieces of at most `ITEMS_MAX`, each with whether they are about preemption."""
+def results_in(answer: callback_pb2.CallbackAnswer) -> Iterator[tuple[bool, list[PredicateResult]]]:
+    """The results of a message in pieces of at most `ITEMS_MAX`, each with whether they are about preemption."""
     for first in range(0, len(answer.predicates), ITEMS_MAX):
-        yield False, [read_verdict(one) for one in answer.predicates[first : first + ITEMS_MAX]]
+        yield False, [read_result(one) for one in answer.predicates[first : first + ITEMS_MAX]]
     for first in range(0, len(answer.preemptionPredicates), ITEMS_MAX):
         pieces = answer.preemptionPredicates[first : first + ITEMS_MAX]
-        yield True, [read_preemption_verdict(one) for one in pieces]
+        yield True, [read_preemption_result(one) for one in pieces]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from schedulerd.core import facts as said
+from schedulerd.core import facts
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.checks import message
 from schedulerd.core.lifecycles import ApplicationState
@@ -42,7 +42,7 @@ SHAPES_MAX = 4096
 ResourceT = TypeVar("ResourceT", bound=ResourceMessage)
 
 
-Told: TypeAlias = tuple[Stream, Any]
+Item: TypeAlias = tuple[Stream, Any]
 """The stream that tells a fact, and the item that it has become there."""
 
 
@@ -78,7 +78,7 @@ class ReadyResources(Generic[ResourceT]):
         return message
 
 
-class Draft(ABC, Generic[ResourceT]):
+class ResponseBuilder(ABC, Generic[ResourceT]):
     """The responses of one resource manager that are still being filled. Order is kept within each of their lists."""
 
     dialect: ClassVar[Dialect]
@@ -102,12 +102,12 @@ class Draft(ABC, Generic[ResourceT]):
         self.rm_id = rm_id
         self._ready: ReadyResources[ResourceT] = ready
         self._now = Instant(0, 0)
-        """The time of the turn that said the fact which is being added."""
+        """The time of the turn in which the fact was said which is being added."""
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
         self._bytes = dict.fromkeys(self._messages, 0)
 
-    def add(self, fact: said.Fact, now: Instant) -> Response | None:
+    def add(self, fact: facts.Fact, now: Instant) -> Response | None:
         """Takes in what the fact says to the resource manager, if anything; gives a response that is full now."""
         tell = TOLD.get(type(fact))
         self._now = now
@@ -136,18 +136,18 @@ class Draft(ABC, Generic[ResourceT]):
         """A new message of the stream, to whose lists ours are bound."""
 
     @abstractmethod
-    def _complete_allocation(self, item: Any, fact: said.Allocated) -> None:
+    def _complete_allocation(self, item: Any, fact: facts.Allocated) -> None:
         """Adds what only this dialect says of an allocation, or says in its own way."""
 
     @abstractmethod
-    def _complete_release(self, item: Any, fact: said.Released | said.ReleaseRequested) -> None:
+    def _complete_release(self, item: Any, fact: facts.Released | facts.ReleaseRequested) -> None:
         """Likewise of a release."""
 
     @abstractmethod
-    def _complete_ask_release(self, item: Any, fact: said.AskWithdrawn | said.EarlyAskReleased) -> None:
+    def _complete_ask_release(self, item: Any, fact: facts.AskWithdrawn | facts.EarlyAskReleased) -> None:
         """Likewise of the release of an ask."""
 
-    def allocated(self, fact: said.Allocated) -> Told | None:
+    def allocated(self, fact: facts.Allocated) -> Item | None:
         if fact.recovered:
             return None
         item = self.new_allocations.add()
@@ -165,8 +165,8 @@ class Draft(ABC, Generic[ResourceT]):
         self._complete_allocation(item, fact)
         return self.of_allocations, item
 
-    def release(self, fact: said.Released | said.ReleaseRequested) -> Told | None:
-        if isinstance(fact, said.Released) and not fact.confirm:
+    def release(self, fact: facts.Released | facts.ReleaseRequested) -> Item | None:
+        if isinstance(fact, facts.Released) and not fact.confirm:
             return None
         item = self.released_allocations.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
@@ -176,10 +176,10 @@ class Draft(ABC, Generic[ResourceT]):
         self._complete_release(item, fact)
         return self.of_allocations, item
 
-    def ask_withdrawn(self, fact: said.AskWithdrawn) -> Told | None:
+    def ask_withdrawn(self, fact: facts.AskWithdrawn) -> Item | None:
         return None if fact.termination is None else self.ask_released(fact)
 
-    def ask_released(self, fact: said.AskWithdrawn | said.EarlyAskReleased) -> Told:
+    def ask_released(self, fact: facts.AskWithdrawn | facts.EarlyAskReleased) -> Item:
         item = self.released_asks.add()
         item.partitionName = partition_to_wire(fact.rm_id, fact.partition)
         item.applicationID = fact.application_id
@@ -187,22 +187,22 @@ class Draft(ABC, Generic[ResourceT]):
         self._complete_ask_release(item, fact)
         return self.of_allocations, item
 
-    def ask_rejected(self, fact: said.AskRejected) -> Told:
+    def ask_rejected(self, fact: facts.AskRejected) -> Item:
         return self.of_allocations, self.rejected_asks.add(
             allocationKey=fact.allocation_key[:REJECTED_ID_LENGTH_MAX],
             applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX],
             reason=message(fact.reason, TEXT_LENGTH_MAX),
         )
 
-    def application_accepted(self, fact: said.ApplicationAccepted) -> Told:
+    def application_accepted(self, fact: facts.ApplicationAccepted) -> Item:
         return self.of_applications, self.accepted_applications.add(applicationID=fact.application_id)
 
-    def application_rejected(self, fact: said.ApplicationRejected) -> Told:
+    def application_rejected(self, fact: facts.ApplicationRejected) -> Item:
         return self.of_applications, self.rejected_applications.add(
             applicationID=fact.application_id[:REJECTED_ID_LENGTH_MAX], reason=message(fact.reason, TEXT_LENGTH_MAX)
         )
 
-    def application_changed(self, fact: said.ApplicationChanged) -> Told | None:
+    def application_changed(self, fact: facts.ApplicationChanged) -> Item | None:
         if fact.old_state is None or fact.state is ApplicationState.REJECTED:
             return None
         return self.of_applications, self.updated_applications.add(
@@ -212,31 +212,31 @@ class Draft(ABC, Generic[ResourceT]):
             message=message(fact.cause, TEXT_LENGTH_MAX),
         )
 
-    def node_accepted(self, fact: said.NodeAccepted) -> Told:
+    def node_accepted(self, fact: facts.NodeAccepted) -> Item:
         return self.of_nodes, self.accepted_nodes.add(nodeID=fact.node_id)
 
-    def node_rejected(self, fact: said.NodeRejected) -> Told:
+    def node_rejected(self, fact: facts.NodeRejected) -> Item:
         return self.of_nodes, self.rejected_nodes.add(
             nodeID=fact.node_id[:REJECTED_ID_LENGTH_MAX], reason=message(fact.reason, TEXT_LENGTH_MAX)
         )
 
-    def node_recommended(self, fact: NodeRecommended) -> Told | None:
+    def node_recommended(self, fact: NodeRecommended) -> Item | None:
         """Only 2021-02 has a message for it."""
         return None
 
 
 # A method takes exactly the fact of its row; a mapping of types to methods cannot say that to the type checker.
-TOLD: Mapping[type[Any], Callable[[Any, Any], Told | None]] = {
-    said.Allocated: Draft.allocated,
-    said.Released: Draft.release,
-    said.ReleaseRequested: Draft.release,
-    said.AskWithdrawn: Draft.ask_withdrawn,
-    said.EarlyAskReleased: Draft.ask_released,
-    said.AskRejected: Draft.ask_rejected,
-    said.ApplicationAccepted: Draft.application_accepted,
-    said.ApplicationRejected: Draft.application_rejected,
-    said.ApplicationChanged: Draft.application_changed,
-    said.NodeAccepted: Draft.node_accepted,
-    said.NodeRejected: Draft.node_rejected,
+TOLD: Mapping[type[Any], Callable[[Any, Any], Item | None]] = {
+    facts.Allocated: ResponseBuilder.allocated,
+    facts.Released: ResponseBuilder.release,
+    facts.ReleaseRequested: ResponseBuilder.release,
+    facts.AskWithdrawn: ResponseBuilder.ask_withdrawn,
+    facts.EarlyAskReleased: ResponseBuilder.ask_released,
+    facts.AskRejected: ResponseBuilder.ask_rejected,
+    facts.ApplicationAccepted: ResponseBuilder.application_accepted,
+    facts.ApplicationRejected: ResponseBuilder.application_rejected,
+    facts.ApplicationChanged: ResponseBuilder.application_changed,
+    facts.NodeAccepted: ResponseBuilder.node_accepted,
+    facts.NodeRejected: ResponseBuilder.node_rejected,
     NodeRecommended: lambda draft, fact: draft.node_recommended(fact),
 }

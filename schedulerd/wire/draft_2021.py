@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core import facts as said
+from schedulerd.core import facts
 from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.commands import TerminationType
 from schedulerd.wire.dialect import Dialect, Stream
-from schedulerd.wire.draft import Draft, Told
+from schedulerd.wire.draft import Item, ResponseBuilder
 
 RESYNC_RESPONSE = si_pb2.UpdateResponse(action=si_pb2.UpdateResponse.RESYNC).SerializeToString()
 """Register again and report everything (SEMANTICS C3); the last response on its stream."""
@@ -22,7 +22,7 @@ _TERMINATIONS: Mapping[TerminationType, si_pb2.AllocationRelease.TerminationType
 """What is not said is 0 on this wire, and that has a meaning."""
 
 
-class Draft2021(Draft[si_pb2.Resource]):
+class ResponseBuilder2021(ResponseBuilder[si_pb2.Resource]):
     dialect = Dialect.V2021_02
     of_allocations = of_applications = of_nodes = Stream.UPDATE
 
@@ -40,21 +40,21 @@ class Draft2021(Draft[si_pb2.Resource]):
         self.recommendations = update.nodeRecommendations
         return update
 
-    def node_recommended(self, fact: NodeRecommended) -> Told:
+    def node_recommended(self, fact: NodeRecommended) -> Item:
         return Stream.UPDATE, self.recommendations.add(
             recommendedSchedulableResource=self._ready.of(fact.schedulable),
             message=f"node {fact.node_id}: {fact.message}",
         )
 
-    def _complete_allocation(self, item: si_pb2.Allocation, fact: said.Allocated) -> None:
+    def _complete_allocation(self, item: si_pb2.Allocation, fact: facts.Allocated) -> None:
         item.queueName = fact.queue
         if fact.priority:
             item.priority.priorityValue = fact.priority
 
-    def _complete_release(self, item: si_pb2.AllocationRelease, fact: said.Released | said.ReleaseRequested) -> None:
+    def _complete_release(self, item: si_pb2.AllocationRelease, fact: facts.Released | facts.ReleaseRequested) -> None:
         item.terminationType = _TERMINATIONS[fact.termination]
 
     def _complete_ask_release(
-        self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn | said.EarlyAskReleased
+        self, item: si_pb2.AllocationAskRelease, fact: facts.AskWithdrawn | facts.EarlyAskReleased
     ) -> None:
         item.allocationkey = fact.allocation_key

@@ -5,12 +5,12 @@ from __future__ import annotations
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import facts as said
+from schedulerd.core import facts
 from schedulerd.wire.dialect import Dialect, Stream
-from schedulerd.wire.draft import Draft
+from schedulerd.wire.draft import ResponseBuilder
 
 
-class Draft2023(Draft[si_pb2.Resource]):
+class ResponseBuilder2023(ResponseBuilder[si_pb2.Resource]):
     dialect = Dialect.V2023_06
     of_allocations = Stream.ALLOCATION
     of_applications = Stream.APPLICATION
@@ -35,16 +35,16 @@ class Draft2023(Draft[si_pb2.Resource]):
         self.rejected_nodes = node.rejected
         return node
 
-    def _complete_allocation(self, item: si_pb2.Allocation, fact: said.Allocated) -> None:
+    def _complete_allocation(self, item: si_pb2.Allocation, fact: facts.Allocated) -> None:
         if fact.priority:
             item.priority = fact.priority
 
-    def _complete_release(self, item: si_pb2.AllocationRelease, fact: said.Released | said.ReleaseRequested) -> None:
+    def _complete_release(self, item: si_pb2.AllocationRelease, fact: facts.Released | facts.ReleaseRequested) -> None:
         item.allocationKey = fact.allocation_key
         item.terminationType = fact.termination.value  # type: ignore[assignment]  # the numbers are those of SI
 
     def _complete_ask_release(
-        self, item: si_pb2.AllocationAskRelease, fact: said.AskWithdrawn | said.EarlyAskReleased
+        self, item: si_pb2.AllocationAskRelease, fact: facts.AskWithdrawn | facts.EarlyAskReleased
     ) -> None:
         assert fact.termination is not None
         item.allocationKey = fact.allocation_key

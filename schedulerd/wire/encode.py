@@ -15,33 +15,35 @@ from typing import Any
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core import facts as said
+from schedulerd.core.facts import Fact
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect
-from schedulerd.wire.draft import TOLD, Draft, ReadyResources, Response
-from schedulerd.wire.draft_2021 import Draft2021
-from schedulerd.wire.draft_2023 import Draft2023
+from schedulerd.wire.draft import TOLD, ReadyResources, Response, ResponseBuilder
+from schedulerd.wire.draft_2021 import ResponseBuilder2021
+from schedulerd.wire.draft_2023 import ResponseBuilder2023
 
 
 class ResponseEncoder:
     """Collects the facts of a batch (`add`) and gives out the responses they make (`drain`)."""
 
     def __init__(self) -> None:
-        self._drafts: dict[str, Draft[Any]] = {}
+        self._drafts: dict[str, ResponseBuilder[Any]] = {}
         """Of each RM whose dialect is known; kept, since to begin a draft takes longer than to put one item into it."""
-        self._filled: dict[str, Draft[Any]] = {}
+        self._filled: dict[str, ResponseBuilder[Any]] = {}
         """Those with something of this batch."""
         self._full: list[Response] = []
         self._ready = ReadyResources(si_pb2.Resource)
         self._ready_2021 = ReadyResources(si_2021_pb2.Resource)
 
-    def speak(self, rm_id: str, dialect: Dialect) -> None:
+    def set_dialect(self, rm_id: str, dialect: Dialect) -> None:
         """From now on this is the dialect of the RM, until it is forgotten. Who never said gets the later one."""
         self._drafts[rm_id] = (
-            Draft2021(rm_id, self._ready_2021) if dialect is Dialect.V2021_02 else Draft2023(rm_id, self._ready)
+            ResponseBuilder2021(rm_id, self._ready_2021)
+            if dialect is Dialect.V2021_02
+            else ResponseBuilder2023(rm_id, self._ready)
         )
 
-    def add(self, facts: Iterable[said.Fact], now: Instant) -> None:
+    def add(self, facts: Iterable[Fact], now: Instant) -> None:
         """Facts that no response tells are skipped. Order is kept within each list of a response.
 
         `now` is the time of the turn that said them: responses tell times as wall time.
@@ -53,7 +55,7 @@ class ResponseEncoder:
             rm_id = fact.rm_id  # type: ignore[union-attr]  # every fact in the table has one
             draft = filled.get(rm_id)
             if draft is None:
-                draft = filled[rm_id] = self._drafts.get(rm_id) or Draft2023(rm_id, self._ready)
+                draft = filled[rm_id] = self._drafts.get(rm_id) or ResponseBuilder2023(rm_id, self._ready)
             full = draft.add(fact, now)
             if full is not None:
                 self._full.append(full)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.conformance.compare import Level
 from tests.conformance.documented import HERE, families, family_of
-from tests.conformance.runner import Outcome, Verdict, run
+from tests.conformance.runner import Outcome, PredicateResult, run
 
 
 def main(arguments: list[str]) -> int:
@@ -19,21 +19,21 @@ def main(arguments: list[str]) -> int:
     if not names:
         print(f"no scenario in {options.dir} matches {' '.join(options.names) or 'scope.toml'}", file=sys.stderr)
         return 2
-    verdicts = []
+    results = []
     for name in names:
-        verdict = run(options.dir, name, options.level)
-        if options.dump and verdict.answer is not None:
-            _dump(options.dump, name, verdict.answer)
-        print(_line(verdict, options.verbose))
-        verdicts.append(verdict)
-    failed = sum(verdict.outcome is Outcome.FAIL for verdict in verdicts)
-    skipped = [verdict.name for verdict in verdicts if verdict.outcome is Outcome.SKIPPED]
+        result = run(options.dir, name, options.level)
+        if options.dump and result.answer is not None:
+            _dump(options.dump, name, result.answer)
+        print(_line(result, options.verbose))
+        results.append(result)
+    failed = sum(result.outcome is Outcome.FAIL for result in results)
+    skipped = [result.name for result in results if result.outcome is Outcome.SKIPPED]
     if skipped:
         print(f"{len(skipped)} skipped: {' '.join(skipped)}")
     if not options.names and options.dir == HERE and not options.all:
         left_out = len(_stems(HERE)) - len(names)
         print(f"{left_out} more are not promised yet (reasons in scope.toml); --all plays them too")
-    print(f"{len(verdicts) - failed - len(skipped)} passed, {failed} failed")
+    print(f"{len(results) - failed - len(skipped)} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -65,9 +65,9 @@ def _stems(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "scenarios").glob("*.json"))
 
 
-def _line(verdict: Verdict, verbose: bool) -> str:
-    shown = verdict.sentences if verbose else verdict.sentences[:1]
-    lines = [f"{verdict.name}: {verdict.outcome.value}" + (f": {shown[0]}" if shown else "")]
+def _line(result: PredicateResult, verbose: bool) -> str:
+    shown = result.sentences if verbose else result.sentences[:1]
+    lines = [f"{result.name}: {result.outcome.value}" + (f": {shown[0]}" if shown else "")]
     lines += [f"    {sentence}" for sentence in shown[1:]]
     return "\n".join(lines)
 

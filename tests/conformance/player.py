@@ -13,7 +13,7 @@ from schedulerd.core.commands import (
     CleanQueues,
     Command,
     ConnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     RegisterResourceManager,
     RunCycle,
     UpdateAllocations,
@@ -162,13 +162,13 @@ class Player:
     def _cycle(self) -> bool:
         """One cycle, and the answers to what is asked in it, at once. Whether it was only asked and refused: a cycle of
         the recordings asks about one node after the other until there is one, or none left."""
-        facts = self.time.step(RunCycle(placements_max=1))
+        facts = self.time.step(RunCycle(allocations_max=1))
         self._heard(facts)
-        verdicts = [self.predicates.verdict(fact) for fact in facts if isinstance(fact, Wanted)]
-        if not verdicts:
+        results = [self.predicates.result(fact) for fact in facts if isinstance(fact, Wanted)]
+        if not results:
             return False
-        self.step(GiveVerdicts(RM_ID, verdicts))
-        return any(verdict.refusal for verdict in verdicts)
+        self.step(GivePredicateResults(RM_ID, results))
+        return any(result.refusal for result in results)
 
     def _sleep(self, milliseconds: int) -> None:
         for facts in self.time.sleep(milliseconds * MILLISECOND_NS):

@@ -1,4 +1,4 @@
-"""One scenario from file to verdict: play, compare, excuse what is documented."""
+"""One scenario from file to result: play, compare, excuse what is documented."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PredicateResult:
     name: str
     outcome: Outcome
     sentences: list[str]
@@ -36,27 +36,27 @@ class Verdict:
     """What we answered, in the format of `expected/`; None if the scenario could not be played."""
 
 
-def run(folder: Path, name: str, level: Level) -> Verdict:
+def run(folder: Path, name: str, level: Level) -> PredicateResult:
     """Plays `folder/scenarios/NAME.json` and compares with `folder/expected/NAME.json`."""
     scenario = json.loads((folder / "scenarios" / f"{name}.json").read_text())
     if any("allocations" in step for step in scenario["steps"]):
-        return Verdict(name, Outcome.SKIPPED, ["SI 2023-06 has no message for `allocations` steps"], None)
+        return PredicateResult(name, Outcome.SKIPPED, ["SI 2023-06 has no message for `allocations` steps"], None)
     recorded = folder / "expected" / f"{name}.json"
-    verdict = _played(scenario, recorded, level)
-    if verdict.outcome is Outcome.FAIL and _opts_out(scenario):
-        verdict = _as_the_peer_opts_out(scenario, recorded, level) or verdict
-    return verdict
+    result = _played(scenario, recorded, level)
+    if result.outcome is Outcome.FAIL and _opts_out(scenario):
+        result = _as_the_peer_opts_out(scenario, recorded, level) or result
+    return result
 
 
-def _played(scenario: Json, recorded: Path, level: Level, opt_out: OptOut | None = None) -> Verdict:
+def _played(scenario: Json, recorded: Path, level: Level, opt_out: OptOut | None = None) -> PredicateResult:
     """`opt_out` goes above what the scenario's queue file says of it."""
     name = recorded.stem
     try:
         answer = play(scenario, opt_out)
     except Unsupported as missing:
-        return Verdict(name, Outcome.FAIL, [f"not supported: {missing}"], None)
+        return PredicateResult(name, Outcome.FAIL, [f"not supported: {missing}"], None)
     if not recorded.exists():
-        return Verdict(name, Outcome.FAIL, [f"there is no {recorded} to compare with"], answer)
+        return PredicateResult(name, Outcome.FAIL, [f"there is no {recorded} to compare with"], answer)
     expected = json.loads(recorded.read_text())
     added = Additions(scenario, additions())
     judgement = judge(name, differences(expected, answer, level, added), excuses())
@@ -66,10 +66,10 @@ def _played(scenario: Json, recorded: Path, level: Level, opt_out: OptOut | None
         f"check '{label}': differences.toml excuses it, but nothing differs there" for label in judgement.stale
     ]
     if sentences:
-        return Verdict(name, Outcome.FAIL, sentences, answer)
+        return PredicateResult(name, Outcome.FAIL, sentences, answer)
     if rules:
-        return Verdict(name, Outcome.DOCUMENTED, rules, answer)
-    return Verdict(name, Outcome.OK, [], answer)
+        return PredicateResult(name, Outcome.DOCUMENTED, rules, answer)
+    return PredicateResult(name, Outcome.OK, [], answer)
 
 
 def _opts_out(scenario: Json) -> bool:
@@ -78,11 +78,11 @@ def _opts_out(scenario: Json) -> bool:
     return any(not ask.get("preemptionPolicy", {}).get("allowPreemptSelf", True) for ask in asks)
 
 
-def _as_the_peer_opts_out(scenario: Json, recorded: Path, level: Level) -> Verdict | None:
+def _as_the_peer_opts_out(scenario: Json, recorded: Path, level: Level) -> PredicateResult | None:
     """To the peer an opt-out is a wish (SEMANTICS I1): its answer is right if it is ours under that rule. The answer
     that is written down is the one of our own rule."""
     likewise = _played(scenario, recorded, level, OptOut.LAST)
     if likewise.outcome is Outcome.FAIL:
         return None
     rules = [] if likewise.outcome is Outcome.OK else likewise.sentences
-    return Verdict(recorded.stem, Outcome.DOCUMENTED, [OPT_OUT_RULE, *rules], play(scenario))
+    return PredicateResult(recorded.stem, Outcome.DOCUMENTED, [OPT_OUT_RULE, *rules], play(scenario))

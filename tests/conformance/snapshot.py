@@ -1,4 +1,4 @@
-"""The scheduler's views in the shape of a recorded snapshot.
+"""The scheduler's views in the request class of a recorded snapshot.
 
 Only what this version knows is written: a field of the recordings that has no counterpart here (reservations, gang
 data, queue priorities, running-application limits, ...) is left out, and counts as a difference at level full.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictWanted
+from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -23,11 +23,11 @@ from schedulerd.core.commands import (
     NewAsk,
     NodeAction,
     NodeUpdate,
+    PredicateResult,
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
     UpdateNodes,
-    Verdict,
 )
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import DAY_NS, MILLISECOND_NS, Timeouts
@@ -39,7 +39,7 @@ NEVER_NS = 10_000 * DAY_NS
 
 Json = dict[str, Any]
 Rename: TypeAlias = Callable[[str], str]
-Wanted: TypeAlias = VerdictWanted | PreemptionVerdictWanted
+Wanted: TypeAlias = PredicateWanted | PreemptionPredicateWanted
 
 TIMEOUT_FIELDS = {
     "completingTimeoutMs": "completing_ns",
@@ -71,12 +71,12 @@ class Predicates:
             return None
         return ConnectCallbacks(RM_ID, predicates=bool(self._deny), preemption_predicates=bool(self._deny_after))
 
-    def verdict(self, wanted: Wanted) -> Verdict:
-        rules = self._deny if isinstance(wanted, VerdictWanted) else self._deny_after
+    def result(self, wanted: Wanted) -> PredicateResult:
+        rules = self._deny if isinstance(wanted, PredicateWanted) else self._deny_after
         key, node = wanted.allocation_key, wanted.node_id
         if any(k.fullmatch(key) and n.fullmatch(node) for k, n in rules):
-            return Verdict(wanted.call_id, "denied by predicate")
-        return Verdict(wanted.call_id, index=getattr(wanted, "start_index", 0))
+            return PredicateResult(wanted.call_id, "denied by predicate")
+        return PredicateResult(wanted.call_id, index=getattr(wanted, "start_index", 0))
 
 
 def predicates(scenario: Json) -> Predicates:

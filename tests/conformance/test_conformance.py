@@ -30,14 +30,14 @@ def promises() -> dict[str, Level]:
 
 @pytest.mark.parametrize(("name", "level"), promises().items())
 def test_promised_scenario(name: str, level: Level) -> None:
-    verdict = run(HERE, name, level)
-    assert verdict.outcome in (Outcome.OK, Outcome.DOCUMENTED), verdict.sentences
+    result = run(HERE, name, level)
+    assert result.outcome in (Outcome.OK, Outcome.DOCUMENTED), result.sentences
 
 
 @pytest.mark.parametrize("name", names(OWN))
 def test_scenario_of_our_own(name: str) -> None:
-    verdict = run(OWN, name, Level.ORDER)
-    assert verdict.outcome is Outcome.OK, verdict.sentences
+    result = run(OWN, name, Level.ORDER)
+    assert result.outcome is Outcome.OK, result.sentences
 
 
 def test_every_scenario_is_in_scope_or_has_a_reason_not_to_be() -> None:

@@ -10,7 +10,7 @@ import pytest
 from schedulerd.core.specs import OptOut
 from tests.conformance.compare import Json, Level
 from tests.conformance.player import play
-from tests.conformance.runner import OPT_OUT_RULE, Outcome, Verdict, run
+from tests.conformance.runner import OPT_OUT_RULE, Outcome, PredicateResult, run
 from tests.conformance.steps import Unsupported
 
 CONFIG = 'partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]'
@@ -109,7 +109,7 @@ def test_users_of_all_partitions_are_added_up() -> None:
 # Opt-outs: to the peer they are a wish
 
 
-def run_recorded(folder: Path, spoil: bool, policy: Json) -> Verdict:
+def run_recorded(folder: Path, spoil: bool, policy: Json) -> PredicateResult:
     """A daemon comes to a full node, recorded as the peer answers it; or, spoilt, as nobody does."""
     asks = ask("mine")
     asks["asks"][0] |= {"resources": {"memory": 100}, "preemptionPolicy": policy}
@@ -132,10 +132,10 @@ OPTED_OUT = {"allowPreemptSelf": False, "allowPreemptOther": True}
 
 
 def test_where_an_ask_opts_out_the_recording_is_right_that_is_ours_under_the_rule_of_the_peer(tmp_path: Path) -> None:
-    verdict = run_recorded(tmp_path, spoil=False, policy=OPTED_OUT)
-    assert (verdict.outcome, verdict.sentences) == (Outcome.DOCUMENTED, [OPT_OUT_RULE])
-    assert verdict.answer is not None
-    assert not [event for event in verdict.answer["checks"][0]["events"] if event["ev"] == "released"]
+    result = run_recorded(tmp_path, spoil=False, policy=OPTED_OUT)
+    assert (result.outcome, result.sentences) == (Outcome.DOCUMENTED, [OPT_OUT_RULE])
+    assert result.answer is not None
+    assert not [event for event in result.answer["checks"][0]["events"] if event["ev"] == "released"]
 
 
 def test_where_an_ask_opts_out_another_recording_is_wrong_all_the_same(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The callback side of a resource manager in a process of its own: it says yes to everything, after some thought.
 
 The update streams of the same resource manager are the test's. So the test can kill this process in the middle of a
-verdict, and nothing else of the resource manager.
+result, and nothing else of the resource manager.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CallbackProcess:
     """As a context it is connected, and killed at the end if it still runs."""
 
     def __init__(self, target: str, rm_id: str, delay_ms: int) -> None:
-        """`delay_ms` is how long a verdict takes; `NEVER_MS` for one that is never given."""
+        """`delay_ms` is how long a result takes; `NEVER_MS` for one that is never given."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.contract.callback_process", target, rm_id, str(delay_ms)],
             stdout=subprocess.PIPE,
@@ -73,12 +73,12 @@ def main(target: str, rm_id: str, delay_ms: str) -> None:
     for call in callback_pb2_grpc.CallbackStub(grpc.insecure_channel(target)).Connect(thoughtful()):
         if call.HasField("connected"):
             _say("connected")
-        verdicts = [callback_pb2.PredicatesVerdict(callID=one.callID, success=True) for one in call.predicates]
-        if verdicts:
+        results = [callback_pb2.PredicatesResult(callID=one.callID, success=True) for one in call.predicates]
+        if results:
             _say("asked")
             if int(delay_ms) == NEVER_MS:
                 threading.Event().wait()
-            answers.put((time.monotonic() + delay_seconds, callback_pb2.CallbackAnswer(predicates=verdicts)))
+            answers.put((time.monotonic() + delay_seconds, callback_pb2.CallbackAnswer(predicates=results)))
 
 
 def _say(word: str) -> None:

@@ -90,8 +90,8 @@ def test_answers_to_nothing_are_counted(daemon: DaemonProcess, client: RawClient
     before = daemon.metric("schedulerd_callback_late_answers_total", call="predicates")
     stream = connected(client, predicates=True)
     for first in range(0, 100_000, 10_000):
-        verdicts = [callback_pb2.PredicatesVerdict(callID=call_id) for call_id in range(first, first + 10_000)]
-        stream.send(callback_pb2.CallbackAnswer(predicates=verdicts))
+        results = [callback_pb2.PredicatesResult(callID=call_id) for call_id in range(first, first + 10_000)]
+        stream.send(callback_pb2.CallbackAnswer(predicates=results))
     while daemon.metric("schedulerd_callback_late_answers_total", call="predicates") != before + 100_000:
         pass  # until the test's own time limit, if it is in vain
     stream.cancel()
@@ -106,7 +106,7 @@ def test_streams_that_come_and_go_leave_nothing_behind(daemon: DaemonProcess, cl
         if number > 1:
             stream.next()
         if number > 2:
-            stream.send(callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict(callID=number)]))
+            stream.send(callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesResult(callID=number)]))
         stream.cancel()
     connected(client, predicates=True).cancel()
     wait_for_streams(daemon, 0)

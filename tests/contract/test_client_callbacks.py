@@ -1,4 +1,4 @@
-"""What the scheduler wants of a resource manager made with `schedulerd.client`: allocations back, and verdicts."""
+"""What the scheduler wants of a resource manager made with `schedulerd.client`: allocations back, and results."""
 
 from __future__ import annotations
 

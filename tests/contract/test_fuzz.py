@@ -24,6 +24,7 @@ def test_no_bytes_harm_the_daemon_or_who_means_well() -> None:
     print(report)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_no_contents_harm_the_daemon_or_who_means_well() -> None:
     run = play(CONTENTS_SEEDS, calls=CONTENTS_CALLS, without=["bytes"])

@@ -46,7 +46,7 @@ def test_items_of_a_request(daemon: DaemonProcess) -> None:
 
 def test_placements_of_a_cycle(tmp_path: Path) -> None:
     with (
-        DaemonProcess("--cycle-placements-max", "3", "--journal", str(tmp_path)) as daemon,
+        DaemonProcess("--cycle-allocations-max", "3", "--journal", str(tmp_path)) as daemon,
         RawClient(daemon.target, "rm") as client,
     ):
         client.set_up()
@@ -59,7 +59,7 @@ def test_placements_of_a_cycle(tmp_path: Path) -> None:
     cycles = [one.command for one in journal if isinstance(one, Entry) and isinstance(one.command, RunCycle)]
     assert journal.header.placements_max == 3
     assert len(cycles) >= 4
-    assert {cycle.placements_max for cycle in cycles} == {3}
+    assert {cycle.allocations_max for cycle in cycles} == {3}
 
 
 def test_items_of_a_request_of_2021(daemon: DaemonProcess) -> None:
@@ -78,8 +78,8 @@ def test_verdicts_of_a_message(daemon: DaemonProcess) -> None:
         stream = UpdateStream(callback_pb2_grpc.CallbackStub(client.channel).Connect)
         stream.send(callback_pb2.CallbackAnswer(hello=callback_pb2.CallbackHello(rmID="rm", predicates=True)))
         assert stream.next().HasField("connected")
-        verdicts = [callback_pb2.PredicatesVerdict(callID=number) for number in range(ITEMS + 1)]
-        stream.send(callback_pb2.CallbackAnswer(predicates=verdicts))
+        results = [callback_pb2.PredicatesResult(callID=number) for number in range(ITEMS + 1)]
+        stream.send(callback_pb2.CallbackAnswer(predicates=results))
         code, details = stream.status()
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "setting max_message_items" in details

@@ -17,7 +17,7 @@ ASKS = 1_000
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
-    """One with a time limit for verdicts that no test waits for. What a test leaves ends as the next one registers."""
+    """One with a time limit for results that no test waits for. What a test leaves ends as the next one registers."""
     with DaemonProcess("--predicates-timeout-s", "1000") as process:
         yield process
 
@@ -134,7 +134,7 @@ def test_an_ask_that_gets_no_verdict_in_time_says_so_and_is_placed_when_nobody_h
         with CallbackProcess(daemon.target, client.rm_id, NEVER_MS) as silent:
             stream.send(client.asks("app-1", keys(1)))
             silent.wait_for("asked")
-            while "no verdict" not in str(daemon.state()):
+            while "no result" not in str(daemon.state()):
                 pass  # until the test's own time limit, if it is in vain
             silent.kill()
             assert placed(stream, 1) == keys(1)

@@ -54,8 +54,8 @@ def test_those_that_the_rm_names_are_ended_and_no_more(daemon: DaemonProcess, cl
     assert set(victims) < set(PODS)
     assert set(offered) == set(PODS), "the others on the node come after those that are needed"
     response = si_pb2.PreemptionPredicatesResponse(success=True, index=2)
-    verdict = callback_pb2.PreemptionPredicatesVerdict(callID=call.callID, response=response)
-    callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[verdict]))
+    result = callback_pb2.PreemptionPredicatesResult(callID=call.callID, response=response)
+    callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[result]))
     assert sorted(ended(stream.until(lambda got: len(ended(got)) == 3))) == sorted(victims)
     assert requested(daemon, client) == 3
     callbacks.cancel()
@@ -66,8 +66,8 @@ def test_nobody_is_ended_if_the_rm_says_that_it_would_not_help(daemon: DaemonPro
     callbacks = connected(client, preemptionPredicates=True)
     ask_for_that_node(client, stream)
     (call,) = callbacks.next().preemptionPredicates
-    verdict = callback_pb2.PreemptionPredicatesVerdict(callID=call.callID)
-    callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[verdict]))
+    result = callback_pb2.PreemptionPredicatesResult(callID=call.callID)
+    callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[result]))
     while "would not have it on node node-0 even then" not in str(daemon.state(rm=client.rm_id)):
         pass  # until the test's own time limit, if it is in vain
     assert requested(daemon, client) == 0

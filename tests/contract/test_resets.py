@@ -43,7 +43,7 @@ def conversation() -> list[bytes]:
         applications = [words.application("app-1")]
     hello = callback_pb2.CallbackHello(rmID=RM, schedulingStates=True, events=True)
     answers = [callback_pb2.CallbackAnswer(hello=hello)]
-    answers.append(callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict(callID=1, success=True)]))
+    answers.append(callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesResult(callID=1, success=True)]))
     calls: list[tuple[str, Sequence[Message], bool]] = [
         ("si.v1.Scheduler/UpdateNode", nodes, False),
         ("si.v1.Scheduler/UpdateApplication", applications, False),

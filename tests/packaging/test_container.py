@@ -26,7 +26,7 @@ from schedulerd.ids import uuid_source
 from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
 from tests.sim import history_file
 from tests.sim.clusters import TIMEOUTS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import WORLDS, Failure, simulate
 from tests.unit.replay.recorded import a_header, write_journal
 
@@ -61,6 +61,7 @@ def announced_http_port(daemon: subprocess.Popen[str]) -> int:
     pytest.fail("".join(log))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestBuiltImage:
     """One build for all; pip may have to fetch the packages, hence the longer limit."""
@@ -121,7 +122,7 @@ class TestBuiltImage:
 
 def a_journal(folder: Path, seed: int) -> Path:
     """Written by the core as it is here, of a simulated history that names the UUIDs which a replay will make."""
-    history, failure = simulate(seed, MOVES, Sightings())
+    history, failure = simulate(seed, MOVES, Observations())
     assert failure is None
     folder.mkdir()
     header, file = replace(a_header(), timeouts=TIMEOUTS), folder / "history.json"
@@ -132,6 +133,7 @@ def a_journal(folder: Path, seed: int) -> Path:
     return write_journal(folder, history_file.read(file)[0], header, header.scheduler(matches))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_it_can_be_built_with_a_compiled_core(tmp_path: Path) -> None:
     """The compiler takes about a minute, hence the longer limit."""

@@ -57,7 +57,7 @@ class Outside:
         facts_text(facts).encode()
         for dialect in Dialect:
             encoder = ResponseEncoder()
-            encoder.speak(RM, dialect)
+            encoder.set_dialect(RM, dialect)
             encoder.add(facts, at(self.now_ns))
             encoder.drain()
         with capture_logs() as lines:

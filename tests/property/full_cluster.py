@@ -165,7 +165,7 @@ class Crowd(Conversation):
                     self._judge_refusal(fact)
                 case ReservationEnded():
                     self._judge_end(fact)
-                case Reserved(firm=False):
+                case Reserved(entitled=False):
                     self.seen["room is kept softly"] += 1
             self.bench.hear(fact)
             self._forget_refusals()
@@ -193,13 +193,13 @@ class Crowd(Conversation):
             assert not bench.exceeds_quota(waiting), "others end in vain"
         else:
             del bench.kept[key, node_id]
-            assert waiting.pending > bench.firmly_kept(key), "others end already for all that is pending"
+            assert waiting.pending > bench.entitled_reserved(key), "others end already for all that is pending"
             assert self._may_attempt(waiting)
         choices = {choice.victims: choice for choice in bench.choices_on(waiting, node_id)}
         assert victims in choices, "victims that are not right, or more than needed"
         found = choices[victims]
         least = min(choice.order for choice in choices.values())
-        assert found.order[:2] == least[:2], "others would do less harm"
+        assert found.order[:2] == least[:2], "others would do less cost"
         assert not found.lacks_room or found.order == least, "there are younger ones on the node"
         assert only or bench.may_claim(waiting, node_id), "the ask has no right to it"
         best = found if only or self.interleaved else bench.best(waiting)
@@ -227,7 +227,7 @@ class Crowd(Conversation):
         assert self._may_attempt(waiting)
         refusals = self._refused.setdefault(_kind(waiting), [])
         key = fact.allocation_key
-        refusals.append(Refusal(waiting.ask.priority, self.now_ns, key if bench.firmly_kept(key) else ""))
+        refusals.append(Refusal(waiting.ask.priority, self.now_ns, key if bench.entitled_reserved(key) else ""))
         self.seen[f"refused: {fact.refusal}"] += 1
         if self.interleaved:
             return
@@ -240,12 +240,12 @@ class Crowd(Conversation):
         """Whose claim was in vain rests, so that nothing can spin; who got what it claimed may claim more at once."""
         key, waiting = fact.allocation_key, self.bench.waiting[fact.allocation_key]
         rests_ns = {
-            ReservationEnd.EXPIRED: TIMEOUTS.reservation_ns if fact.firm else 0,
+            ReservationEnd.EXPIRED: TIMEOUTS.reservation_ns if fact.entitled else 0,
             ReservationEnd.NODE: TIMEOUTS.preemption_attempt_ns,
             ReservationEnd.QUOTA: TIMEOUTS.preemption_attempt_ns,
         }.get(fact.end, 0)
         self._rests_until_ns[key] = max(self._rests_until_ns.get(key, 0), self.now_ns + rests_ns)
-        if fact.firm:
+        if fact.entitled:
             self.seen[f"a claim ends: {fact.end}"] += 1
             if fact.end is ReservationEnd.PLACED:
                 refusals = self._refused.pop(_kind(waiting), [])
@@ -273,7 +273,7 @@ class Crowd(Conversation):
                 bench.running[uuid].node_id != choice.node_id for uuid in choice.victims
             ),
             "the node is about to have more": any(one.leaves for one in bench.on(choice.node_id)),
-            "others have claims": any(firm for firm in bench.kept.values()),
+            "others have claims": any(entitled for entitled in bench.kept.values()),
             "the node is kept for others": any(node_id == choice.node_id for _, node_id in bench.kept),
         }
         self.seen.update(what for what, is_so in interesting.items() if is_so)
@@ -288,14 +288,14 @@ class Crowd(Conversation):
                 continue
             if required_node(waiting.ask):
                 self._check_only_node(waiting)
-            elif self._may_attempt(waiting) and waiting.pending > self.bench.firmly_kept(key):
+            elif self._may_attempt(waiting) and waiting.pending > self.bench.entitled_reserved(key):
                 assert self.bench.best(waiting) is None, f"{key} is overlooked"
                 self.seen["nobody could be ended"] += 1
 
     def _check_only_node(self, waiting: Waiting) -> None:
         """It is looked at again when something on the node is gone; until then what is about to go may come to help."""
         node_id = required_node(waiting.ask)
-        if self.bench.firmly_kept(waiting.ask.allocation_key, node_id):
+        if self.bench.entitled_reserved(waiting.ask.allocation_key, node_id):
             is_settled = not any(one.leaves for one in self.bench.on(node_id))
             would_help = any(choice.victims for choice in self.bench.choices_on(waiting, node_id))
             assert not (is_settled and would_help), f"{waiting.ask.allocation_key} is overlooked"
@@ -303,9 +303,9 @@ class Crowd(Conversation):
     def check_claims_are_served(self) -> None:
         """Everything that was asked to end has ended: who has room kept on a node that has it, got it."""
         assert not any(one.leaves for one in self.bench.running.values())
-        for (key, node_id), firm in self.bench.kept.items():
+        for (key, node_id), entitled in self.bench.kept.items():
             waiting = self.bench.waiting[key]
-            if firm:
+            if entitled:
                 assert self.bench.lacking(waiting.ask, node_id) or self.bench.exceeds_quota(waiting)
                 self.seen["a claim stays in vain"] += 1
 

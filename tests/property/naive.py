@@ -28,7 +28,7 @@ STARTS_IN = (ApplicationState.ACCEPTED, ApplicationState.STARTING)
 Amounts = Mapping[str, int]
 
 
-def lineage(path: str) -> list[str]:
+def path_to_root(path: str) -> list[str]:
     """The paths of a queue and all above it, root first."""
     names = path.split(".")
     return [".".join(names[:length]) for length in range(1, len(names) + 1)]
@@ -94,7 +94,7 @@ class Recount:
 
     def group_that_counts(self, queue: str, groups: tuple[str, ...]) -> str:
         """The first of the groups that a limit names, from the leaf up; else `*` if a limit is for all others."""
-        named = [[group for limit in self.specs[one].limits for group in limit.groups] for one in lineage(queue)]
+        named = [[group for limit in self.specs[one].limits for group in limit.groups] for one in path_to_root(queue)]
         for level in reversed(named):
             for group in groups:
                 if group in level:
@@ -126,7 +126,7 @@ class Recount:
         """Which rule of which queue does not let the application have one more of this size; '' if all of them do."""
         application = self.applications[application_id]
         starts = application.state in STARTS_IN and not application.runs
-        for path in lineage(application.queue):
+        for path in path_to_root(application.queue):
             spec = self.specs[path]
             if exceeds(self.usage(path), size, spec.max):
                 return f"quota of {path}"

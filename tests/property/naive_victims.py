@@ -26,11 +26,11 @@ from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.preemption_facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueSpec
-from tests.property.naive import exceeds, is_within, lineage
+from tests.property.naive import exceeds, is_within, path_to_root
 
-Harm: TypeAlias = list[tuple[tuple[int, int], Fraction]]
-Order: TypeAlias = tuple[Harm, int, list[int]]
-"""Of sets of one node: harm, number of victims, and their ages, the oldest first."""
+Cost: TypeAlias = list[tuple[tuple[int, int], Fraction]]
+Order: TypeAlias = tuple[Cost, int, list[int]]
+"""Of sets of one node: cost, number of victims, and their ages, the oldest first."""
 
 
 @dataclass(eq=False)
@@ -72,12 +72,12 @@ def required_node(ask: NewAsk) -> str:
 
 def below(queue: str, common: str) -> list[str]:
     """The queue and those above it, up to but without `common`, leaf first."""
-    return [path for path in reversed(lineage(queue)) if path != common and is_within(path, common)]
+    return [path for path in reversed(path_to_root(queue)) if path != common and is_within(path, common)]
 
 
 def common_queue(one: str, other: str) -> str:
     """The lowest queue that holds both."""
-    return [path for path in lineage(one) if is_within(other, path)][-1]
+    return [path for path in path_to_root(one) if is_within(other, path)][-1]
 
 
 class Bench:
@@ -115,7 +115,7 @@ class Bench:
             case Released():
                 del self.running[fact.uuid]
             case Reserved():
-                self.kept[fact.allocation_key, fact.node_id] = fact.firm
+                self.kept[fact.allocation_key, fact.node_id] = fact.entitled
             case ReservationEnded():
                 del self.kept[fact.allocation_key, fact.node_id]
 
@@ -136,13 +136,13 @@ class Bench:
         """What asks of the queue and below will use that have a right to a node."""
         return summed(
             self.known_asks[key].resources
-            for (key, _), firm in self.kept.items()
-            if firm and is_within(self.waiting[key].queue, queue)
+            for (key, _), entitled in self.kept.items()
+            if entitled and is_within(self.waiting[key].queue, queue)
         )
 
-    def firmly_kept(self, key: str, node_id: str = "") -> int:
+    def entitled_reserved(self, key: str, node_id: str = "") -> int:
         """On how many nodes, or whether on that one, room is kept firmly for the ask."""
-        return sum(firm for (one, node), firm in self.kept.items() if one == key and node_id in ("", node))
+        return sum(entitled for (one, node), entitled in self.kept.items() if one == key and node_id in ("", node))
 
     def lacking(self, ask: NewAsk, node_id: str) -> dict[str, int]:
         """What the node lacks for the ask when all that was asked to end has ended.
@@ -154,7 +154,7 @@ class Bench:
         for one in self.on(node_id):
             if not one.leaves:
                 room = room.minus(one.ask.resources)
-        claims = [key for (key, where), firm in self.kept.items() if firm and where == node_id]
+        claims = [key for (key, where), entitled in self.kept.items() if entitled and where == node_id]
         if ask.allocation_key in claims:
             own = claims.index(ask.allocation_key)
             claims = claims[:own] + ([] if required_node(ask) else claims[own + 1 :])
@@ -172,8 +172,8 @@ class Bench:
 
         With `stays`, not even when all that was asked to end has ended.
         """
-        own = waiting.ask.resources if self.firmly_kept(waiting.ask.allocation_key) else Resources()
-        for path in lineage(waiting.queue):
+        own = waiting.ask.resources if self.entitled_reserved(waiting.ask.allocation_key) else Resources()
+        for path in path_to_root(waiting.queue):
             used = self.used(path, stays=stays).plus(self.claimed(path)).minus(own)
             if exceeds(used, waiting.ask.resources, self.specs[path].max):
                 return True
@@ -183,7 +183,7 @@ class Bench:
         """What the maxima lack for it when all that was asked to end has ended; and the lowest such queue, or ''."""
         lacking: dict[str, int] = {}
         full = ""
-        for path in lineage(waiting.queue):
+        for path in path_to_root(waiting.queue):
             for name, most in self.specs[path].max.items():
                 amount = waiting.ask.resources[name]
                 short = self.in_use(path)[name] + amount - most
@@ -211,7 +211,7 @@ class Bench:
         return found
 
     def is_entitled(self, waiting: Waiting) -> bool:
-        return any(self.rights(waiting, common) for common in lineage(waiting.queue)[:-1])
+        return any(self.rights(waiting, common) for common in path_to_root(waiting.queue)[:-1])
 
     def shown_priority(self, priority: int, way: list[str]) -> int:
         """How a priority looks from above the queues of the way."""
@@ -268,7 +268,7 @@ class Bench:
             need = {name: max(lacking.get(name, 0), quota.get(name, 0)) for name in {*lacking, *quota}}
             total = summed(node.capacity for node in self.nodes.values())
             here = here if lacking else list(self.running.values())
-            commons = [common for common in lineage(waiting.queue) if need.keys() <= self.rights(waiting, common)]
+            commons = [common for common in path_to_root(waiting.queue) if need.keys() <= self.rights(waiting, common)]
             may = [
                 one for one in here if common_queue(one.queue, waiting.queue) in commons and self.may_end(one, waiting)
             ]
@@ -281,7 +281,7 @@ class Bench:
         self, need: Mapping[str, int], of: list[Running], waiting: Waiting, taken: tuple[Running, ...] = ()
     ) -> Iterator[tuple[Running, ...]]:
         """All sets that free what is needed and break no guarantee; with no more in them than that, as whoever is ended
-        besides does harm besides."""
+        besides does cost besides."""
         if all(amount <= 0 for amount in need.values()):
             yield taken
             return
@@ -302,7 +302,9 @@ class Bench:
         node, ask = self.nodes[node_id], waiting.ask
         own = summed(one.ask.resources for one in self.on(node_id) if one.ask.application_id == ask.application_id)
         fits = node.capacity.minus(node.occupied).minus(own).lacks(ask.resources.canonical()) is None
-        is_taken = self.firmly_kept(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
+        is_taken = (
+            self.entitled_reserved(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
+        )
         return fits and not is_taken and not self.is_beyond_its_leaf(waiting) and self.is_entitled(waiting)
 
     def is_beyond_its_leaf(self, waiting: Waiting) -> bool:
@@ -310,7 +312,7 @@ class Bench:
         return self.lacking_quota(waiting)[1] == waiting.queue
 
     def best(self, waiting: Waiting) -> Choice | None:
-        """The one that does least harm; of equal nodes one with room, and then the first: by id in this world."""
+        """The one that does least cost; of equal nodes one with room, and then the first: by id in this world."""
         return min(self.choices(waiting), key=lambda one: (one.order[:2], one.lacks_room, one.node_id), default=None)
 
 

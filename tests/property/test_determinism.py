@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.sim import history_file
+from tests.sim.observations import Observations
 from tests.sim.replay import facts_of
-from tests.sim.sightings import Sightings
 from tests.sim.simulation import Failure, History, simulate
 
 SEED = 1
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    return simulate(SEED, STEPS, Sightings())[0]
+    return simulate(SEED, STEPS, Observations())[0]
 
 
 @pytest.fixture(scope="module")

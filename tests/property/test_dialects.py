@@ -16,7 +16,7 @@ from schedulerd.core.facts import Allocated, Fact, ReleaseRequested
 from schedulerd.core.resources import Resources
 from tests.dialects import PRIORITY_CLASSES, Speaker, Speaker2021, Speaker2023, WireCommand
 from tests.property.dialect_story import WIRE_COMMANDS, Teller, commonly, tell
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
 from tests.unit.wire.facts import any_facts
 
@@ -186,7 +186,7 @@ def test_the_story_of_a_resource_manager_is_the_same_in_both_dialects() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_long_history_gives_the_same_facts_in_both_dialects(seed: int) -> None:
-    history = simulate(seed, 300, Sightings())[0]
+    history = simulate(seed, 300, Observations())[0]
 
     def facts_by(speaker: Speaker) -> Iterator[list[Fact]]:
         scheduler = new_scheduler()

@@ -19,7 +19,7 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import QueueFileInvalid, load_queue_file
 from schedulerd.core import commands as c
 from schedulerd.core.decide.namespace_tags import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, PARENT_QUEUE_TAG, QUOTA_TAG
-from schedulerd.core.decide.placement import FORCE_CREATE_TAG
+from schedulerd.core.decide.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.facts import Allocated, ApplicationAccepted, ApplicationRejected
 from schedulerd.core.handlers.application_states import STATE_AWARE_DISABLE_TAG
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
@@ -27,9 +27,9 @@ from schedulerd.core.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.reading import INT64_MAX, INT64_MIN
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.daemon.links import Refused
 from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.wire.callback import HelloInvalid, read_hello, verdicts_in
+from schedulerd.daemon.rm_sessions import Refused
+from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.property.everything_told import Outside
@@ -157,7 +157,7 @@ FROM_OUTSIDE: tuple[type[Any], ...] = (
     c.UpdateNodes,
     c.UpdateApplications,
     c.UpdateAllocations,
-    c.GiveVerdicts,
+    c.GivePredicateResults,
     c.ReportUtilization,
     c.ConnectCallbacks,
 )
@@ -238,7 +238,7 @@ LIMITS = RequestLimits(items_max=1_000, resource_managers_max=1)
 
 
 def callback_commands(answer: callback_pb2.CallbackAnswer) -> Iterable[c.Command]:
-    yield c.GiveVerdicts(RM, [verdict for _, verdicts in verdicts_in(answer) for verdict in verdicts])
+    yield c.GivePredicateResults(RM, [result for _, results in results_in(answer) for result in results])
     try:
         yield c.ConnectCallbacks(RM, predicates=read_hello(answer.hello, None).connect.predicates)
     except HelloInvalid:

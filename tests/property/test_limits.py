@@ -1,4 +1,4 @@
-"""Laws of Limits: a missing name is unlimited, 0 is none."""
+"""Invariants of Limits: a missing name is unlimited, 0 is none."""
 
 from __future__ import annotations
 

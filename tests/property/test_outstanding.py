@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, event, given, settings
 
 from schedulerd.core.decide import outstanding
-from schedulerd.core.decide.headroom import Headroom
 from schedulerd.core.facts import Allocated
+from schedulerd.core.quotas.headroom import Headroom
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import Amounts, ApplicationView
 from tests.property.naive import Recount
@@ -117,7 +117,7 @@ def test_as_many_are_outstanding_as_rules_would_let_in_together(files: list[Tree
         (Headroom, "start", lambda *_: None),
         (Headroom, "room_for", lambda _self, _leaf, _shape, count: count),
         (Headroom, "lets_start", lambda *_: False),
-        (outstanding, "lacks_room_only", lambda _, shape: len(shape.items) == 1),
+        (outstanding, "lacks_room_only", lambda _, request_class: len(request_class.items) == 1),
     ],
     ids=["what was counted is forgotten", "nothing starts", "no quotas", "nothing may start", "small ones only"],
 )

@@ -243,9 +243,9 @@ def kept_for(facts: list[Fact]) -> list[Fact]:
 
 
 def check_twins(choice: list[Tree], plan: list[Move], *, lined_up_anew: bool, keeps_room: bool = True) -> None:
-    """Both tell the same in every cycle. When everybody is lined up anew, since when a shape finds no node is found out
-    anew as well, and so for whom room is kept, and when: the story ends where that makes the first difference; where no
-    room is kept there is none."""
+    """Both tell the same in every cycle. When everybody is lined up anew, since when a request class finds no node is
+    found out anew as well, and so for whom room is kept, and when: the story ends where that makes the first
+    difference; where no room is kept there is none."""
     twin = Twin(choice, lined_up_anew=lined_up_anew, keeps_room=keeps_room)
     other = Story(choice, keeps_room=keeps_room)
     for number, move in enumerate(plan):

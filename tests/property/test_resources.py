@@ -1,4 +1,4 @@
-"""Laws of Resources: a missing name is 0, whatever one does with it."""
+"""Invariants of Resources: a missing name is 0, whatever one does with it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from hypothesis import event, given
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.resources import Limits
 from schedulerd.core.views import UserView
-from tests.property.naive import Recount, lineage
+from tests.property.naive import Recount, path_to_root
 from tests.property.naive_order import Sorted
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.trees import Tree
@@ -50,7 +50,7 @@ def check_headroom(story: Story) -> None:
     recount = story.recount
     for queue in story.view().queues:
         left = Limits()
-        for path in lineage(queue.path):
+        for path in path_to_root(queue.path):
             used = recount.usage(path)
             left = left.tightest({name: most - used[name] for name, most in recount.specs[path].max.items()})
         assert queue.headroom == left

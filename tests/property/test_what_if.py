@@ -23,7 +23,7 @@ from schedulerd.replay.outcome import Measure
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import WhatIf
 from tests.sim.clusters import TIMEOUTS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, History, new_scheduler, simulate
 
 STEPS = 300
@@ -32,7 +32,7 @@ STEPS_MAX = 50_000
 
 
 def history(seed: int) -> History:
-    made, failure = simulate(seed, STEPS, Sightings(), EVERY_WORLD, is_faulty=seed % 2 == 1)
+    made, failure = simulate(seed, STEPS, Observations(), EVERY_WORLD, is_faulty=seed % 2 == 1)
     assert failure is None
     return made
 

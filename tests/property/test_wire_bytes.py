@@ -21,15 +21,15 @@ from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
     ConnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     RegisterResourceManager,
     RunCycle,
 )
 from schedulerd.core.invariants import violations
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.daemon.links import Refused
 from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.wire.callback import HelloInvalid, read_hello, verdicts_in
+from schedulerd.daemon.rm_sessions import Refused
+from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.hostile_bytes import field, hostile
@@ -43,7 +43,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def callback_commands(answer: callback_pb2.CallbackAnswer) -> Iterable[Command]:
-    yield GiveVerdicts(RM, [verdict for _, verdicts in verdicts_in(answer) for verdict in verdicts])
+    yield GivePredicateResults(RM, [result for _, results in results_in(answer) for result in results])
     try:
         hello = read_hello(answer.hello, None)
     except HelloInvalid:

@@ -1,4 +1,5 @@
-"""Random queue trees: any shape up to four levels below the root, with all that decides who is next set at random.
+"""Random queue trees: any request class up to four levels below the root, with all that decides who is next set at
+random.
 
 Names are the same few at every level, so that two trees drawn one after the other have queues in common: a reload from
 the one to the other adds and removes queues, brings them back, and turns leaves into parents.

@@ -1,8 +1,9 @@
 """A seeded world: resource managers that mostly obey the interface, and everything that can go wrong with them.
 
-`world.py` makes up what happens next, and others what is about gangs, who gets in, company and verdicts; `faults.py`
+`world.py` makes up what happens next, and others what is about gangs, who gets in, company and results; `faults.py`
 lets messages and machines fail on top. `simulation.py` feeds it to the core under a virtual clock, `judge.py` has every
 step judged: by the core's own invariants, by `auditor.py` which knows nothing but facts, by `rm_memory.py` which knows
-what a resource manager was told, by `oracle.py` which looks at every ask and node the slow way, and by laws, each of
-which knows one thing that is promised. `mutants` shows that they see what is broken. docs/simulation.md has all of it.
+what a resource manager was told, by `oracle.py` which looks at every ask and node the slow way, and by invariants, each
+of which knows one thing that is promised. `mutants` shows that they see what is broken. docs/simulation.md has all of
+it.
 """

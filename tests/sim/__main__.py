@@ -19,8 +19,8 @@ from pathlib import Path
 from tests.sim import history_file
 from tests.sim.clusters import PARTITIONS
 from tests.sim.faults import KINDS
+from tests.sim.observations import EXPECTED, Observations
 from tests.sim.shorten import shorten
-from tests.sim.sightings import EXPECTED, Sightings
 from tests.sim.simulation import EVERY_WORLD, Failure, simulate
 
 COMMANDS_SHOWN = 40
@@ -48,31 +48,31 @@ def main(arguments: list[str]) -> int:
     every = options.look_at_all_every
     seeds = range(options.seed, options.seed + options.seeds)
     clean = _Clean(options.resume, f"{options.steps}-{every}")
-    sightings = Sightings()
+    observations = Observations()
     for seed in seeds:
-        sightings.join(clean.seen.get(seed, Sightings()))
+        observations.join(clean.seen.get(seed, Observations()))
     todo = [seed for seed in seeds if seed not in clean.seen]
     failures = 0
     with ProcessPoolExecutor(options.jobs or os.cpu_count()) as pool:
         for seed, text, seen in pool.map(partial(_run, options.steps, every, options.output), todo):
-            sightings.join(seen)
+            observations.join(seen)
             failures += text is not None
             if text is None:
                 clean.note(seed, seen)
             else:
                 print(text, flush=True)
-    print(*figures(sightings), sep="\n")
-    verdict = f"{failures} failed" if failures else "nothing wrong"
-    print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} moves each: {verdict}")
+    print(*figures(observations), sep="\n")
+    result = f"{failures} failed" if failures else "nothing wrong"
+    print(f"seeds {seeds[0]} to {seeds[-1]}, {options.steps} moves each: {result}")
     return 1 if failures else 0
 
 
-def figures(sightings: Sightings) -> Iterator[str]:
+def figures(observations: Observations) -> Iterator[str]:
     """How often each fault was injected and each state reached, as lines."""
     yield "faults injected:"
-    yield from _table(sightings.faults, KINDS)
+    yield from _table(observations.faults, KINDS)
     yield "states reached:"
-    yield from _table(sightings, EXPECTED)
+    yield from _table(observations, EXPECTED)
 
 
 def _table(counts: Mapping[str, int], expected: Iterable[str]) -> Iterator[str]:
@@ -86,14 +86,14 @@ class _Clean:
 
     def __init__(self, directory: Path | None, kind: str) -> None:
         """The file is that of these sources: whatever they change, all seeds have to be played again."""
-        self.seen: dict[int, Sightings] = {}
+        self.seen: dict[int, Observations] = {}
         self._path = directory / f"{_digest()}-{kind}.jsonl" if directory is not None else None
         if self._path is not None and self._path.exists():
             for line in self._path.read_text().splitlines():
                 seed, seen, faults = json.loads(line)
-                self.seen[seed] = Sightings(seen, faults)
+                self.seen[seed] = Observations(seen, faults)
 
-    def note(self, seed: int, seen: Sightings) -> None:
+    def note(self, seed: int, seen: Observations) -> None:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:
@@ -107,13 +107,13 @@ def _digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _run(steps: int, look_at_all_every: int, directory: Path, seed: int) -> tuple[int, str | None, Sightings]:
-    sightings = Sightings()
-    _, failure = simulate(seed, steps, sightings, EVERY_WORLD, is_faulty=True, look_at_all_every=look_at_all_every)
+def _run(steps: int, look_at_all_every: int, directory: Path, seed: int) -> tuple[int, str | None, Observations]:
+    observations = Observations()
+    _, failure = simulate(seed, steps, observations, EVERY_WORLD, is_faulty=True, look_at_all_every=look_at_all_every)
     if failure is None:
-        return seed, None, sightings
+        return seed, None, observations
     path = directory / f"sim-seed-{seed}.json"
-    return seed, report(seed, failure, path), sightings
+    return seed, report(seed, failure, path), observations
 
 
 def report(seed: int, failure: Failure, path: Path | None = None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from schedulerd.core.callback_facts import VerdictNotWanted
+from schedulerd.core.callback_facts import PredicateNotWanted
 from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
@@ -59,7 +59,7 @@ _OF_NO_PARTITION = (
     ConfigurationAccepted,
     ConfigurationUpdated,
     ConfigurationRejected,
-    VerdictNotWanted,
+    PredicateNotWanted,
 )
 
 

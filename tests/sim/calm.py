@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ApplicationStateTimeout, QueueCleanupDue
 from schedulerd.core.commands import (
     AllocationRelease,
     AskRelease,
@@ -42,7 +42,7 @@ CYCLES_MAX = 200
 BUSY_ROUNDS = 3
 """So long asks may still be placed; then they are taken back."""
 ROOM = Resources(memory=100_000, vcore=10_000, gpu=1_000)
-ALARMS_LEFT = {AlarmKind.APPLICATION_STATE, AlarmKind.CLEANUP}
+ALARMS_LEFT = {ApplicationStateTimeout, QueueCleanupDue}
 """Of applications that are remembered, and of queues that nobody needs any longer."""
 
 
@@ -95,7 +95,7 @@ def calm(
 
 def _is_over(scheduler: Scheduler) -> bool:
     is_empty = not any(partition.applications for partition in scheduler.cluster.partitions())
-    return is_empty and {alarm.kind for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
+    return is_empty and {type(alarm.event) for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
 
 
 def _cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
@@ -128,7 +128,7 @@ def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: 
     for name, partition in scheduler.cluster.resource_managers[memory.rm_id].partitions.items():
         for application in partition.applications.values():
             # what is not asked for is left alone, as every answer is news that rings before longer waits are over
-            is_asking = any(ask.pending or ask.parked for ask in application.asks.values())
+            is_asking = any(ask.pending or ask.awaiting_placeholder for ask in application.asks.values())
             if takes_back and is_asking:
                 ask_releases.append(AskRelease(application.application_id, name))
             elif application.state is ApplicationState.NEW:
@@ -143,7 +143,7 @@ def leftovers(scheduler: Scheduler) -> list[str]:
         for text in _leftovers(partition):
             found.append(f"{partition.wire_name} after everything is over: {text}")
     if not found:
-        kinds = {alarm.kind for alarm in scheduler.cluster.alarms.live()} - ALARMS_LEFT
+        kinds = {type(alarm.event) for alarm in scheduler.cluster.alarms.live()} - ALARMS_LEFT
         found += [f"an alarm {kind.name} is left after everything is over" for kind in sorted(kinds, key=str)]
     return found
 
@@ -152,10 +152,10 @@ def _leftovers(partition: Partition) -> Iterator[str]:
     for app in partition.applications.values():
         yield (
             f"application {app.application_id} hangs in state {app.state} with {len(app.allocations)} allocations "
-            f"({app.placeholders} placeholders), {len(app.asks)} asks, {app.parked} parked"
+            f"({app.placeholders} placeholders), {len(app.asks)} asks, {app.awaiting_placeholder} parked"
         )
     for queue in partition.root.subtree():
-        for name in ("allocated", "pending", "promised", "claimed", "leaving"):
+        for name in ("allocated", "pending", "gang_quota_promised", "quota_reserved", "leaving"):
             if not getattr(queue, name).is_zero():
                 yield f"{name} of {queue.path} is {getattr(queue, name)}"
         if queue.running:
@@ -163,7 +163,7 @@ def _leftovers(partition: Partition) -> Iterator[str]:
     for node in partition.nodes.values():
         if node.allocations or not node.allocated.is_zero():
             yield f"node {node.node_id} has {len(node.allocations)} allocations"
-        for name in ("kept", "firmly_kept", "leaving"):
+        for name in ("reserved", "entitled_reserved", "leaving"):
             if not getattr(node, name).is_zero():
                 yield f"{name} of node {node.node_id} is {getattr(node, name)}"
     for kind, ledgers in (("user", partition.usages.users), ("group", partition.usages.groups)):
@@ -171,11 +171,20 @@ def _leftovers(partition: Partition) -> Iterator[str]:
             for path, ledger in by_path.items():
                 if not ledger.usage.is_zero() or ledger.applications:
                     yield f"usage of {kind} {name} in {path} is {ledger.usage}, by {list(ledger.applications)}"
-    for name in ("allocations", "swaps", "open_gangs", "denied", "favoured", "reservations", "reserved", "ready"):
+    for name in (
+        "allocations",
+        "swaps",
+        "open_gangs",
+        "denied",
+        "priority_gang",
+        "reservations",
+        "aging_reservations",
+        "ready",
+    ):
         if getattr(partition, name):
             yield f"{name} is not empty"
-    for name in ("reserving", "claimants", "search", "unserved"):
-        if getattr(partition.patience, name):
+    for name in ("to_reserve", "preemptors", "search", "overflow"):
+        if getattr(partition.retry_timers, name):
             yield f"{name} is not empty, though nobody waits"
-    if list(partition.shapes.known()):
-        yield "shapes are known that nobody asks for"
+    if list(partition.request_classes.known()):
+        yield "request classes are known that nobody asks for"

@@ -15,7 +15,7 @@ from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueProperties
 from schedulerd.core.views import AskView, NodeView, PartitionView, QueueView
-from tests.sim import own_room_law
+from tests.sim import own_room_invariants
 from tests.sim.room_books import Place, RoomBook, RoomBooks, is_below
 
 CANDIDATES_MAX = 9
@@ -23,7 +23,7 @@ CANDIDATES_MAX = 9
 FEW = 2
 INT32 = 2**31
 
-Harm = tuple[tuple[tuple[int, int], int], ...]
+Cost = tuple[tuple[tuple[int, int], int], ...]
 """Weight by rank, the most protected first."""
 
 
@@ -198,8 +198,8 @@ class Claim:
 
     # all sets -------------------------------------------------------------------------------------------------------
 
-    def best(self, nodes: Iterable[NodeView]) -> tuple[Harm, int] | None:
-        """Harm and number of victims of the best legal set on any of the nodes; None if none was found."""
+    def best(self, nodes: Iterable[NodeView]) -> tuple[Cost, int] | None:
+        """cost and number of victims of the best legal set on any of the nodes; None if none was found."""
         found = [one for node in nodes if self._may_take(node) for one in self._legal(node)]
         return min(found, default=None)
 
@@ -210,11 +210,11 @@ class Claim:
         if self.ask.required_node:
             return node.node_id == self.ask.required_node
         other = self.book.reservations.get(Place(self.ask.application_id, self.ask.allocation_key, node.node_id))
-        is_claimed = other is not None and other.fact.firm and Place.of(other.fact) != self._own
-        beside_own = own_room_law.room(self.book, node.node_id, self.ask.application_id)
+        is_claimed = other is not None and other.fact.entitled and Place.of(other.fact) != self._own
+        beside_own = own_room_invariants.room(self.book, node.node_id, self.ask.application_id)
         return node.schedulable and not is_claimed and beside_own.lacks(self._size.items()) is None
 
-    def _legal(self, node: NodeView) -> Iterator[tuple[Harm, int]]:
+    def _legal(self, node: NodeView) -> Iterator[tuple[Cost, int]]:
         need = self.need(node.node_id)
         anywhere = not self.short(node.node_id) and not self.ask.required_node
         candidates = [
@@ -229,10 +229,10 @@ class Claim:
         for size in range(most + 1):
             for victims in combinations(candidates, size):
                 if frees(victims, need) and (self.ask.required_node or not any(self._broken_guarantees(victims))):
-                    yield self.harm(victims), size
+                    yield self.cost(victims), size
 
-    def harm(self, victims: Iterable[Allocated]) -> Harm:
-        """As a tuple that is smaller for the lesser harm; weighed by what there is of each resource."""
+    def cost(self, victims: Iterable[Allocated]) -> Cost:
+        """As a tuple that is smaller for the lesser cost; weighed by what there is of each resource."""
         unit = {name: 10**12 // amount for name, amount in self._whole.items() if amount > 0}
         weights: dict[tuple[int, int], int] = {}
         for victim in victims:

@@ -18,7 +18,7 @@ from schedulerd.core.commands import (
     Command,
     ConnectResourceManager,
     DisconnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
     NodeAction,
     NodeUpdate,
     RegisterResourceManager,
@@ -70,7 +70,7 @@ NOTES_SHARE = 0.02
 """How often a resource manager writes down what it has."""
 
 Stream = tuple[str, type[Command]]
-_STREAMS = (UpdateNodes, UpdateApplications, UpdateAllocations, GiveVerdicts)
+_STREAMS = (UpdateNodes, UpdateApplications, UpdateAllocations, GivePredicateResults)
 
 
 class Faults:

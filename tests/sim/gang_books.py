@@ -190,7 +190,7 @@ class GangBooks:
             case ApplicationChanged() if fact.old_state is not None and fact.old_state not in TERMINAL_STATES:
                 book.resumed = fact.old_state is ApplicationState.RESUMING
                 book.state, book.since_ns = fact.state, now_ns
-            case AskAdded(was_parked=True):
+            case AskAdded(awaited_placeholder=True):
                 book.parked[fact.allocation_key, fact.resources.canonical()] -= 1
             case AskAdded(placeholder=True):
                 book.pending += fact.count
@@ -204,7 +204,7 @@ class GangBooks:
                     book.missed += fact.count
                 else:
                     book.wanted -= fact.count
-            case AskWithdrawn(cause=WithdrawCause.PARKED):
+            case AskWithdrawn(cause=WithdrawCause.AWAITING_PLACEHOLDER):
                 book.parked[fact.allocation_key, fact.resources.canonical()] += 1
             case Allocated():
                 self._allocated(book, fact, now_ns)
@@ -296,7 +296,7 @@ def _counts(book: GangBook, item: ApplicationView) -> Iterator[tuple[str, object
     """What is counted, by the facts and by the scheduler."""
     parked = sum(book.parked.values())
     swaps = sum(one.cause is ReleaseCause.REPLACED for one in book.leaving.values())
-    yield "parked asks", parked, item.parked
+    yield "parked asks", parked, item.awaiting_placeholder
     yield "parked asks without a placeholder that is about to go", max(0, parked - swaps), 0
     yield "parked asks below zero", [name for name, count in book.parked.items() if count < 0], []
     yield "pending placeholders", book.pending, sum(ask.pending for ask in item.asks if ask.placeholder)

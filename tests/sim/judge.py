@@ -1,7 +1,7 @@
 """Everything that has to hold after every step: what is judged in all worlds, and what in one kind of them only.
 
 Who is passed over for whom is judged where neither a resource manager has a say nor asks are choosy, as the judges of
-gangs and of kept room know rooms and queues and nothing of attributes and verdicts; elsewhere placement constraints are
+gangs and of kept room know rooms and queues and nothing of attributes and results; elsewhere placement constraints are
 judged, and what resource managers are asked.
 """
 
@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, GiveVerdicts, RingAlarms, Verdict
+from schedulerd.core.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import AskView, NodeView, PartitionView, ResourceManagerView
-from tests.sim.ask_law import AskLaw
+from tests.sim.ask_invariants import AskInvariants
 from tests.sim.auditor import Auditor
-from tests.sim.constraint_law import ConstraintLaw
-from tests.sim.file_law import FileLaw
-from tests.sim.gang_law import GangLaw
+from tests.sim.constraint_invariants import ConstraintInvariants
+from tests.sim.file_invariants import FileInvariants
+from tests.sim.gang_invariants import GangInvariants
 from tests.sim.judging_world import Calls
+from tests.sim.observations import Observations
 from tests.sim.oracle import misplaced, overlooked
 from tests.sim.refusals import Refusals
 from tests.sim.rm_memory import ResourceManagerMemory
-from tests.sim.room_law import RoomLaw
-from tests.sim.sightings import Sightings
-from tests.sim.start_law import StartLaw
+from tests.sim.room_invariants import RoomInvariants
+from tests.sim.start_invariants import StartInvariants
 from tests.sim.watch import PartitionName, Watch
 
 
@@ -39,7 +39,7 @@ class Judge:
         self,
         scheduler: Scheduler,
         memories: Mapping[str, ResourceManagerMemory],
-        seen: Sightings,
+        seen: Observations,
         look_at_all_every: int = 1,
     ) -> None:
         """Counts in `seen` what it comes across. `look_at_all_every` is that of the `Watch`."""
@@ -50,14 +50,14 @@ class Judge:
         """What may have changed since it was judged that nobody is overlooked there."""
         self._seen = seen
         self._auditor = Auditor()
-        self._ask_law = AskLaw()
-        self._file_law = FileLaw()
-        self._start_law = StartLaw()
+        self._ask_invariants = AskInvariants()
+        self._file_invariants = FileInvariants()
+        self._start_invariants = StartInvariants()
         self._start()
 
     def _start(self) -> None:
-        self._gang_law = GangLaw()
-        self._room_law = RoomLaw(self._scheduler, self._seen)
+        self._gang_invariants = GangInvariants()
+        self._room_invariants = RoomInvariants(self._scheduler, self._seen)
 
     def after(self, now_ns: int, command: Command, facts: Sequence[Fact]) -> list[str]:
         """What is wrong after this step, as sentences."""
@@ -76,9 +76,9 @@ class Judge:
             problems += memory.hear(command, facts)
             if memory.rm_id in moved or memory.rm_id not in shown:
                 problems += memory.disagreements(shown.get(memory.rm_id))
-        problems += self._file_law.after(command, facts, state)
-        problems += self._ask_law.after(command, facts, state)
-        problems += self._start_law.after(command, facts, state)
+        problems += self._file_invariants.after(command, facts, state)
+        problems += self._ask_invariants.after(command, facts, state)
+        problems += self._start_invariants.after(command, facts, state)
         problems += misplaced(state, facts)
         problems += self._laws(now_ns, command, facts, fresh)
         self._seen.observe(command, facts, state)
@@ -88,8 +88,8 @@ class Judge:
         self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
     ) -> list[str]:
         """`fresh` is the state after the step, without the partitions that are as they were."""
-        problems = self._gang_law.after(now_ns, command, facts, fresh)
-        problems += self._room_law.after(now_ns, command, facts, self._watch.state)
+        problems = self._gang_invariants.after(now_ns, command, facts, fresh)
+        problems += self._room_invariants.after(now_ns, command, facts, self._watch.state)
         problems += overlooked(self._settled())
         return problems
 
@@ -103,7 +103,7 @@ class Judge:
 
     def denied(self) -> list[str]:
         """Who has a right to room, and would get it if others ended, when everything has settled."""
-        return self._room_law.denied(view.resource_managers(self._scheduler))
+        return self._room_invariants.denied(view.resource_managers(self._scheduler))
 
     def answers(self) -> Iterator[Command]:
         """What resource managers say at once to what they are asked, when everything is calm."""
@@ -116,14 +116,14 @@ class Judge:
                 self._seen["re-registration that drops allocations"] += dropped
 
 
-class VerdictJudge(Judge):
+class PredicateJudge(Judge):
     """Where resource managers have a say, or asks are choosy about nodes and company."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         memories: Mapping[str, ResourceManagerMemory],
-        seen: Sightings,
+        seen: Observations,
         look_at_all_every: int = 1,
         calls: Mapping[str, Calls] | None = None,
     ) -> None:
@@ -132,20 +132,20 @@ class VerdictJudge(Judge):
         self._calls = {rm_id: Calls(rm_id) for rm_id in memories} if calls is None else calls
 
     def _start(self) -> None:
-        self._constraint_law = ConstraintLaw(self._scheduler, self._seen)
+        self._constraint_invariants = ConstraintInvariants(self._scheduler, self._seen)
         self._refusals = Refusals()
         self._down = self._turned_down()
 
     def _laws(
         self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
     ) -> list[str]:
-        problems = self._constraint_law.after(facts, fresh)
+        problems = self._constraint_invariants.after(facts, fresh)
         self._refusals.hear(command, facts)
         problems += overlooked(self._settled(), self._may_have)
         for calls in self._calls.values():
             problems += calls.hear(now_ns, command, facts, self._seen)
             rm = self._scheduler.cluster.resource_managers.get(calls.rm_id)
-            if set(calls.open) != set(rm.callbacks.open_trials if rm is not None else ()):
+            if set(calls.open) != set(rm.callbacks.open_predicate_checks if rm is not None else ()):
                 problems.append(f"{calls.rm_id} does not know what it is asked")
         were_down, self._down = self._down, self._turned_down()
         self._seen["turned down"] += bool(self._down - were_down)
@@ -159,13 +159,15 @@ class VerdictJudge(Judge):
         """They agree to everything."""
         for calls in self._calls.values():
             if calls.open:
-                agreed = [Verdict(call_id, "", getattr(one, "start_index", 0)) for call_id, one in calls.open.items()]
-                yield GiveVerdicts(calls.rm_id, agreed)
+                agreed = [
+                    PredicateResult(call_id, "", getattr(one, "start_index", 0)) for call_id, one in calls.open.items()
+                ]
+                yield GivePredicateResults(calls.rm_id, agreed)
 
     def _may_have(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:
         """Whether it is not being tried, and neither its constraint nor a refusal is against the node."""
         is_refused = self._refusals.bar(partition, ask, node)
-        return not ask.trials and not is_refused and self._constraint_law.allows(partition, ask, node)
+        return not ask.predicate_checks and not is_refused and self._constraint_invariants.allows(partition, ask, node)
 
     def _turned_down(self) -> set[Ask]:
-        return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.turned_down}
+        return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.refused_asks}

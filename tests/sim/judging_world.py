@@ -6,15 +6,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictOutcome, VerdictReached, VerdictWanted
+from schedulerd.core.callback_facts import (
+    PredicateAnswered,
+    PredicateOutcome,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+)
 from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
     DisconnectCallbacks,
-    GiveVerdicts,
+    GivePredicateResults,
+    PredicateResult,
     RegisterResourceManager,
     RingAlarms,
-    Verdict,
 )
 from schedulerd.core.facts import Allocated, Fact, ItemIgnored, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -24,13 +29,13 @@ from tests.sim.gang_world import GangWorld
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.world import Move, World
 
-Wanted = VerdictWanted | PreemptionVerdictWanted
+Wanted = PredicateWanted | PreemptionPredicateWanted
 Placed = tuple[str, str, str, str]
 """Partition, application, key and node."""
 
 EXPECTED = (
-    *(f"verdict {outcome}" for outcome in VerdictOutcome),
-    *("call to place", "call to keep room", "call to end others", "placed on trial", "answer to nothing"),
+    *(f"result {outcome}" for outcome in PredicateOutcome),
+    *("call to place", "call to keep room", "call to end others", "placed on predicate check", "answer to nothing"),
     *("stream lost with open calls", "turned down", "called back", "swap agreed"),
 )
 
@@ -55,13 +60,13 @@ class Calls:
             if getattr(fact, "rm_id", None) != self.rm_id:
                 continue
             match fact:
-                case VerdictWanted() | PreemptionVerdictWanted():
+                case PredicateWanted() | PreemptionPredicateWanted():
                     yield from self._wanted(now_ns, fact, seen)
-                case VerdictReached():
+                case PredicateAnswered():
                     yield from self._reached(fact, seen)
                 case Allocated(recovered=False):
                     yield from self._placed(fact, seen)
-                case ItemIgnored() if isinstance(command, GiveVerdicts):
+                case ItemIgnored() if isinstance(command, GivePredicateResults):
                     seen["answer to nothing"] += 1
                 case ResourceManagerChanged(state=ResourceManagerState.STOPPED | ResourceManagerState.INIT):
                     self.stream, self.open, self.asked_at_ns = None, {}, {}
@@ -79,7 +84,7 @@ class Calls:
             self.agreed.clear()
 
     def _wanted(self, now_ns: int, fact: Wanted, seen: Counter[str]) -> Iterator[str]:
-        is_preemption = isinstance(fact, PreemptionVerdictWanted)
+        is_preemption = isinstance(fact, PreemptionPredicateWanted)
         answers = self.stream and (self.stream.preemption_predicates if is_preemption else self.stream.predicates)
         if not answers:
             yield f"call {fact.call_id} to {self.rm_id}, which does not answer such"
@@ -87,16 +92,16 @@ class Calls:
             yield f"call {fact.call_id} to {self.rm_id} is made twice"
         self.open[fact.call_id] = fact
         self.asked_at_ns[fact.call_id] = now_ns
-        keeps = isinstance(fact, VerdictWanted) and not fact.allocate
+        keeps = isinstance(fact, PredicateWanted) and not fact.allocate
         seen["call to end others" if is_preemption else "call to keep room" if keeps else "call to place"] += 1
 
-    def _reached(self, fact: VerdictReached, seen: Counter[str]) -> Iterator[str]:
-        seen[f"verdict {fact.outcome}"] += 1
+    def _reached(self, fact: PredicateAnswered, seen: Counter[str]) -> Iterator[str]:
+        seen[f"result {fact.outcome}"] += 1
         wanted = self.open.pop(fact.call_id, None)
         self.over.append(fact.call_id)
         if wanted is None:
-            yield f"a verdict on call {fact.call_id} of {self.rm_id}, which is not open"
-        elif fact.outcome is VerdictOutcome.AGREED and isinstance(wanted, VerdictWanted) and wanted.allocate:
+            yield f"a result on call {fact.call_id} of {self.rm_id}, which is not open"
+        elif fact.outcome is PredicateOutcome.AGREED and isinstance(wanted, PredicateWanted) and wanted.allocate:
             self.agreed[fact.partition, fact.application_id, fact.allocation_key, fact.node_id] += 1
 
     def _placed(self, fact: Allocated, seen: Counter[str]) -> Iterator[str]:
@@ -105,7 +110,7 @@ class Calls:
             return
         if self.agreed[place]:
             self.agreed[place] -= 1
-            seen["swap agreed" if fact.replaces else "placed on trial"] += 1
+            seen["swap agreed" if fact.replaces else "placed on predicate check"] += 1
         elif not fact.replaces:  # a swap may have begun before there was a stream
             yield f"{place} was placed, and {self.rm_id} did not agree to that"
 
@@ -140,21 +145,21 @@ class AnyJudgingWorld(World):
         calls = list(self.calls[rm.rm_id].open.values())
         self._random.shuffle(calls)
         chosen = calls[: self._random.choice((1, 2, len(calls)))]
-        return GiveVerdicts(rm.rm_id, [self._verdict(one) for one in chosen])
+        return GivePredicateResults(rm.rm_id, [self._result(one) for one in chosen])
 
-    def _verdict(self, one: Wanted) -> Verdict:
+    def _result(self, one: Wanted) -> PredicateResult:
         if self._random.random() < 0.35:
-            return Verdict(one.call_id, self._random.choice(("taint", "no port", "affinity")))
-        last = len(one.victim_keys) - 1 if isinstance(one, PreemptionVerdictWanted) else 0
-        return Verdict(one.call_id, "", self._or_garbage(self._random.randint(0, last), 99))
+            return PredicateResult(one.call_id, self._random.choice(("taint", "no port", "affinity")))
+        last = len(one.victim_keys) - 1 if isinstance(one, PreemptionPredicateWanted) else 0
+        return PredicateResult(one.call_id, "", self._or_garbage(self._random.randint(0, last), 99))
 
     def _answer_wrongly(self, rm: ResourceManagerMemory) -> Move:
         """What nobody asked, what is over, and two answers to one call that contradict each other."""
         calls = self.calls[rm.rm_id]
-        verdicts = [Verdict(self._random.choice((0, -1, 10**9))), *map(Verdict, list(calls.over)[-2:])]
+        results = [PredicateResult(self._random.choice((0, -1, 10**9))), *map(PredicateResult, list(calls.over)[-2:])]
         for one in list(calls.open.values())[:1]:
-            verdicts += [Verdict(one.call_id), Verdict(one.call_id, "on second thought")]
-        return GiveVerdicts(rm.rm_id, verdicts)
+            results += [PredicateResult(one.call_id), PredicateResult(one.call_id, "on second thought")]
+        return GivePredicateResults(rm.rm_id, results)
 
 
 class JudgingWorld(AnyJudgingWorld):

@@ -55,7 +55,7 @@ def _overlooked(partition: PartitionView, may: May) -> list[str]:
     accounts = Accounts(partition)
     found = _held_back_for_nothing(partition)
     for item in partition.applications:
-        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or waits_its_turn(partition, item):
+        if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or awaits_start(partition, item):
             continue
         headroom = queues[item.queue].headroom
         waits_for_gang = any(ask.placeholder for ask in item.asks)
@@ -79,7 +79,7 @@ def _overlooked(partition: PartitionView, may: May) -> list[str]:
 
 def _room(node: NodeView, item: ApplicationView, ask: AskView) -> Resources:
     """What the ask may have of the node: nothing that is kept for others with the same right, or a better one."""
-    kept = Resources(node.firmly_kept if ask.required_node else node.kept)
+    kept = Resources(node.entitled_reserved if ask.required_node else node.reserved)
     for one in node.reservations:
         if (one.application_id, one.allocation_key) == (item.application_id, ask.allocation_key):
             kept.subtract(one.resources.items())
@@ -93,7 +93,7 @@ def _takes(node: NodeView, required_node: str) -> bool:
     return node.schedulable and node.ready
 
 
-def waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
+def awaits_start(partition: PartitionView, item: ApplicationView) -> bool:
     """Where one application starts at a time: whether another does, or came before it or with it."""
     queue = next(queue for queue in partition.queues if queue.path == item.queue)
     if queue.application_order != ApplicationOrder.STATE_AWARE or item.state != ApplicationState.ACCEPTED:
@@ -101,7 +101,9 @@ def waits_its_turn(partition: PartitionView, item: ApplicationView) -> bool:
     others = [one for one in partition.applications if one.queue == item.queue]
     if any(one.state == ApplicationState.STARTING for one in others):
         return True
-    waiting = [one for one in others if one.state == ApplicationState.ACCEPTED and (one.asks or one.parked)]
+    waiting = [
+        one for one in others if one.state == ApplicationState.ACCEPTED and (one.asks or one.awaiting_placeholder)
+    ]
     return any(one is not item and one.submitted_at_ns <= item.submitted_at_ns for one in waiting)
 
 
@@ -159,7 +161,7 @@ class Accounts:
     def gated(self, item: ApplicationView) -> bool:
         """Whether a gang that was not let start yet would not fit whole (SEMANTICS G2)."""
         return not item.gang_started and any(
-            queue.allocated.get(name, 0) + queue.promised.get(name, 0) + amount > queue.max[name]
+            queue.allocated.get(name, 0) + queue.gang_quota_promised.get(name, 0) + amount > queue.max[name]
             for queue in self._lineage(item.queue)
             for name, amount in item.placeholder_ask.items()
             if name in queue.max

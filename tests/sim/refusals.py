@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from schedulerd.core.callback_facts import VerdictOutcome, VerdictReached, VerdictWanted
+from schedulerd.core.callback_facts import PredicateAnswered, PredicateOutcome, PredicateWanted
 from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks
 from schedulerd.core.facts import Fact, NodeChanged, Released, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -35,9 +35,9 @@ class Refusals:
                     self._forget(fact.rm_id)
                 case NodeChanged() | Released():
                     self._changes[_machine(fact)] += 1
-                case VerdictWanted():
+                case PredicateWanted():
                     self._asked[fact.rm_id, fact.call_id] = self._changes[_machine(fact)]
-                case VerdictReached():
+                case PredicateAnswered():
                     self._reached(fact)
 
     def bar(self, partition: PartitionView, ask: AskView, node: NodeView) -> bool:
@@ -45,9 +45,9 @@ class Refusals:
         machine = (partition.rm_id, partition.name, node.node_id)
         return self._refused.get((machine, ask.application_id, ask.allocation_key)) == self._changes[machine]
 
-    def _reached(self, fact: VerdictReached) -> None:
+    def _reached(self, fact: PredicateAnswered) -> None:
         changes = self._asked.pop((fact.rm_id, fact.call_id), None)
-        if changes is not None and fact.outcome in (VerdictOutcome.REFUSED, VerdictOutcome.TIMED_OUT):
+        if changes is not None and fact.outcome in (PredicateOutcome.REFUSED, PredicateOutcome.TIMED_OUT):
             place = _machine(fact), fact.application_id, fact.allocation_key
             # The first to be asked may be the last to be answered: the refusal of a newer node holds.
             self._refused[place] = max(changes, self._refused.get(place, 0))
@@ -56,5 +56,5 @@ class Refusals:
         self._refused = {key: changes for key, changes in self._refused.items() if key[0][0] != rm_id}
 
 
-def _machine(fact: NodeChanged | Released | VerdictWanted | VerdictReached) -> Machine:
+def _machine(fact: NodeChanged | Released | PredicateWanted | PredicateAnswered) -> Machine:
     return fact.rm_id, fact.partition, fact.node_id

@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Returns 1 if the history still fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.replay", description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--facts", action="store_true", help="what every step says, and no verdict")
+    parser.add_argument("--facts", action="store_true", help="what every step says, and no result")
     options = parser.parse_args(arguments)
     history, judge = history_file.read(options.file)
     if options.facts:

@@ -95,17 +95,17 @@ class RoomBook:
         return _sum(
             one.fact
             for place, one in self.reservations.items()
-            if place.node_id == node_id and place != but and (one.fact.firm or not firm_only)
+            if place.node_id == node_id and place != but and (one.fact.entitled or not firm_only)
         )
 
     def before(self, place: Place) -> Resources:
         """What is kept on the node for those who are served before this one: firm ones first, then in their order."""
-        mine = self.reservations[place].fact.firm
+        mine = self.reservations[place].fact.entitled
         kept = Resources()
         is_earlier = True
         for other, one in self.reservations.items():
             is_earlier = is_earlier and other != place
-            if other.node_id == place.node_id and other != place and (one.fact.firm, is_earlier) > (mine, False):
+            if other.node_id == place.node_id and other != place and (one.fact.entitled, is_earlier) > (mine, False):
                 kept.add(one.fact.resources.items())
         return kept
 
@@ -122,13 +122,13 @@ class RoomBook:
         return _sum(
             one.fact
             for place, one in self.reservations.items()
-            if one.fact.firm and place != but and is_below(one.fact.queue, path)
+            if one.fact.entitled and place != but and is_below(one.fact.queue, path)
         )
 
     def claims(self, application_id: str, key: str) -> int:
         """For how many allocations of the ask room is kept firmly."""
         same = (one for place, one in self.reservations.items() if place[:2] == (application_id, key))
-        return sum(one.fact.firm for one in same)
+        return sum(one.fact.entitled for one in same)
 
     def kept_for(self, path: str) -> Resources:
         """For asks below, firmly or not."""

@@ -11,17 +11,21 @@ from schedulerd.config import matches
 from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.calm import calm, leftovers, settling
-from tests.sim.choosy_judging_world import ChoosyJudgingContestedWorld, ChoosyJudgingGangWorld, ChoosyJudgingWorld
-from tests.sim.choosy_world import ChoosyWorld
 from tests.sim.clusters import TIMEOUTS
+from tests.sim.constrained_judging_world import (
+    ConstrainedJudgingContestedWorld,
+    ConstrainedJudgingGangWorld,
+    ConstrainedJudgingWorld,
+)
+from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
-from tests.sim.judge import Judge, VerdictJudge
+from tests.sim.judge import Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
+from tests.sim.observations import Observations
 from tests.sim.rm_memory import ResourceManagerMemory
-from tests.sim.sightings import Sightings
 from tests.sim.world import Move, Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
@@ -33,13 +37,13 @@ WORLDS: tuple[type[World], ...] = (World, GangWorld, ContestedWorld)
 EVERY_WORLD: tuple[type[World], ...] = (
     *WORLDS,
     CrowdedWorld,
-    ChoosyWorld,
+    ConstrainedWorld,
     JudgingWorld,
     JudgingGangWorld,
     JudgingContestedWorld,
-    ChoosyJudgingWorld,
-    ChoosyJudgingGangWorld,
-    ChoosyJudgingContestedWorld,
+    ConstrainedJudgingWorld,
+    ConstrainedJudgingGangWorld,
+    ConstrainedJudgingContestedWorld,
 )
 
 History = list[tuple[int, Command]]
@@ -64,7 +68,7 @@ def new_scheduler() -> Scheduler:
 def simulate(
     seed: int,
     steps: int,
-    sightings: Sightings,
+    observations: Observations,
     worlds: Sequence[type[World]] = WORLDS,
     *,
     is_faulty: bool = False,
@@ -77,13 +81,13 @@ def simulate(
     """
     world = worlds[seed % len(worlds)](seed)
     scheduler = new_scheduler()
-    judge = _judge_of(world, scheduler, sightings, look_at_all_every)
-    moves: World | Faults = Faults(world, seed, sightings.faults) if is_faulty else world
+    judge = _judge_of(world, scheduler, observations, look_at_all_every)
+    moves: World | Faults = Faults(world, seed, observations.faults) if is_faulty else world
     history: History = []
     for now_ns, command in commands(moves, scheduler, steps):
         history.append((now_ns, command))
         is_due = not isinstance(command, RingAlarms) and scheduler.next_deadline_ns() == now_ns
-        sightings["message at the instant of an alarm"] += is_due
+        observations["message at the instant of an alarm"] += is_due
         problems = _judged_step(scheduler, judge, now_ns, command)
         if problems:
             return history, Failure(len(history) - 1, problems, history, type(judge))
@@ -94,7 +98,7 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
     """Plays recorded commands on a fresh scheduler and judges them the same way."""
     scheduler = new_scheduler()
     rm_ids = {getattr(command, "rm_id", "") for _, command in history} - {""}
-    judging = judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in sorted(rm_ids)}, Sightings())
+    judging = judge(scheduler, {rm_id: ResourceManagerMemory(rm_id) for rm_id in sorted(rm_ids)}, Observations())
     for step, (now_ns, command) in enumerate(history):
         problems = _judged_step(scheduler, judging, now_ns, command)
         if problems:
@@ -102,11 +106,11 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
     return _calm(scheduler, judging, history)
 
 
-def _judge_of(world: World, scheduler: Scheduler, sightings: Sightings, look_at_all_every: int) -> Judge:
+def _judge_of(world: World, scheduler: Scheduler, observations: Observations, look_at_all_every: int) -> Judge:
     if isinstance(world, AnyJudgingWorld):
-        return VerdictJudge(scheduler, world.memories, sightings, look_at_all_every, world.calls)
-    kind = VerdictJudge if isinstance(world, ChoosyWorld) else Judge
-    return kind(scheduler, world.memories, sightings, look_at_all_every)
+        return PredicateJudge(scheduler, world.memories, observations, look_at_all_every, world.calls)
+    kind = PredicateJudge if isinstance(world, ConstrainedWorld) else Judge
+    return kind(scheduler, world.memories, observations, look_at_all_every)
 
 
 def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | None:

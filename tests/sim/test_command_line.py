@@ -1,4 +1,4 @@
-"""The simulator as a command: verdict and figures, what failed as a file, and runs that go on where they were."""
+"""The simulator as a command: result and figures, what failed as a file, and runs that go on where they were."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulerd.core.scheduler import Scheduler
 from tests.sim import __main__ as simulator
 from tests.sim import history_file, replay
 from tests.sim.faults import KINDS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, Failure, simulate
 
 SEEDS = ["--seed", "1", "--seeds", "2", "--steps", "15"]
@@ -39,7 +39,7 @@ def test_what_failed_is_written_down_and_judged_again(
     path = tmp_path / "failed.json"
     with monkeypatch.context() as broken:
         broken.setattr(Scheduler, "wants_cycle", lambda _: False)
-        _, failure = simulate(1, 400, Sightings(), EVERY_WORLD, is_faulty=True)
+        _, failure = simulate(1, 400, Observations(), EVERY_WORLD, is_faulty=True)
         assert failure is not None
         said = simulator.report(1, failure, path)
         assert f"python -m tests.sim.replay {path} judges it again" in said
@@ -52,7 +52,7 @@ def test_what_failed_is_written_down_and_judged_again(
 @pytest.mark.parametrize("seed", range(len(EVERY_WORLD)))
 def test_every_command_can_be_written_down(seed: int, tmp_path: Path) -> None:
     """What is read is what was written, as its repr says all of it."""
-    history, failure = simulate(seed, 120, Sightings(), EVERY_WORLD, is_faulty=True)
+    history, failure = simulate(seed, 120, Observations(), EVERY_WORLD, is_faulty=True)
     assert failure is None
     path = tmp_path / "history.json"
     history_file.write(path, Failure(0, [], history))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.__main__ import report
 from tests.sim.faults import KINDS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, Failure, simulate
 
 SEEDS = range(1, 201)
@@ -18,8 +18,8 @@ LONG_STEPS = 200
 
 
 @cache
-def outcome(seed: int) -> tuple[Failure | None, Sightings]:
-    seen = Sightings()
+def outcome(seed: int) -> tuple[Failure | None, Observations]:
+    seen = Observations()
     steps = LONG_STEPS if seed in LONG_SEEDS else STEPS
     _, failure = simulate(seed, steps, seen, EVERY_WORLD, is_faulty=True)
     return failure, seen
@@ -34,7 +34,7 @@ def test_nothing_goes_wrong(world: int) -> None:
 
 
 def test_every_fault_was_injected() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in LONG_SEEDS:
         seen.join(outcome(seed)[1])
     assert [kind for kind in KINDS if not seen.faults[kind]] == []

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.handlers import trials, verdicts
+from schedulerd.core.handlers import predicate_checks, predicate_results
 from schedulerd.core.model.application import Application
 from tests.sim.judging_world import (
     EXPECTED,
@@ -15,7 +15,7 @@ from tests.sim.judging_world import (
     JudgingGangWorld,
     JudgingWorld,
 )
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
@@ -24,8 +24,8 @@ STEPS = 400
 
 
 @cache
-def outcome(seed: int) -> tuple[Failure | None, Sightings]:
-    seen = Sightings()
+def outcome(seed: int) -> tuple[Failure | None, Observations]:
+    seen = Observations()
     _, failure = simulate(seed, STEPS, seen, WORLDS)
     return failure, seen
 
@@ -37,7 +37,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert [sight for sight in EXPECTED if not seen[sight]] == []
@@ -51,14 +51,14 @@ def _nothing(*_: object, **__: object) -> None:
     ("owner", "name", "broken"),
     [
         pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
-        pytest.param(Application, "review", _nothing, id="an ask on trial stays in its line"),
-        pytest.param(trials, "review", _nothing, id="verdicts for asks that are gone are waited for"),
-        pytest.param(verdicts, "_may_be_placed", lambda _: True, id="a verdict is not judged again"),
-        pytest.param(trials, "on_rested", _nothing, id="nobody is called back after a while"),
-        pytest.param(trials, "forget_all", _nothing, id="a stream that is gone is waited for"),
-        pytest.param(trials, "finish", _nothing, id="a call is never over"),
+        pytest.param(Application, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
+        pytest.param(predicate_checks, "review", _nothing, id="results for asks that are gone are waited for"),
+        pytest.param(predicate_results, "_may_be_placed", lambda _: True, id="a result is not judged again"),
+        pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),
+        pytest.param(predicate_checks, "forget_all", _nothing, id="a stream that is gone is waited for"),
+        pytest.param(predicate_checks, "finish", _nothing, id="a call is never over"),
     ],
 )
 def test_broken_code_is_found(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, STEPS, Sightings(), WORLDS)[1] for seed in SEEDS)
+    assert any(simulate(seed, STEPS, Observations(), WORLDS)[1] for seed in SEEDS)

@@ -10,7 +10,7 @@ import pytest
 from tests.sim.mutants.__main__ import found_wrong
 from tests.sim.mutants.catalogue import MUTANTS
 from tests.sim.mutants.mutation import Mutant, Seed, put_in
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, simulate
 
 pytestmark = pytest.mark.interpreted
@@ -28,7 +28,7 @@ def test_it_is_found(mutant: Mutant) -> None:
 @pytest.mark.parametrize(("seed", "steps"), LONGEST.items())
 def test_nothing_is_found_in_the_core_as_it_is(seed: int, steps: int) -> None:
     """So it is the mutants that these seeds find."""
-    _, failure = simulate(seed, steps, Sightings(), EVERY_WORLD, is_faulty=True)
+    _, failure = simulate(seed, steps, Observations(), EVERY_WORLD, is_faulty=True)
     assert failure is None, failure.problems
 
 

@@ -9,7 +9,7 @@ import pytest
 from schedulerd.core import cycle
 from schedulerd.core.handlers import quota_preemption, reserving
 from tests.sim.__main__ import report
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 SEEDS = (*range(1, 13), 20)
@@ -17,9 +17,9 @@ STEPS = 600
 
 
 @cache
-def outcome(seed: int) -> tuple[Failure | None, Sightings]:
+def outcome(seed: int) -> tuple[Failure | None, Observations]:
     """Both tests need it and neither depends on the other having run."""
-    seen = Sightings()
+    seen = Observations()
     _, failure = simulate(seed, STEPS, seen)
     return failure, seen
 
@@ -34,15 +34,15 @@ def test_nothing_goes_wrong(seed: int) -> None:
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
     monkeypatch.setattr(reserving, "LINED_UP_MAX", 2)
-    monkeypatch.setattr(cycle, "PARKED_MAX", 3)
+    monkeypatch.setattr(cycle, "SET_ASIDE_MAX", 3)
     monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 1)
-    _, failure = simulate(seed, STEPS, Sightings())
+    _, failure = simulate(seed, STEPS, Observations())
     assert failure is None, report(seed, failure)
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Sightings()
+    seen = Observations()
     for seed in SEEDS:
         seen.update(outcome(seed)[1])
     assert seen.missing() == []

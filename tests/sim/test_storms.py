@@ -1,4 +1,4 @@
-"""Storms are shown to be seen: two queues of the pond are told to end each other's work, or one ends it in vain."""
+"""Storms are shown to be seen: two queues of the world are told to end each other's work, or one ends it in vain."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from tests.sim.moment import Moment
-from tests.sim.pond import RM, Pond
 from tests.sim.room_books import RoomBook, RoomBooks
 from tests.sim.simulation import START_NS
+from tests.sim.small_world import RM, SmallWorld
 from tests.sim.storms import VICTIMS_SPARE, WINDOW_NS, Storms
 
 FIFO, OPEN = ("root.batch.fifo", "app-1", "k1"), ("root.open", "app-2", "big")
-"""Two asks that wait in the pond: leaf, application and key."""
+"""Two asks that wait in the world: leaf, application and key."""
 Asker = tuple[str, str, str]
 
 
 class Told:
-    """What is said of the pond, one fact after the other."""
+    """What is said of the world, one fact after the other."""
 
     def __init__(self) -> None:
-        self._partition = view.partition(Pond().scheduler, RM, "default")
+        self._partition = view.partition(SmallWorld().scheduler, RM, "default")
         self._books = RoomBooks()
         self.book = RoomBook()
         self.sights: Counter[str] = Counter()

@@ -11,8 +11,8 @@ from schedulerd.core.commands import Command, ConnectResourceManager, NewAsk, Ru
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import PartitionView
-from tests.sim.pond import RM, Pond
 from tests.sim.simulation import START_NS
+from tests.sim.small_world import RM, SmallWorld
 from tests.sim.watch import Watch
 
 OTHER = "rm-a"
@@ -21,15 +21,15 @@ LOOK_AT_ALL_EVERY = 20
 
 
 class Watched:
-    """The pond, with a look at it behind; nothing waits for a cycle there."""
+    """The world, with a look at it behind; nothing waits for a cycle there."""
 
     def __init__(self) -> None:
-        self.pond = Pond()
-        self.watch = Watch(self.pond.scheduler, LOOK_AT_ALL_EVERY)
+        self.world = SmallWorld()
+        self.watch = Watch(self.world.scheduler, LOOK_AT_ALL_EVERY)
         self.watch.look(NOTHING, [])
 
     def step(self, command: Command) -> list[Fact]:
-        facts = self.pond.scheduler.step(START_NS, command)
+        facts = self.world.scheduler.step(START_NS, command)
         self.watch.look(command, facts)
         return facts
 
@@ -45,7 +45,7 @@ class Watched:
 def test_all_is_new_at_first() -> None:
     watched = Watched()
     assert watched.is_changed
-    assert watched.watch.state == view.resource_managers(watched.pond.scheduler)
+    assert watched.watch.state == view.resource_managers(watched.world.scheduler)
 
 
 def test_nothing_is_changed_by_a_step_about_nothing() -> None:
@@ -60,12 +60,12 @@ def test_what_a_step_changes_is_shown() -> None:
     watched = Watched()
     watched.step(UpdateAllocations(RM, asks=[NewAsk("app-2", "k9", Resources(memory=80))]))
     assert watched.is_changed
-    assert watched.watch.state == view.resource_managers(watched.pond.scheduler)
+    assert watched.watch.state == view.resource_managers(watched.world.scheduler)
 
 
 def test_all_is_changed_by_every_step_if_nothing_else_is_said() -> None:
-    pond = Pond()
-    watch = Watch(pond.scheduler)
+    world = SmallWorld()
+    watch = Watch(world.scheduler)
     for _ in range(3):
         watch.look(NOTHING, [])
         assert (RM, "default") in watch.changed
@@ -81,7 +81,7 @@ def test_the_rest_is_left_out_of_what_is_fresh() -> None:
 
 def test_a_fact_about_it_is_enough() -> None:
     watched = Watched()
-    watched.watch.look(NOTHING, watched.pond.facts[-1][1])
+    watched.watch.look(NOTHING, watched.world.facts[-1][1])
     assert watched.is_changed
 
 
@@ -99,33 +99,33 @@ def test_a_command_that_is_about_all_of_its_resource_manager_is() -> None:
     assert not watched.is_changed
 
 
-def in_a_ledger(pond: Pond) -> None:
-    pond.queue("root.open").allocated.add((("memory", 1),))
+def in_a_ledger(world: SmallWorld) -> None:
+    world.queue("root.open").allocated.add((("memory", 1),))
 
 
-def on_a_node(pond: Pond) -> None:
-    pond.node(1).free.add((("memory", 1),))
+def on_a_node(world: SmallWorld) -> None:
+    world.node(1).free.add((("memory", 1),))
 
 
-def among_applications(pond: Pond) -> None:
-    del pond.partition.applications["app-3"]
+def among_applications(world: SmallWorld) -> None:
+    del world.partition.applications["app-3"]
 
 
-def in_a_state(pond: Pond) -> None:
-    pond.node(3).draining = False
+def in_a_state(world: SmallWorld) -> None:
+    world.node(3).draining = False
 
 
 @pytest.mark.parametrize("corrupt", [in_a_ledger, on_a_node, among_applications, in_a_state])
-def test_what_changes_unsaid_shows_all_the_same(corrupt: Callable[[Pond], None]) -> None:
+def test_what_changes_unsaid_shows_all_the_same(corrupt: Callable[[SmallWorld], None]) -> None:
     watched = Watched()
-    corrupt(watched.pond)
+    corrupt(watched.world)
     watched.watch.look(NOTHING, [])
     assert watched.is_changed
 
 
 def test_what_nothing_shows_is_found_soon() -> None:
     watched = Watched()
-    watched.pond.application(1).spec.groups = ("other",)
+    watched.world.application(1).spec.groups = ("other",)
     looks = 0
     while not watched.is_changed or not looks:
         watched.watch.look(NOTHING, [])

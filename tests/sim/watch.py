@@ -13,21 +13,21 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from schedulerd.core import view
-from schedulerd.core.commands import Command, GiveVerdicts, UpdateAllocations, UpdateApplications, UpdateNodes
+from schedulerd.core.commands import Command, GivePredicateResults, UpdateAllocations, UpdateApplications, UpdateNodes
 from schedulerd.core.configuration_facts import ConfigurationRejected
 from schedulerd.core.facts import ApplicationRejected, AskRejected, Fact, ItemIgnored, NodeRejected, ReleaseIgnored
-from schedulerd.core.look import Look
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.host import Host
+from schedulerd.core.model.parent_entity import ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state_query import StateQuery
 from schedulerd.core.views import PartitionView, ResourceManagerView
 
 PartitionName = tuple[str, str]
 """Resource manager and partition."""
 
-OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes, GiveVerdicts)
+OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes, GivePredicateResults)
 """Facts tell what comes of each item of these; of other commands not always."""
 REFUSALS = (ApplicationRejected, AskRejected, ConfigurationRejected, ItemIgnored, NodeRejected, ReleaseIgnored)
 
@@ -63,7 +63,7 @@ class Watch:
         before, self._seen, self.changed = self._seen, {}, {}
         managers = self._scheduler.cluster.resource_managers
         self.state = [
-            view.resource_manager(managers[rm_id], self._partitions(managers[rm_id], about, before), Look())
+            view.resource_manager(managers[rm_id], self._partitions(managers[rm_id], about, before), StateQuery())
             for rm_id in sorted(managers)
         ]
 
@@ -97,15 +97,35 @@ def _about(command: Command, facts: Iterable[Fact]) -> set[PartitionName]:
 
 def _pulse(rm: ResourceManager, one: Partition) -> Pulse:
     """What hardly anything can happen in a partition without: its counters, its ledgers, and who waits where."""
-    root, patience = one.root, one.patience
+    root, timers = one.root, one.retry_timers
     return (
-        (rm.state, len(rm.callbacks.open_trials), one.serial, one.moves, one.changes, one.asks_tried, one.reserved),
+        (
+            rm.state,
+            len(rm.callbacks.open_predicate_checks),
+            one.serial,
+            one.moves,
+            one.changes,
+            one.asks_tried,
+            one.aging_reservations,
+        ),
         (len(one.allocations), len(one.applications), len(one.terminated), len(one.reservations), len(one.ready)),
-        (one.spec, one.wants_cycle, one.favoured, one.cleanup_alarm, patience.search, len(patience.claimants)),
-        [*map(_amounts, (root.claimed, root.leaving, root.promised, root.on_trial, one.used, one.allocations_used))],
+        (one.spec, one.wants_cycle, one.priority_gang, one.cleanup_alarm, timers.search, len(timers.preemptors)),
+        [
+            *map(
+                _amounts,
+                (
+                    root.quota_reserved,
+                    root.leaving,
+                    root.gang_quota_promised,
+                    root.predicate_reserved,
+                    one.used,
+                    one.allocations_used,
+                ),
+            )
+        ],
         [(_amounts(queue.allocated), _amounts(queue.pending), _standing(queue)) for queue in root.subtree()],
         [(node.state, node.changed, len(node.allocations), _amounts(node.free)) for node in one.nodes.values()],
-        [(app.state, app.parked, len(app.asks), _standing(app)) for app in one.applications.values()],
+        [(app.state, app.awaiting_placeholder, len(app.asks), _standing(app)) for app in one.applications.values()],
     )
 
 
@@ -113,5 +133,5 @@ def _amounts(ledger: Resources) -> tuple[tuple[str, int], ...]:
     return tuple(ledger.items())
 
 
-def _standing(host: Host) -> tuple[int, int, int]:
-    return host.lines.places_given, len(host.lines.closed), len(host.needs)
+def _standing(ancestor: ParentEntity) -> tuple[int, int, int]:
+    return ancestor.pending_index.places_given, len(ancestor.pending_index.blocked_by), len(ancestor.needs)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from schedulerd.core import checks, reading
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.decide.placement import tag
+from schedulerd.core.decide.queue_placement import tag
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.reading import Unreadable
 

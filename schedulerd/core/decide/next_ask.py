@@ -10,40 +10,41 @@ from typing import NamedTuple
 
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.host import Closing, Host
+from schedulerd.core.model.parent_entity import Block, ParentEntity
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 
 
 class Candidate(NamedTuple):
-    """Whose first ask to try now; `closing` is the nearest reason above for which its shape is closed, if it is.
+    """Whose first ask to try now; `block` is the nearest reason above for which its pending class is closed, if it
+    is.
 
     The nearest, so that what is repeated below always opens together with what is directly above it.
     """
 
     application: Application
     group: AskGroup
-    closing: Closing | None
+    block: Block | None
 
 
 def next_ask(partition: Partition) -> Candidate | None:
     """Where the ask to try now is, or None if nothing that is pending could be placed."""
     queue = partition.root
-    closed_above: list[Host] = []
+    closed_above: list[ParentEntity] = []
     while True:
-        contender = queue.lines.first()
-        if contender is None:
+        entity = queue.pending_index.first()
+        if entity is None:
             return None
-        if queue.lines.closed:
+        if queue.pending_index.blocked_by:
             closed_above.append(queue)
-        if not isinstance(contender, Queue):
+        if not isinstance(entity, Queue):
             break
-        queue = contender
-    assert isinstance(contender, Application)
-    group = contender.lines.first()
+        queue = entity
+    assert isinstance(entity, Application)
+    group = entity.pending_index.first()
     assert isinstance(group, AskGroup)
-    for host in reversed(closed_above):
-        closing = host.lines.closed.get(group.kind)
-        if closing is not None:
-            return Candidate(contender, group, closing)
-    return Candidate(contender, group, None)
+    for ancestor in reversed(closed_above):
+        block = ancestor.pending_index.blocked_by.get(group.pending_class)
+        if block is not None:
+            return Candidate(entity, group, block)
+    return Candidate(entity, group, None)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
     from schedulerd.core.model.partition import Partition
-    from schedulerd.core.model.shape import Shape
+    from schedulerd.core.model.request_class import RequestClass
 
 
-def fits_beside_own(application: Application, shape: Shape, node: Node) -> bool:
-    """Whether an ask of the shape fits on the node beside what the application itself uses there."""
-    return _footprint(application).room(node).lacks(shape.items) is None
+def fits_beside_own(application: Application, request_class: RequestClass, node: Node) -> bool:
+    """Whether an ask of the request class fits on the node beside what the application itself uses there."""
+    return _footprint(application).room(node).lacks(request_class.items) is None
 
 
 def gang_fits(application: Application) -> bool:
@@ -34,12 +34,12 @@ def gang_fits(application: Application) -> bool:
     if gang is None or not gang.pending:
         return True
     footprint = _footprint(application)
-    wanted = [(group.shape, group.pending) for group in application.groups.values() if group.placeholder]
-    by_node = any(shape.required_node or shape.constraint is not None for shape, _ in wanted)
+    wanted = [(group.request_class, group.pending) for group in application.groups.values() if group.placeholder]
+    by_node = any(request_class.required_node or request_class.constraint is not None for request_class, _ in wanted)
     version = partition.capacity_changes, footprint.changes, gang.demands, partition.moves if by_node else 0
     if gang.fits is None or gang.fits[0] != version:
         bins = _nodes(partition, footprint, wanted) if by_node else _sizes(partition, footprint)
-        partition.patience.effort.visits += len(bins)
+        partition.retry_timers.budget.visits += len(bins)
         gang.fits = version, fits(partition, wanted, bins)
     return gang.fits[1]
 
@@ -51,8 +51,8 @@ def recheck(partition: Partition) -> None:
         gang = reservation.application.gang
         if gang is not None and gang.pending:
             partition.ready[reservation.node] = None
-    if partition.favoured is not None and not gang_fits(partition.favoured):
-        partition.favour(None)
+    if partition.priority_gang is not None and not gang_fits(partition.priority_gang):
+        partition.set_priority_gang(None)
 
 
 def _footprint(application: Application) -> Footprint:
@@ -71,11 +71,11 @@ def _sizes(partition: Partition, footprint: Footprint) -> list[Bin]:
     return bins + [Bin(Resources(size), count) for size, count in sizes.items() if count]
 
 
-def _nodes(partition: Partition, footprint: Footprint, wanted: list[tuple[Shape, int]]) -> list[Bin]:
+def _nodes(partition: Partition, footprint: Footprint, wanted: list[tuple[RequestClass, int]]) -> list[Bin]:
     """The nodes that may get new allocations one by one, and those that take only what requires them."""
     nodes = dict.fromkeys(node for node in partition.nodes.values() if node.ordered)
-    for shape, _ in wanted:
-        required = partition.nodes.get(shape.required_node)
+    for request_class, _ in wanted:
+        required = partition.nodes.get(request_class.required_node)
         if required is not None and required.ready:
             nodes[required] = None
     return [Bin(footprint.room(node), 1, node) for node in nodes]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.affinity import Affinity
     from schedulerd.core.model.node import Node
     from schedulerd.core.model.partition import Partition
-    from schedulerd.core.model.shape import Shape
+    from schedulerd.core.model.request_class import RequestClass
 
 
 class Bin(NamedTuple):
@@ -27,43 +27,47 @@ class Bin(NamedTuple):
     """Which node, where `nodes` is 1 and it matters."""
 
 
-def fits(partition: Partition, wanted: Iterable[tuple[Shape, int]], bins: Iterable[Bin]) -> bool:
-    """Whether so many allocations of each shape fit into the bins, all together.
+def fits(partition: Partition, wanted: Iterable[tuple[RequestClass, int]], bins: Iterable[Bin]) -> bool:
+    """Whether so many allocations of each request class fit into the bins, all together.
 
-    A bin without a node takes no shape that has a required node or a placement constraint.
+    A bin without a node takes no request class that has a required node or a placement constraint.
     """
     left = list(bins)
     together: dict[tuple[Affinity, str], int] = {}
-    for shape, count in sorted(wanted, key=lambda one: _rank(one[0], partition.largest())):
-        left, count = _fill(partition, shape, count, left, together)
+    for request_class, count in sorted(wanted, key=lambda one: _rank(one[0], partition.largest())):
+        left, count = _fill(partition, request_class, count, left, together)
         if count:
             return False
     return True
 
 
-def _rank(shape: Shape, largest: Mapping[str, int]) -> tuple[bool, bool, float]:
-    size = max((amount / max(1, largest.get(name, 0)) for name, amount in shape.items), default=0.0)
-    return not shape.required_node, shape.constraint is None, -size
+def _rank(request_class: RequestClass, largest: Mapping[str, int]) -> tuple[bool, bool, float]:
+    size = max((amount / max(1, largest.get(name, 0)) for name, amount in request_class.items), default=0.0)
+    return not request_class.required_node, request_class.constraint is None, -size
 
 
 def _fill(
-    partition: Partition, shape: Shape, count: int, bins: list[Bin], together: dict[tuple[Affinity, str], int]
+    partition: Partition,
+    request_class: RequestClass,
+    count: int,
+    bins: list[Bin],
+    together: dict[tuple[Affinity, str], int],
 ) -> tuple[list[Bin], int]:
     """What is left of the bins, and how many allocations did not fit."""
     left: list[Bin] = []
     for one in bins:
-        each = min((one.room[name] // amount for name, amount in shape.items), default=count) if count else 0
-        if each > 0 and (shape.required_node or shape.constraint is not None):
-            each = _let_in(partition, shape, one.node, min(each, count), together)
+        each = min((one.room[name] // amount for name, amount in request_class.items), default=count) if count else 0
+        if each > 0 and (request_class.required_node or request_class.constraint is not None):
+            each = _let_in(partition, request_class, one.node, min(each, count), together)
         if each <= 0:
             left.append(one)
             continue
         full = min(one.nodes, count // each)
         count -= full * each
         if full:
-            left.append(Bin(one.room.minus(shape.resources.times(each)), full, one.node))
+            left.append(Bin(one.room.minus(request_class.resources.times(each)), full, one.node))
         if full < one.nodes and count:  # fewer than one node takes
-            left.append(Bin(one.room.minus(shape.resources.times(count)), 1, one.node))
+            left.append(Bin(one.room.minus(request_class.resources.times(count)), 1, one.node))
             full, count = full + 1, 0
         if full < one.nodes:
             left.append(Bin(one.room, one.nodes - full, one.node))
@@ -71,12 +75,16 @@ def _fill(
 
 
 def _let_in(
-    partition: Partition, shape: Shape, node: Node | None, count: int, together: dict[tuple[Affinity, str], int]
+    partition: Partition,
+    request_class: RequestClass,
+    node: Node | None,
+    count: int,
+    together: dict[tuple[Affinity, str], int],
 ) -> int:
     """How many of `count` the node takes by its attributes and by what runs there today."""
-    if node is None or partition.objection(shape, node) is not None:
+    if node is None or partition.objection(request_class, node) is not None:
         return 0
-    limited = partition.constraints.room(shape, node) if shape.constraint is not None else None
+    limited = partition.constraints.room(request_class, node) if request_class.constraint is not None else None
     if limited is not None:
         group, most = limited
         count = min(count, most - together.get(group, 0))

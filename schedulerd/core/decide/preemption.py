@@ -1,4 +1,4 @@
-"""Who would have to end for an ask, on which node; what it has a right to is said by its `Claim`.
+"""Who would have to end for an ask, on which node; what it has a right to is said by its `PreemptionContext`.
 
 The victims run on the node that the ask gets; if it is a max on its way that lacks room, and not the node, they run
 anywhere below that queue.
@@ -15,15 +15,15 @@ from itertools import count
 from operator import itemgetter
 from typing import NamedTuple
 
-from schedulerd.core.decide.claim import Claim
+from schedulerd.core.decide.node_candidates import NodeCandidates, portions
 from schedulerd.core.decide.own_room import fits_beside_own
-from schedulerd.core.decide.prospects import Prospects, portions
+from schedulerd.core.decide.preemption_context import PreemptionContext
 from schedulerd.core.decide.victims import (
     Candidate,
-    Effort,
-    Harm,
+    Cost,
     Rank,
     VictimSet,
+    WorkBudget,
     beside,
     candidate,
     may_end,
@@ -35,13 +35,13 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
+from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.trial import Agreement, Trial
 from schedulerd.core.preemption_facts import PreemptionRefusal
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
 
-LOOKS_MAX = 64
+NODES_SEARCHED_MAX = 64
 """How many nodes are searched exactly, the most promising, once there is one on which it can be done."""
 
 
@@ -72,10 +72,10 @@ class Decision:
         if self.is_for_quota:
             return self.victims
         fewer = self.victims[: index + 1]
-        short = shortage(self.ask.shape.items, self.node, self.node.firmly_kept)
+        short = shortage(self.ask.request_class.items, self.node, self.node.entitled_reserved)
         for one in fewer:
             if one.node is self.node:
-                short.subtract(one.shape.items)
+                short.subtract(one.request_class.items)
         is_enough = all(one.node is self.node for one in self.victims) and all(left <= 0 for left in short.values())
         return fewer if is_enough else self.victims
 
@@ -83,7 +83,7 @@ class Decision:
 class _Found(NamedTuple):
     """The best set of victims so far, and its node; of two the lesser is the better."""
 
-    harm: Harm
+    cost: Cost
     size: int
     score: float
     node_id: str
@@ -99,14 +99,13 @@ class Search:
         application: Application,
         group: AskGroup,
         ask: Ask,
-        effort: Effort | None = None,
+        budget: WorkBudget | None = None,
         *,
         attempt: int = 1,
         barred: Mapping[Node, str] | None = None,
     ) -> None:
         self.application = application
         self.partition: Partition = application.partition
-        assert application.queue is not None
         self.queue: Queue = application.queue
         self.ask = ask
         self.spec = ask.spec
@@ -118,11 +117,11 @@ class Search:
         """How often it was searched for, as what is found may not hold any longer when the search is done."""
         self.barred: dict[Node, str] = dict(barred or {})
         """Nodes on which the resource manager would not have the ask even then, with the reason."""
-        self.trial: Trial | None = None
+        self.predicate_check: PredicateCheck | None = None
         """What it is asked about what was found."""
         self.agreed: tuple[Node, Agreement] | None = None
-        self.effort = effort or Effort()
-        self._claim = Claim(application, group, ask, self.effort)
+        self.budget = budget or WorkBudget()
+        self._claim = PreemptionContext(application, group, ask, self.budget)
         self._found: _Found | None = None
         self._anywhere: VictimSet | None = None
         """The victims if a node does not lack room, but a max does: the same for every such node."""
@@ -141,9 +140,9 @@ class Search:
         """Goes on for about so many visits; True when there is nothing left to look at."""
         if self.refusal is not None:
             return True
-        end = self.effort.visits + visits_max
+        end = self.budget.visits + visits_max
         for _ in self._steps:
-            if self.effort.visits >= end:
+            if self.budget.visits >= end:
                 return False
         if self._found is None:
             self.refusal = PreemptionRefusal.NO_NODE
@@ -154,7 +153,7 @@ class Search:
         if self._found is None:
             return None
         node = self._found.node
-        self._claim = Claim(self.application, self.group, self.ask, self.effort)
+        self._claim = PreemptionContext(self.application, self.group, self.ask, self.budget)
         if self._claim.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
             return None
         if self._claim.lacking:
@@ -171,7 +170,7 @@ class Search:
 
     def may_end_too(self, decision: Decision, chosen: tuple[Allocation, ...]) -> bool:
         """Whether these may end beside the victims of a decision that was just made."""
-        self._claim = Claim(self.application, self.group, self.ask, self.effort)
+        self._claim = PreemptionContext(self.application, self.group, self.ask, self.budget)
         there = [one for one in chosen if decision.node.allocations.get(one.uuid) is one]
         return self._beside(decision.node, decision.victims, there) == chosen
 
@@ -184,21 +183,21 @@ class Search:
 
     def _compare(self) -> Generator[None, None, None]:
         """Interrupted now and then; what is found last is the best."""
-        prospects = Prospects(self._claim.unit, self.effort)
+        node_candidates = NodeCandidates(self._claim.unit, self.budget)
         if self._claim.lacking:
             yield from self._look_anywhere()
-        if (yield from self._look_for_room(prospects)):
+        if (yield from self._look_for_room(node_candidates)):
             return
-        yield from self._gather(prospects)
+        yield from self._gather(node_candidates)
         looks = 0
-        for prospect in prospects.in_order():
+        for prospect in node_candidates.in_order():
             if prospect is not None:
-                harm, node = prospect
-                if looks >= LOOKS_MAX or self._beats(harm, 1, node):
+                cost, node = prospect
+                if looks >= NODES_SEARCHED_MAX or self._beats(cost, 1, node):
                     return
-                fewest = prospects.fewest(prospect)
-                if fewest and not self._beats(harm, fewest, node):
-                    self._look_at(node, harm[0][0])
+                fewest = node_candidates.fewest(prospect)
+                if fewest and not self._beats(cost, fewest, node):
+                    self._look_at(node, cost[0][0])
                     looks += self._found is not None
             yield
 
@@ -217,10 +216,10 @@ class Search:
         youngest_first = sorted(nsmallest(ANYWHERE_MAX, found), key=itemgetter(1))
         self._anywhere = self._claim.victims_among(one for _, _, one in youngest_first)
 
-    def _look_for_room(self, prospects: Prospects) -> Generator[None, None, bool]:
+    def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
         """Finds the first node that will have room without anybody else ending there; else what each of them needs."""
-        for portion in portions(self.partition.candidates(self.ask.shape)):
-            self.effort.visits += len(portion)
+        for portion in portions(self.partition.candidates(self.ask.request_class)):
+            self.budget.visits += len(portion)
             for node in portion:
                 short = self._short(node)
                 if not short:
@@ -228,36 +227,36 @@ class Search:
                     if self._found is not None:
                         return True
                 elif short.keys() <= self._claim.claimable:
-                    prospects.consider(node, self._with_quota(short))
+                    node_candidates.consider(node, self._with_quota(short))
             yield
         return False
 
-    def _gather(self, prospects: Prospects) -> Iterator[None]:
+    def _gather(self, node_candidates: NodeCandidates) -> Iterator[None]:
         """In which leaves anything may be ended for the ask as far as queues and priorities go, and of what ranks."""
         for leaf in list(self._claim.victim_leaves()):
-            side = self._claim.side(leaf)
+            side = self._claim.victim_queue(leaf)
             assert side is not None
             for application in list(leaf.applications.values()):
                 for portion in portions(application.allocations.values()):
-                    prospects.add(leaf, portion, side.admits)
+                    node_candidates.add(leaf, portion, side.admits)
                     yield
 
-    def _beats(self, harm: Harm, size: int, node: Node) -> bool:
+    def _beats(self, cost: Cost, size: int, node: Node) -> bool:
         """Whether nothing on the node could be better than what was found, if it is at best so."""
-        return self._found is not None and self._found[:4] < (harm, size, node.score, node.node_id)
+        return self._found is not None and self._found[:4] < (cost, size, node.score, node.node_id)
 
     def _look_at(self, node: Node, up_to: Rank | None = None) -> None:
         found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None
         if found is not None:
-            here = _Found(found.harm, len(found.victims), node.score, node.node_id, node, found.victims)
+            here = _Found(found.cost, len(found.victims), node.score, node.node_id, node, found.victims)
             if self._found is None or here < self._found:
                 self._found = here
 
     def _victims_on(self, node: Node, up_to: Rank | None = None) -> VictimSet | None:
         """The best set there, if one may be taken; of no higher rank than `up_to`, if that is given."""
-        self.effort.visits += 1
+        self.budget.visits += 1
         kept = self.ask.reservations.get(node)
-        if node in self.barred or not node.ordered or (kept is not None and kept.is_firm):
+        if node in self.barred or not node.ordered or (kept is not None and kept.is_entitled):
             return None
         short = self._short(node)
         if self._claim.lacking and not short:
@@ -267,17 +266,17 @@ class Search:
             candidates = self._claim.may_end(reversed(node.allocations.values()), need)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
-            found = smallest_set(candidates, need, self._claim.unit, self.effort)
-        if found is None or self.partition.objection_without(self.ask.shape, node, found.victims) is not None:
+            found = smallest_set(candidates, need, self._claim.unit, self.budget)
+        if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
             return None
-        if node.leaving and not fits_beside_own(self.application, self.ask.shape, node):
+        if node.leaving and not fits_beside_own(self.application, self.ask.request_class, node):
             return None  # what goes there is its own: no room can be kept before it is gone (SEMANTICS I9)
         return None if self._was_refused(node, found) else found
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:
         """Whether the resource manager refused the node as it is, and is not asked about it without the victims."""
-        hearing = self.ask.hearing
-        if hearing is None or not hearing.bars(node):
+        predicate_history = self.ask.predicate_history
+        if predicate_history is None or not predicate_history.bars(node):
             return False
         return not found.victims or not self.partition.callbacks.preemption_predicates
 
@@ -288,7 +287,7 @@ class Search:
         return short
 
     def _short(self, node: Node) -> Resources:
-        return shortage(self.ask.shape.items, node, node.firmly_kept)
+        return shortage(self.ask.request_class.items, node, node.entitled_reserved)
 
 
 def shortage(items: Items, node: Node, kept: Resources) -> Resources:
@@ -301,17 +300,17 @@ def shortage(items: Items, node: Node, kept: Resources) -> Resources:
 
 
 def victims_for_required_node(
-    application: Application, ask: Ask, node: Node, kept: Resources, effort: Effort
+    application: Application, ask: Ask, node: Node, kept: Resources, budget: WorkBudget
 ) -> VictimSet | None:
     """Who has to end so that the ask fits on the only node it may run on; guarantees do not protect from that.
 
     `kept` is what others on the node have a right to before it.
     """
-    effort.visits += len(node.allocations)
+    budget.visits += len(node.allocations)
     unit = unit_weights(node.capacity)
     candidates = _for_required_node(application, ask, node, unit)
-    found = smallest_set(candidates, shortage(ask.shape.items, node, kept), unit, effort)
-    if found is None or application.partition.objection_without(ask.shape, node, found.victims) is not None:
+    found = smallest_set(candidates, shortage(ask.request_class.items, node, kept), unit, budget)
+    if found is None or application.partition.objection_without(ask.request_class, node, found.victims) is not None:
         return None
     return found
 
@@ -328,7 +327,6 @@ def _for_required_node(application: Application, ask: Ask, node: Node, unit: Map
     """Everybody who may be ended there for the ask, the youngest first."""
     for allocation in reversed(node.allocations.values()):
         other = allocation.application
-        assert other.queue is not None
         if other is application or not may_end(allocation):
             continue
         is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED

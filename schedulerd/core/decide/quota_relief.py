@@ -16,7 +16,7 @@ from itertools import chain, islice
 from schedulerd.core.decide.victims import (
     Budget,
     Candidate,
-    Effort,
+    WorkBudget,
     candidate,
     harmless_part,
     may_end,
@@ -47,11 +47,11 @@ def _without_needless(victims: list[Allocation], need: Resources) -> list[Alloca
     """Every branch ends whole allocations for its share: who is not needed after all is spared, the protected first."""
     beyond = Resources({name: -amount for name, amount in need.items()})
     for victim in victims:
-        beyond.add((name, amount) for name, amount in victim.shape.items if name in need)
+        beyond.add((name, amount) for name, amount in victim.request_class.items if name in need)
     spared: set[Allocation] = set()
     for victim in sorted(victims, key=rank_of, reverse=True):
-        if all(beyond[name] >= amount for name, amount in victim.shape.items if name in need):
-            beyond.subtract((name, amount) for name, amount in victim.shape.items if name in need)
+        if all(beyond[name] >= amount for name, amount in victim.request_class.items if name in need):
+            beyond.subtract((name, amount) for name, amount in victim.request_class.items if name in need)
             spared.add(victim)
     return [victim for victim in victims if victim not in spared]
 
@@ -65,7 +65,7 @@ class Relief:
         self._taken: dict[Allocation, None] = {}
         self.found: deque[Allocation] = deque()
         """Who has to end, once that is known."""
-        self._effort = Effort()
+        self._effort = WorkBudget()
         self._steps = self._from_queue(top, excess(top))
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class Relief:
         victims: list[Allocation] = []
         while self.found and len(victims) < victims_max:
             victim = self.found.popleft()
-            budgets, items = self._budgets_of(victim), victim.shape.items
+            budgets, items = self._budgets_of(victim), victim.request_class.items
             is_needed = _may_go(victim) and any(need[name] > 0 for name, _ in items)
             if is_needed and all(budget.times(items) != 0 for budget in budgets):
                 need.subtract(items)
@@ -111,7 +111,7 @@ class Relief:
                 before = len(self._taken)
                 yield from self._from_queue(child, Resources({name: most for name, most in share.items() if most > 0}))
                 for allocation in islice(self._taken, before, None):
-                    rest.subtract(allocation.shape.items)
+                    rest.subtract(allocation.request_class.items)
         self._take(queue, Resources({name: amount for name, amount in rest.items() if amount > 0}))
         yield
 
@@ -127,7 +127,7 @@ class Relief:
         for allocation in harmless_part(candidates, need, unit, self._effort):
             self._taken[allocation] = None
             for budget in self._budgets_of(allocation):
-                budget.take(allocation.shape.items, 1)
+                budget.take(allocation.request_class.items, 1)
 
     def _candidates(self, queue: Queue, unit: dict[str, int]) -> Iterator[Candidate]:
         """What may be ended in the queue and below, the youngest of each application first."""
@@ -143,9 +143,8 @@ class Relief:
 
     def _budgets_of(self, allocation: Allocation) -> tuple[Budget, ...]:
         """Of the queues below the one that is above its max: that one's guarantee is within its max anyway."""
-        assert allocation.application.queue is not None
-        lineage = allocation.application.queue.lineage
-        return tuple(self._budget(one) for one in lineage[: lineage.index(self._top)] if one.guaranteed)
+        path_to_root = allocation.application.queue.path_to_root
+        return tuple(self._budget(one) for one in path_to_root[: path_to_root.index(self._top)] if one.guaranteed)
 
     def _budget(self, queue: Queue) -> Budget:
         if queue not in self._budgets:

@@ -15,9 +15,9 @@ from schedulerd.core.decide.rule_words import describe_rules
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.party import Party
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.user_usage import UsageLedger
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 
 NAMES_SHOWN = 5
@@ -186,10 +186,10 @@ class _QueueComparison:
                 ledger = by_path.get(queue.path)
                 if ledger is None:
                     continue
-                party = Party("", name) if is_group else Party(name, "")
-                before = [limit for limit, _, of_group in party.limits_at(queue) if of_group is is_group]
+                limit_subject = LimitSubject("", name) if is_group else LimitSubject(name, "")
+                before = [limit for limit, _, of_group in limit_subject.limits_at(queue) if of_group is is_group]
                 who = f"{'group' if is_group else 'user'} {name!r} in {queue.written}"
-                for limit, _, of_group in party.limits_at(spec):
+                for limit, _, of_group in limit_subject.limits_at(spec):
                     if of_group is is_group and limit not in before:
                         for excess in _excesses(ledger, limit):
                             message = f"{who} will be above a limit: {excess}"

@@ -1,14 +1,14 @@
 """Who comes first, as sort keys: by priority and by fairness.
 
 A share is usage over guarantee, per resource type; where nothing is guaranteed the usage itself counts, so whoever
-has a guarantee below which it stays goes first. Two contenders are compared by their largest share, then their second
+has a guarantee below which it stays goes first. Two entities are compared by their largest share, then their second
 largest and so on, which is what comparing these tuples does. Priority comes before or after the order, as the queue
 says (`application.sort.priority`).
 """
 
 from __future__ import annotations
 
-from schedulerd.core.model.line import Key
+from schedulerd.core.model.pending_index import Key
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ApplicationOrder, QueueProperties
 

@@ -1,6 +1,6 @@
-"""Which of some allocations to end, so that enough room comes free and as little harm as possible is done.
+"""Which of some allocations to end, so that enough room comes free and as little cost as possible is done.
 
-Harm is counted by rank: what is taken of the most protected rank weighs most, whatever is spared of the others. Within
+cost is counted by rank: what is taken of the most protected rank weighs most, whatever is spared of the others. Within
 a rank it is the weight of what is taken, and of equal sets the one with fewer and younger victims is best.
 
 Allocations that are alike (same rank, queue and size) are interchangeable, so only their number is searched for; that
@@ -30,7 +30,7 @@ _WEIGHT_OF_ALL = 10**30
 Rank: TypeAlias = tuple[int, int]
 """Kind of the allocation (ordinary, opted out, originator), then priority: the higher, the more protected."""
 
-Harm: TypeAlias = tuple[tuple[Rank, int], ...]
+Cost: TypeAlias = tuple[tuple[Rank, int], ...]
 """Weight taken of each rank, the most protected first; ranks of which nothing is taken are left out."""
 
 
@@ -53,7 +53,7 @@ class Budget:
                 self.left[name] -= amount * times
 
 
-class Effort:
+class WorkBudget:
     """How much was looked at to find out who might end; it is what is bounded and counted instead of time."""
 
     __slots__ = ("visits",)
@@ -73,20 +73,20 @@ class Candidate(NamedTuple):
 
 
 class VictimSet(NamedTuple):
-    """What to end, the least protected first, and the harm of it."""
+    """What to end, the least protected first, and the cost of it."""
 
     victims: tuple[Allocation, ...]
-    harm: Harm
+    cost: Cost
 
-    def order(self) -> tuple[Harm, int]:
+    def order(self) -> tuple[Cost, int]:
         """The smallest is the best."""
-        return self.harm, len(self.victims)
+        return self.cost, len(self.victims)
 
 
 def may_end(allocation: Allocation) -> bool:
     """Whether it may be ended for others at all, whoever they are: not what is on its way out, must run on its node, or
     is opted out (SI `allowPreemptSelf`; SEMANTICS I1)."""
-    if allocation.releasing is not None or allocation.shape.required_node:
+    if allocation.releasing is not None or allocation.request_class.required_node:
         return False
     spec = allocation.application.partition.spec
     return allocation.spec.allow_preempt_self or spec.preemption_optout is OptOut.LAST
@@ -94,7 +94,7 @@ def may_end(allocation: Allocation) -> bool:
 
 def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Budget, ...] = ()) -> Candidate:
     """`unit` is the weight of one of each resource."""
-    weight = sum([amount * unit.get(name, 0) for name, amount in allocation.shape.items])
+    weight = sum([amount * unit.get(name, 0) for name, amount in allocation.request_class.items])
     return Candidate(allocation, rank_of(allocation), weight, budgets)
 
 
@@ -110,21 +110,21 @@ def rank_of(allocation: Allocation) -> Rank:
 
 
 def smallest_set(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort | None = None
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], budget: WorkBudget | None = None
 ) -> VictimSet | None:
     """The least harmful set that frees `need`, or None if there is none within the budgets.
 
-    `candidates` come youngest first; `unit` is the weight of one of each resource; the choices are added to `effort`.
+    `candidates` come youngest first; `unit` is the weight of one of each resource; the choices are added to `budget`.
     """
     search = _Search(_kinds(candidates, need), need, unit, STEPS_MAX)
     best = search.exact()
     if best is None and not search.was_complete:
         best = search.greedy()
-    if effort is not None:
-        effort.visits += search.steps
+    if budget is not None:
+        budget.visits += search.steps
     if best is None:
         return None
-    return VictimSet(best.victims(), best.harm)
+    return VictimSet(best.victims(), best.cost)
 
 
 def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most: int) -> tuple[Allocation, ...]:
@@ -134,12 +134,12 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
     for one in candidates:
         if one.allocation in ended:
             for budget in one.budgets:
-                budget.take(one.allocation.shape.items, 1)
+                budget.take(one.allocation.request_class.items, 1)
         else:
             rest.append(one)
     found: list[Allocation] = []
     for one in sorted(rest, key=lambda one: one.rank):
-        items = one.allocation.shape.items
+        items = one.allocation.request_class.items
         if len(found) < most and all(budget.times(items) != 0 for budget in one.budgets):
             for budget in one.budgets:
                 budget.take(items, 1)
@@ -148,12 +148,12 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
 
 
 def harmless_part(
-    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], effort: Effort
+    candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], budget: WorkBudget
 ) -> tuple[Allocation, ...]:
     """The least harmful set that frees `need`; if there is none, as much as the budgets allow, harmless first."""
     search = _Search(_kinds(candidates, need), need, unit, PART_STEPS_MAX)
     best = search.exact() or search.greedy(enough=False)
-    effort.visits += search.steps
+    budget.visits += search.steps
     return best.victims() if best is not None else ()
 
 
@@ -185,10 +185,10 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
     """Most protected first, and the largest first among those of one rank; who frees nothing needed is left out."""
     kinds: dict[tuple[Rank, Items, tuple[Budget, ...]], _Kind] = {}
     for age, (allocation, rank, weight, budgets) in enumerate(candidates):
-        items = allocation.shape.items
+        items = allocation.request_class.items
         kind = kinds.get((rank, items, budgets))
         if kind is None:
-            amounts = allocation.shape.resources
+            amounts = allocation.request_class.resources
             frees = tuple([amounts[name] for name in need])
             kind = kinds[rank, items, budgets] = _Kind(rank, items, frees, weight, budgets)
         kind.members.append(allocation)
@@ -198,7 +198,7 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
 
 
 class _Found(NamedTuple):
-    harm: Harm
+    cost: Cost
     size: int
     ages: list[int]
     """Oldest first: of sets that are equal otherwise, the one whose oldest is youngest."""
@@ -250,24 +250,24 @@ class _Search:
     def was_complete(self) -> bool:
         return len(self.kinds) <= KINDS_MAX and self.steps < self.steps_max
 
-    def _descend(self, at: int, harm: Harm, size: int) -> None:
+    def _descend(self, at: int, cost: Cost, size: int) -> None:
         """Tries every number of the kind `at`, with all that follow."""
         self.steps += 1
         if max(self.rest, default=0) <= 0:
-            self._note(harm)
+            self._note(cost)
             return
-        if self.steps >= self.steps_max or self._is_hopeless(at, harm, size):
+        if self.steps >= self.steps_max or self._is_hopeless(at, cost, size):
             return
         kind = self.kinds[at]
         most = kind.most()
-        self._descend(at + 1, harm, size)
+        self._descend(at + 1, cost, size)
         taken = 0
         while taken < most and self._helps(kind):
             self._take(kind, 1)
             taken += 1
-            harm = _more(harm, kind.rank, kind.weight)
+            cost = _more(cost, kind.rank, kind.weight)
             self._taken.append((kind, taken))
-            self._descend(at + 1, harm, size + taken)
+            self._descend(at + 1, cost, size + taken)
             self._taken.pop()
         self._take(kind, -taken)
 
@@ -285,15 +285,15 @@ class _Search:
                 self._take(kind, 1)
                 taken += 1
             counts.append(taken)
-        harm: Harm = ()
+        cost: Cost = ()
         for kind, taken in zip(self.kinds, reversed(counts), strict=True):
             while taken and all(rest + frees <= 0 for rest, frees in zip(self.rest, kind.frees, strict=True) if frees):
                 self._take(kind, -1)
                 taken -= 1
             self._taken.append((kind, taken))
-            harm = _more(harm, kind.rank, kind.weight * taken) if taken else harm
+            cost = _more(cost, kind.rank, kind.weight * taken) if taken else cost
         if not enough or max(self.rest, default=0) <= 0:
-            self._note(harm)
+            self._note(cost)
         for kind, taken in self._taken:
             self._take(kind, -taken)
         return self.best
@@ -307,8 +307,8 @@ class _Search:
         for budget in kind.budgets:
             budget.take(kind.items, times)
 
-    def _is_hopeless(self, at: int, harm: Harm, size: int) -> bool:
-        """Whether what follows cannot free enough, or only with more harm, or more victims, than the best set has."""
+    def _is_hopeless(self, at: int, cost: Cost, size: int) -> bool:
+        """Whether what follows cannot free enough, or only with more cost, or more victims, than the best set has."""
         least, fewest = 0, 0
         for rest, ahead, lower, largest, unit in zip(self.rest, *self._outlooks[at], self.units, strict=True):
             if rest > ahead:
@@ -320,19 +320,19 @@ class _Search:
         if self.best is None:
             return False
         if least:
-            harm = _more(harm, self.kinds[at].rank, least)
-        return (harm, size + fewest) > self.best[:2]
+            cost = _more(cost, self.kinds[at].rank, least)
+        return (cost, size + fewest) > self.best[:2]
 
-    def _note(self, harm: Harm) -> None:
+    def _note(self, cost: Cost) -> None:
         taken = [(kind, count) for kind, count in self._taken if count]
         ages = sorted((age for kind, count in taken for age in kind.ages[:count]), reverse=True)
-        found = _Found(harm, len(ages), ages, taken)
+        found = _Found(cost, len(ages), ages, taken)
         if self.best is None or found[:3] < self.best[:3]:
             self.best = found
 
 
-def _more(harm: Harm, rank: Rank, weight: int) -> Harm:
+def _more(cost: Cost, rank: Rank, weight: int) -> Cost:
     """With so much taken of a rank that is the last of it, or less protected than all of it."""
-    if harm and harm[-1][0] == rank:
-        return *harm[:-1], (rank, harm[-1][1] + weight)
-    return *harm, (rank, weight)
+    if cost and cost[-1][0] == rank:
+        return *cost[:-1], (rank, cost[-1][1] + weight)
+    return *cost, (rank, weight)

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedulerd.core import commit
-from schedulerd.core.alarms import AlarmKind
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.placement import tag
+from schedulerd.core.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout, RejectionTimeout
+from schedulerd.core.commands import NewApplication, TerminationType
+from schedulerd.core.decide.queue_placement import tag
 from schedulerd.core.facts import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.handlers import departures, gang_time, queues
+from schedulerd.core.handlers import gang_time, queues, releases
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.partition import REMEMBERED_MAX
+from schedulerd.core.model.partition import REMEMBERED_MAX, Partition
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 """SI constant `AppTagStateAwareDisable`."""
@@ -30,12 +31,11 @@ TIMED_STATES: Mapping[ApplicationState, tuple[str, ApplicationTrigger]] = {
     ApplicationState.COMPLETING: ("completing_ns", ApplicationTrigger.COMPLETE),
     ApplicationState.COMPLETED: ("retention_ns", ApplicationTrigger.EXPIRE),
     ApplicationState.FAILED: ("retention_ns", ApplicationTrigger.EXPIRE),
-    ApplicationState.REJECTED: ("retention_ns", ApplicationTrigger.EXPIRE),
 }
 """States that end by themselves: which field of Timeouts says when, and what moves them then."""
 
 
-def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, cause: str = "") -> None:
+def fire(context: StepContext, application: Application, trigger: ApplicationTrigger, cause: str = "") -> None:
     """Moves the application and says so. Raises IllegalMove if the table has no such move."""
     old = application.state
     new = move(APPLICATION, old, trigger)
@@ -43,39 +43,38 @@ def fire(turn: Turn, application: Application, trigger: ApplicationTrigger, caus
         return
     application.state = new
     cause = cause or trigger.value
-    application.state_log.append((turn.now_ns, new, cause))
-    alarms = turn.cluster.alarms
+    application.state_log.append((context.now_ns, new, cause))
+    alarms = context.cluster.alarms
     alarms.cancel(application.alarm)
     application.alarm = None
     if new in TIMED_STATES:
-        deadline_ns = turn.now_ns + _timeout_ns(turn.cluster.timeouts, application)
-        application.alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
-    _limit_run(turn, application)
+        deadline_ns = context.now_ns + _timeout_ns(context.cluster.timeouts, application)
+        application.alarm = alarms.set(deadline_ns, ApplicationStateTimeout(application))
+    _limit_run(context, application)
     queue = application.queue
-    turn.say(
+    context.say(
         ApplicationChanged(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
-            queue=queue.path if queue is not None else "",
+            queue=queue.path,
             application_id=application.application_id,
-            old_state=old if trigger is not ApplicationTrigger.REJECT else None,
+            old_state=old,
             state=new,
             cause=cause,
-            at_ns=turn.now_ns,
+            at_ns=context.now_ns,
         )
     )
-    application.reconsider()
-    if queue is not None:
-        queue.give_turn()
+    application.on_state_changed()
+    queue.admit_next()
     if new is ApplicationState.COMPLETING:
         commit.retire(application)
     elif new is ApplicationState.EXPIRED:
-        forget(turn, application)
+        forget(context, application)
     elif new in TERMINAL_STATES:
-        _leave_queue(turn, application)
+        _leave_queue(context, application)
 
 
-def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -> None:
+def on_ask(context: StepContext, application: Application, *, placeholder: bool = False) -> None:
     """An ask was added: a new application is accepted, one that was about to complete runs again.
 
     A recovered placeholder is no reason to run again, as there is nothing to do yet.
@@ -84,10 +83,10 @@ def on_ask(turn: Turn, application: Application, *, placeholder: bool = False) -
     if state is ApplicationState.RUNNING:
         return
     if state is ApplicationState.NEW or (state is ApplicationState.COMPLETING and not placeholder):
-        fire(turn, application, ApplicationTrigger.RUN)
+        fire(context, application, ApplicationTrigger.RUN)
 
 
-def on_placed(turn: Turn, application: Application, allocation: Allocation) -> None:
+def on_placed(context: StepContext, application: Application, allocation: Allocation) -> None:
     """An allocation was made: the first real one starts the application, the second makes it running.
 
     A placeholder changes no state until the whole of `placeholderAsk` is there (gang design: pending placeholders hold
@@ -96,20 +95,20 @@ def on_placed(turn: Turn, application: Application, allocation: Allocation) -> N
     """
     if not allocation.placeholder:
         if application.state in SCHEDULABLE_STATES:
-            fire(turn, application, ApplicationTrigger.RUN)
+            fire(context, application, ApplicationTrigger.RUN)
         return
     if application.gang_alarm is not None:
         commit.keep_promise(application)
     elif gang_time.needs_time(application):
-        gang_time.begin(turn, application)
-    gang_time.say_if_full(turn, application)
+        gang_time.begin(context, application)
+    gang_time.say_if_full(context, application)
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
-        fire(turn, application, ApplicationTrigger.RUN)
-    elif not application.groups and application.queue is not None:
-        application.queue.give_turn()
+        fire(context, application, ApplicationTrigger.RUN)
+    elif not application.groups:
+        application.queue.admit_next()
 
 
-def on_taken_over(turn: Turn, allocation: Allocation) -> None:
+def on_taken_over(context: StepContext, allocation: Allocation) -> None:
     """A node came with the allocation. Where the others of its application were asked to go already, so is this one:
     nobody would ask for it later, and the application would wait for it for ever."""
     application = allocation.application
@@ -118,117 +117,164 @@ def on_taken_over(turn: Turn, allocation: Allocation) -> None:
         commit.keep_promise(application)
     message = f"application {application.application_id} is {state}: what is reported of it goes with the rest"
     if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
-        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+        releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
     elif state is ApplicationState.COMPLETING and application.alarm is None:
-        departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
+        releases.request_release(context, allocation, ReleaseCause.UNUSED, message)
 
 
-def on_swapped(turn: Turn, application: Application) -> None:
+def on_swapped(context: StepContext, application: Application) -> None:
     """A real ask took the room of its placeholder.
 
     The application is Starting since its gang was complete; the first swap does not change that, unless it is the last
     and nothing else is asked for.
     """
     if application.state is ApplicationState.ACCEPTED:
-        fire(turn, application, ApplicationTrigger.RUN)
+        fire(context, application, ApplicationTrigger.RUN)
     several = len(application.allocations) - application.placeholders > 1
     is_last = not application.placeholders and not application.groups
     if application.state is ApplicationState.STARTING and (several or is_last):
-        fire(turn, application, ApplicationTrigger.RUN)
+        fire(context, application, ApplicationTrigger.RUN)
 
 
-def on_fewer_asks(turn: Turn, application: Application) -> None:
+def on_fewer_asks(context: StepContext, application: Application) -> None:
     """Asks are gone. Placeholders hold room for asks that are still to come, so with them nothing ends yet, unless the
     application runs already: then they are no activity (gang design, Definition)."""
     if not application.placeholders or application.state is ApplicationState.RUNNING:
-        on_less(turn, application)
+        on_less(context, application)
 
 
-def on_less(turn: Turn, application: Application) -> None:
+def on_less(context: StepContext, application: Application) -> None:
     """Asks or allocations are gone: without any left the application ends, or waits for its end."""
     if not application.placeholders:
-        gang_time.end(turn, application)
+        gang_time.end(context, application)
         if application.state is ApplicationState.RESUMING:
-            fire(turn, application, ApplicationTrigger.RUN)
+            fire(context, application, ApplicationTrigger.RUN)
             if len(application.allocations) > application.placeholders:
-                fire(turn, application, ApplicationTrigger.RUN)
+                fire(context, application, ApplicationTrigger.RUN)
             elif application.is_idle:
-                _give_grace(turn, application)
+                _give_grace(context, application)
                 return
     if application.state is ApplicationState.COMPLETING:
         if application.alarm is None and not application.allocations:
-            fire(turn, application, ApplicationTrigger.COMPLETE)
+            fire(context, application, ApplicationTrigger.COMPLETE)
     elif application.state is ApplicationState.FAILING:
         if not application.allocations:
-            fire(turn, application, ApplicationTrigger.FAIL)
+            fire(context, application, ApplicationTrigger.FAIL)
     elif application.is_idle and is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE):
-        fire(turn, application, ApplicationTrigger.COMPLETE)
+        fire(context, application, ApplicationTrigger.COMPLETE)
 
 
-def _give_grace(turn: Turn, application: Application) -> None:
+def _give_grace(context: StepContext, application: Application) -> None:
     """A gang that goes on without placeholders has its real asks still to come: it does not complete at once."""
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.completing_ns
-    application.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.APPLICATION_STATE, application)
+    deadline_ns = context.now_ns + context.cluster.timeouts.completing_ns
+    application.alarm = context.cluster.alarms.set(deadline_ns, ApplicationStateTimeout(application))
 
 
-def on_state_timeout(turn: Turn, application: Application) -> None:
+def on_state_timeout(context: StepContext, application: Application) -> None:
     """The time of its present state is over."""
     application.alarm = None
     if application.state is ApplicationState.ACCEPTED:
-        on_fewer_asks(turn, application)
+        on_fewer_asks(context, application)
         return
     if application.state is ApplicationState.COMPLETING and application.allocations:
         message = f"application {application.application_id} is completing: its unused placeholders go"
         for allocation in application.allocations.values():
-            departures.request_release(turn, allocation, ReleaseCause.UNUSED, message)
+            releases.request_release(context, allocation, ReleaseCause.UNUSED, message)
         return
-    fire(turn, application, TIMED_STATES[application.state][1])
+    fire(context, application, TIMED_STATES[application.state][1])
 
 
-def forget(turn: Turn, application: Application) -> None:
+def forget(context: StepContext, application: Application) -> None:
     """Nothing is remembered of it any longer."""
     for alarm in (application.alarm, application.run_alarm):
-        turn.cluster.alarms.cancel(alarm)
+        context.cluster.alarms.cancel(alarm)
     application.alarm = application.run_alarm = None
-    gang_time.forget(turn, application)
+    gang_time.forget(context, application)
     application.partition.forget(application)
-    turn.say(
+    context.say(
         ApplicationForgotten(
             rm_id=application.partition.rm_id,
             partition=application.partition.name,
-            queue=application.queue.path if application.queue is not None else "",
+            queue=application.queue.path,
             application_id=application.application_id,
             state=application.state,
         )
     )
 
 
-def _leave_queue(turn: Turn, application: Application) -> None:
+def _leave_queue(context: StepContext, application: Application) -> None:
     """A terminated application gives its id and its place in the queue back, and is remembered for a while."""
-    partition, queue = application.partition, application.queue
-    if queue is not None:
-        message = f"application {application.application_id} is {application.state}"
-        ended = WithdrawCause.APPLICATION_ENDED
-        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
-        gang_time.forget(turn, application)
-        queues.leave(turn, application)
-        commit.retire(application)
+    message = f"application {application.application_id} is {application.state}"
+    ended = WithdrawCause.APPLICATION_ENDED
+    releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
+    gang_time.forget(context, application)
+    queues.leave(context, application)
+    commit.retire(application)
+    _remember(context, application)
+
+
+def reject(context: StepContext, partition: Partition, spec: NewApplication, reason: str) -> None:
+    """The application is never taken, and remembered for a while with the reason."""
+    rejected = RejectedApplication(spec, partition, partition.next_serial(), context.now_ns, reason)
+    deadline_ns = context.now_ns + context.cluster.timeouts.retention_ns
+    rejected.alarm = context.cluster.alarms.set(deadline_ns, RejectionTimeout(rejected))
+    context.say(_rejection(context, rejected, None, reason))
+    _remember(context, rejected)
+
+
+def on_rejection_timeout(context: StepContext, rejected: RejectedApplication) -> None:
+    """It was remembered for long enough."""
+    rejected.state = move(APPLICATION, rejected.state, ApplicationTrigger.EXPIRE)
+    context.say(_rejection(context, rejected, ApplicationState.REJECTED, ApplicationTrigger.EXPIRE.value))
+    forget_terminated(context, rejected)
+
+
+def forget_terminated(context: StepContext, application: Application | RejectedApplication) -> None:
+    """An application that has ended, or was rejected, is not remembered any longer."""
+    if isinstance(application, Application):
+        forget(context, application)
+        return
+    context.cluster.alarms.cancel(application.alarm)
+    application.alarm = None
+    partition = application.partition
+    partition.forget(application)
+    id_, state = application.application_id, application.state
+    context.say(ApplicationForgotten(partition.rm_id, partition.name, "", id_, state))
+
+
+def _remember(context: StepContext, application: Application | RejectedApplication) -> None:
+    partition = application.partition
     partition.remember(application)
     if len(partition.terminated) > REMEMBERED_MAX:
-        forget(turn, next(iter(partition.terminated.values())))
+        forget_terminated(context, next(iter(partition.terminated.values())))
 
 
-def _limit_run(turn: Turn, application: Application) -> None:
+def _rejection(
+    context: StepContext, rejected: RejectedApplication, old: ApplicationState | None, cause: str
+) -> ApplicationChanged:
+    return ApplicationChanged(
+        rm_id=rejected.partition.rm_id,
+        partition=rejected.partition.name,
+        queue="",
+        application_id=rejected.application_id,
+        old_state=old,
+        state=rejected.state,
+        cause=cause,
+        at_ns=context.now_ns,
+    )
+
+
+def _limit_run(context: StepContext, application: Application) -> None:
     """Its execution time, if limited, runs from Starting until it ends, also while it is Completing in between.
 
     One that had only asks before it was Completing has never been Starting when it runs: then it runs from there.
     """
-    spec, state, alarms = application.spec, application.state, turn.cluster.alarms
+    spec, state, alarms = application.spec, application.state, context.cluster.alarms
     is_limited = spec.execution_timeout_ms > 0 and spec.placeholder_ask.is_zero()
     runs = state in (ApplicationState.STARTING, ApplicationState.RUNNING)
     if runs and is_limited and application.run_alarm is None:
-        deadline_ns = turn.now_ns + spec.execution_timeout_ms * MILLISECOND_NS
-        application.run_alarm = alarms.set(deadline_ns, AlarmKind.APPLICATION_EXECUTION, application)
+        deadline_ns = context.now_ns + spec.execution_timeout_ms * MILLISECOND_NS
+        application.run_alarm = alarms.set(deadline_ns, ApplicationExecutionTimeout(application))
     elif state is ApplicationState.FAILING or state in TERMINAL_STATES:
         alarms.cancel(application.run_alarm)
         application.run_alarm = None

@@ -18,7 +18,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.decide import namespace_tags
 from schedulerd.core.decide.namespace_tags import UnreadableTag
-from schedulerd.core.decide.placement import Placement, is_forced, place_application
+from schedulerd.core.decide.queue_placement import Placement, is_forced, place_application
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationChanged,
@@ -28,124 +28,133 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.fsm import is_legal
-from schedulerd.core.handlers import application_states, asks, departures, early, gang_time, nodes, queues, releases
+from schedulerd.core.handlers import application_states, asks, early, gang_time, nodes, queues, releases, rm_releases
 from schedulerd.core.handlers.taking import Change, take
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.party import Party, group_of
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.queue_facts import TagIgnored
+from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def check(turn: Turn, rm: ResourceManager, spec: NewApplication) -> Change:
+def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:
     """An application goes into its queue, and then what has been waiting for it; or it is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec)
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(spec.partition, rm.partitions)
     if mistake is not None or partition is None:
-        return partial(reject, turn, rm, spec, mistake)
+        return partial(reject, context, rm, spec, mistake)
     if spec.application_id in partition.applications:
         state = partition.applications[spec.application_id].state
         reason = (
             f"applicationID {shown(spec.application_id)} is in use by an application in state {state}; "
             "an id is free again once its application is removed, completed, failed or rejected"
         )
-        return partial(reject, turn, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
+        return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
     ignored = namespace_tags.unreadable(spec.tags)
     if ignored:
         if not is_forced(spec):
-            return partial(_refuse, turn, rm, partition, spec, ignored[0].mistake)
+            return partial(_refuse, context, rm, partition, spec, ignored[0].mistake)
         names = {one.name for one in ignored}
         spec = replace(spec, tags={name: text for name, text in spec.tags.items() if name not in names})
-    placement = place_application(partition.root, partition.spec.rules, spec, turn.cluster.matches)
+    placement = place_application(partition.root, partition.spec.rules, spec, context.cluster.matches)
     if isinstance(placement, Mistake):
-        return partial(_refuse, turn, rm, partition, spec, placement)
+        return partial(_refuse, context, rm, partition, spec, placement)
     mistake = _gang_mistake(placement, spec)
     if mistake is not None:
-        return partial(_refuse, turn, rm, partition, spec, mistake)
-    return partial(_take, turn, rm, partition, spec, placement, ignored)
+        return partial(_refuse, context, rm, partition, spec, mistake)
+    return partial(_take, context, rm, partition, spec, placement, ignored)
 
 
-def _refuse(turn: Turn, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
+def _refuse(
+    context: StepContext, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake
+) -> None:
     """The application is not taken: it is remembered as rejected, and what has been waiting for it is refused."""
-    _remember_rejected(turn, partition, spec, mistake)
-    reject(turn, rm, spec, mistake)
-    _take_early(turn, rm, partition, spec.application_id, rm.early.last_serial)
+    application_states.reject(context, partition, spec, mistake.reason)
+    reject(context, rm, spec, mistake)
+    _take_early(context, rm, partition, spec.application_id, rm.early.last_serial)
 
 
 def _take(
-    turn: Turn,
+    context: StepContext,
     rm: ResourceManager,
     partition: Partition,
     spec: NewApplication,
     placement: Placement,
     ignored: Sequence[UnreadableTag],
 ) -> None:
-    leaf = queues.leaf_for(turn, partition, placement, spec.tags)
-    _accept(turn, partition, leaf, spec)
+    leaf = queues.leaf_for(context, partition, placement, spec.tags)
+    _accept(context, partition, leaf, spec)
     for one in ignored:
         reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
-        turn.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
-    _take_early(turn, rm, partition, spec.application_id, None)
+        context.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
+    _take_early(context, rm, partition, spec.application_id, None)
 
 
-def check_removal(turn: Turn, rm: ResourceManager, item: ApplicationRemoval) -> Change:
+def check_removal(context: StepContext, rm: ResourceManager, item: ApplicationRemoval) -> Change:
     """An application is removed: its asks and allocations are released and each of them confirmed."""
     partition = rm.partition(item.partition)
     application = partition.applications.get(item.application_id) if partition is not None else None
-    if partition is None or application is None or application.queue is None:
+    if partition is None or application is None:
         mistake = (
             checks.unknown_partition(item.partition, rm.partitions)
             if partition is None
             else early.unknown_application(partition, item.application_id)
         )
-        return partial(ignore, turn, rm, item, mistake)
+        return partial(ignore, context, rm, item, mistake)
     message = f"application {item.application_id} was removed by the resource manager"
-    return partial(_remove, turn, partition, application, message)
+    return partial(_remove, context, partition, application, message)
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
+def ignore(context: StepContext, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
+    context.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
 
 
 def _take_early(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
     """Handles what has been waiting for the application, as much of it as one step handles. If the application was
     refused, so is what waited for it: the items up to `refused_serial`."""
-    for held in early.take(turn, rm, partition, application_id, refused_serial):
-        replay(turn, rm, held, may_wait=refused_serial is None)
-    early.keep_backlog(turn, rm, partition, application_id, refused_serial)
+    for held in early.take(context, rm, partition, application_id, refused_serial):
+        replay(context, rm, held, may_wait=refused_serial is None)
+    early.keep_backlog(context, rm, partition, application_id, refused_serial)
 
 
-def on_backlog(turn: Turn, backlog: Backlog) -> None:
+def on_early_item_timeout(context: StepContext, held: EarlyItem) -> None:
+    """The application did not come in time: the item is handled as it is, which rejects it."""
+    rm = context.cluster.resource_managers[held.rm_id]
+    early.release(context, rm, held)
+    replay(context, rm, held, may_wait=False)
+
+
+def on_backlog(context: StepContext, backlog: Backlog) -> None:
     """The next of what waited for an application has its turn, unless the application has gone again meanwhile."""
-    rm = turn.cluster.resource_managers[backlog.rm_id]
+    rm = context.cluster.resource_managers[backlog.rm_id]
     partition = rm.partitions.get(backlog.partition)
     is_there = partition is not None and backlog.application_id in partition.applications
     if partition is None or (backlog.refused_serial is None and not is_there):
-        early.forget_backlog(turn, rm, backlog.partition, backlog.application_id)
+        early.forget_backlog(context, rm, backlog.partition, backlog.application_id)
     else:
-        _take_early(turn, rm, partition, backlog.application_id, backlog.refused_serial)
+        _take_early(context, rm, partition, backlog.application_id, backlog.refused_serial)
 
 
-def replay(turn: Turn, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
+def replay(context: StepContext, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
     """Handles an item that had to wait as if it came now; `may_wait` if it may wait again, for something else."""
     match held.item:
         case NewAsk():
-            take(turn, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
+            take(context, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
         case AllocationRelease():
-            take(turn, rm, [held.item], partial(releases.check, may_wait=may_wait), releases.ignore)
+            take(context, rm, [held.item], partial(rm_releases.check, may_wait=may_wait), rm_releases.ignore)
         case NodeUpdate():
             check_node = partial(nodes.check, may_wait=may_wait, waited_for=held.application_id)
-            take(turn, rm, [held.item], check_node, nodes.reject)
+            take(context, rm, [held.item], check_node, nodes.reject)
 
 
 def _mistake(spec: NewApplication) -> Mistake | None:
@@ -171,7 +180,7 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
             f"placeholderAsk is set, and queue {leaf.written} has application.sort.policy fair, under which several "
             "gangs would get a part each; it must be fifo or stateaware",
         )
-    for queue in leaf.lineage:
+    for queue in leaf.path_to_root:
         most = queues.max_with(leaf, spec.tags) if queue is leaf else queue.max
         name = most.exceeded_by({}, ask.items())
         if name is not None:
@@ -180,9 +189,9 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
                 f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
                 "the gang could never be placed",
             )
-    party = Party(spec.user, group_of(leaf, spec.groups))
-    for queue in leaf.lineage:
-        for limit, account, is_group in party.limits_at(queue):
+    limit_subject = LimitSubject(spec.user, group_of(leaf, spec.groups))
+    for queue in leaf.path_to_root:
+        for limit, account, is_group in limit_subject.limits_at(queue):
             name = limit.max.exceeded_by({}, ask.items()) if limit.max is not None else None
             if limit.max is not None and name is not None:
                 who = f"{'group' if is_group else 'user'} {shown(account)}"
@@ -194,13 +203,13 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
     return None
 
 
-def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication) -> None:
-    application = Application(spec, partition, queue, partition.next_serial(), turn.now_ns)
-    application.account()
+def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewApplication) -> None:
+    application = Application(spec, partition, queue, partition.next_serial(), context.now_ns)
+    application.update_limits()
     partition.applications[spec.application_id] = application
     queue.applications[spec.application_id] = application
-    turn.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
-    turn.say(
+    context.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
+    context.say(
         ApplicationChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -209,47 +218,40 @@ def _accept(turn: Turn, partition: Partition, queue: Queue, spec: NewApplication
             old_state=None,
             state=ApplicationState.NEW,
             cause="submitted",
-            at_ns=turn.now_ns,
+            at_ns=context.now_ns,
         )
     )
 
 
-def _remove(turn: Turn, partition: Partition, application: Application, message: str) -> None:
+def _remove(context: StepContext, partition: Partition, application: Application, message: str) -> None:
     """Everything it has goes at once, and nothing is remembered. One without allocations is completed by that."""
-    assert application.queue is not None
     stopped = TerminationType.STOPPED_BY_RM
-    departures.withdraw_all(turn, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
-    _complete(turn, application)
+    releases.withdraw_all(context, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+    _complete(context, application)
     if not application.allocations:
-        _complete(turn, application)
+        _complete(context, application)
     if application.is_terminal:
-        application_states.forget(turn, application)
+        application_states.forget(context, application)
         return
     for allocation in list(application.allocations.values()):
-        departures.free(turn, allocation)
-        turn.say(departures.released(allocation, stopped, confirm=True, message=message))
-    gang_time.forget(turn, application)
+        releases.free(context, allocation)
+        context.say(releases.released(allocation, stopped, confirm=True, message=message))
+    gang_time.forget(context, application)
     commit.retire(application)
-    queues.leave(turn, application)
-    application_states.forget(turn, application)
+    queues.leave(context, application)
+    application_states.forget(context, application)
 
 
-def _complete(turn: Turn, application: Application) -> None:
+def _complete(context: StepContext, application: Application) -> None:
     """One step towards its end, if its state has one."""
     completing = application.state is ApplicationState.COMPLETING
     if is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE) and not (
         completing and application.allocations
     ):
-        application_states.fire(turn, application, ApplicationTrigger.COMPLETE)
+        application_states.fire(context, application, ApplicationTrigger.COMPLETE)
 
 
-def reject(turn: Turn, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
+def reject(context: StepContext, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(spec.partition)
-    turn.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))
-
-
-def _remember_rejected(turn: Turn, partition: Partition, spec: NewApplication, mistake: Mistake) -> None:
-    """A rejected application is remembered for a while, so that one can see later why it never ran."""
-    application = Application(spec, partition, None, partition.next_serial(), turn.now_ns)
-    application_states.fire(turn, application, ApplicationTrigger.REJECT, mistake.reason)
+    context.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))

@@ -8,60 +8,60 @@ from schedulerd.core import checks, commit, constraint_checks
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.handlers import application_states, departures, early, gangs
+from schedulerd.core.handlers import application_states, early, gangs, releases
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
 """The most allocations one ask may stand for."""
 
 
-def check(turn: Turn, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
+def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: bool = True) -> Change:
     """An ask is taken, or updates a known one, or waits for its application, or is rejected with the reason."""
     partition = rm.partition(spec.partition)
     mistake = _mistake(spec, partition)
     if mistake is not None or partition is None:
-        return partial(reject, turn, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
+        return partial(reject, context, rm, spec, mistake or checks.unknown_partition(spec.partition, rm.partitions))
     application = partition.applications.get(spec.application_id)
     if application is None or (rm.early.backlogs and rm.early.has_backlog(partition.name, spec.application_id)):
-        if may_wait and early.has_room(turn, rm):
-            return partial(early.hold, turn, rm, spec, partition, spec.application_id)
+        if may_wait and early.has_room(context, rm):
+            return partial(early.hold, context, rm, spec, partition, spec.application_id)
         if application is None:
-            return partial(reject, turn, rm, spec, early.unknown_application(partition, spec.application_id))
+            return partial(reject, context, rm, spec, early.unknown_application(partition, spec.application_id))
     if application.placeholders or application.state is ApplicationState.FAILING:
         mistake = _not_now(application, spec)
         if mistake is not None:
-            return partial(reject, turn, rm, spec, mistake)
-    return partial(_take, turn, partition, application, spec)
+            return partial(reject, context, rm, spec, mistake)
+    return partial(_take, context, partition, application, spec)
 
 
-def _take(turn: Turn, partition: Partition, application: Application, spec: NewAsk) -> None:
+def _take(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
-        shape = partition.shape_of(spec)
-        ask = application.asks[spec.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
+        request_class = partition.request_class_of(spec)
+        ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), context.now_ns)
     else:
-        if ask.shape.turned_down:
-            application.turn(ask, down=False)
-        wanted = partition.shape_of(spec).identity, spec.task_group, spec.placeholder
-        is_other = wanted != (ask.shape.identity, ask.spec.task_group, ask.placeholder)
-        gangs.forget_swaps(turn, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
-        departures.withdraw_ask(
-            turn, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
+        if ask.request_class.refused:
+            application.reclassify(ask, down=False)
+        wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
+        is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
+        gangs.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
+        releases.withdraw_ask(
+            context, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
         if is_other:
             ask.task_group = spec.task_group
-        ask.renew(spec, partition.shape_of(spec))
-    _demand(turn, application, ask)
+        ask.renew(spec, partition.request_class_of(spec))
+    _demand(context, application, ask)
 
 
-def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
-    turn.say(
+def reject(context: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
+    context.say(
         AskRejected(
             rm_id=rm.rm_id,
             partition=rm.known_partition_name(spec.partition),
@@ -73,23 +73,23 @@ def reject(turn: Turn, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> N
     )
 
 
-def check_release(turn: Turn, rm: ResourceManager, item: AskRelease) -> Change:
+def check_release(context: StepContext, rm: ResourceManager, item: AskRelease) -> Change:
     """The RM takes asks back: one by its key, or all of an application; each of them is confirmed with the type of this
     release (gang design, AllocationAskRelease; SEMANTICS I7)."""
     if item.termination not in OF_RM:
         reason = f"terminationType {item.termination.name} confirms a release; nothing is to be released"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+        return partial(ignore, context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
     partition = rm.partition(item.partition)
     if partition is None:
-        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
+        return partial(ignore, context, rm, item, checks.unknown_partition(item.partition, rm.partitions))
     if not item.application_id and not item.allocation_key:
         reason = "applicationID and allocationKey are both empty; one of them must be set"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
-    return partial(_release, turn, rm, partition, item)
+        return partial(ignore, context, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+    return partial(_release, context, rm, partition, item)
 
 
-def _release(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
-    dropped = early.drop_asks(turn, rm, partition, item)
+def _release(context: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> None:
+    dropped = early.drop_asks(context, rm, partition, item)
     if item.application_id:
         one = partition.applications.get(item.application_id)
         applications = [one] if one is not None else []
@@ -97,60 +97,60 @@ def _release(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRel
         applications = [one for one in partition.applications.values() if item.allocation_key in one.asks]
     found = False
     for application in applications:
-        found |= _release_of(turn, application, item)
+        found |= _release_of(context, application, item)
     if not found and not dropped:
-        ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
+        ignore(context, rm, item, Mistake(RejectCode.INVALID_STATE, "no such ask is pending"))
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
+def ignore(context: StepContext, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
+    context.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
 
 
-def _release_of(turn: Turn, application: Application, item: AskRelease) -> bool:
+def _release_of(context: StepContext, application: Application, item: AskRelease) -> bool:
     """Releases what `item` names of this application; False if nothing of it is pending."""
     if item.allocation_key:
         named = [application.asks[item.allocation_key]] if item.allocation_key in application.asks else []
     else:
         named = sorted(application.asks.values(), key=lambda ask: ask.serial)
     named = [
-        ask for ask in named if ask.pending or ask.parked or any(one.gives_way for one in ask.allocations.values())
+        ask
+        for ask in named
+        if ask.pending or ask.awaiting_placeholder or any(one.yields_to_gang for one in ask.allocations.values())
     ]
     message = checks.message(item.message)
     for ask in named:
-        gangs.forget_swaps(turn, ask)
+        gangs.forget_swaps(context, ask)
         gangs.forget_give_way(ask.allocations.values())
         count = ask.pending
-        departures.withdraw_ask(turn, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
+        releases.withdraw_ask(context, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
-            commit.take_back_promise(application, ask.shape.items, count)
-            assert application.queue is not None
+            commit.take_back_promise(application, ask.request_class.items, count)
             application.partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
-        application_states.on_fewer_asks(turn, application)
+        application_states.on_fewer_asks(context, application)
     return bool(named)
 
 
-def _demand(turn: Turn, application: Application, ask: Ask) -> None:
+def _demand(context: StepContext, application: Application, ask: Ask) -> None:
     """What the ask still lacks becomes pending; what it had placed before an update counts (SEMANTICS E1)."""
-    count = max(0, ask.spec.max_allocations - ask.placed - ask.parked)
+    count = max(0, ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder)
     if not count:
         commit.forget_if_done(application, ask)
-        application_states.on_fewer_asks(turn, application)
+        application_states.on_fewer_asks(context, application)
         return
-    application_states.on_ask(turn, application)
+    application_states.on_ask(context, application)
     commit.demand(application, ask, count)
-    assert application.queue is not None
-    application.queue.give_turn()
-    turn.say(
+    application.queue.admit_next()
+    context.say(
         AskAdded(
             application.partition.rm_id,
             application.partition.name,
             application.queue.path,
             application.application_id,
             ask.key,
-            ask.shape.resources,
+            ask.request_class.resources,
             count,
             ask.placeholder,
         )
@@ -183,7 +183,7 @@ def _mistake(spec: NewAsk, partition: Partition | None) -> Mistake | None:
         return Mistake(
             RejectCode.INVALID_COUNT, f"maxAllocations is {count}; it must be between 1 and {MAX_ALLOCATIONS_MAX}"
         )
-    is_known_size = partition is not None and partition.shapes.knows_size(spec.resources)
+    is_known_size = partition is not None and partition.request_classes.knows_size(spec.resources)
     return (
         checks.identifier("allocationKey", spec.allocation_key)
         or checks.identifier("applicationID", spec.application_id)

@@ -19,13 +19,13 @@ from schedulerd.core.facts import WithdrawCause
 from schedulerd.core.fsm import is_legal
 from schedulerd.core.handlers import (
     application_states,
-    departures,
     gang_time,
     nodes,
+    predicate_checks,
     queue_changes,
     queues,
     quota_preemption,
-    trials,
+    releases,
 )
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
@@ -33,10 +33,10 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def check(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Change:
+def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguration) -> Change:
     """The new partitions and queues are applied, or it is said why none of it can be.
 
     What the file says already is left alone: the same file again changes nothing, and a partition that did not change
@@ -46,99 +46,101 @@ def check(turn: Turn, rm: ResourceManager, command: UpdateConfiguration) -> Chan
         return _nothing
     assessment = assess(rm, command.partitions)
     if assessment.refusals:
-        return partial(turn.say, ConfigurationRejected(rm.rm_id, assessment.refusals))
-    return partial(_update, turn, rm, command, assessment)
+        return partial(context.say, ConfigurationRejected(rm.rm_id, assessment.refusals))
+    return partial(_update, context, rm, command, assessment)
 
 
-def reject(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
-    turn.say(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
+def reject(context: StepContext, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
+    context.say(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
 
 
 def _nothing() -> None:
     """What a command that is void changes."""
 
 
-def _update(turn: Turn, rm: ResourceManager, command: UpdateConfiguration, assessment: Assessment) -> None:
+def _update(context: StepContext, rm: ResourceManager, command: UpdateConfiguration, assessment: Assessment) -> None:
     replaced = rm.configuration
     if command.configuration != replaced:
-        rm.configuration, rm.configured_at_ns = command.configuration, turn.now_ns
+        rm.configuration, rm.configured_at_ns = command.configuration, context.now_ns
     if assessment.impact:
-        turn.say(ConfigurationAccepted(rm.rm_id, assessment.impact))
+        context.say(ConfigurationAccepted(rm.rm_id, assessment.impact))
     if assessment.changed:
-        _change(turn, rm, command.partitions)
-    turn.say(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
+        _change(context, rm, command.partitions)
+    context.say(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
 
 
-def _change(turn: Turn, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
+def _change(context: StepContext, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
             partition = rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.callbacks)
-            queue_changes.added(turn, partition, partition.root.subtree())
+            queue_changes.added(context, partition, partition.root.subtree())
         elif partition.spec != spec:
             # First, as it puts asks back into their lines, which are in the order of the old file until all are anew.
-            mine = (one for one in rm.callbacks.open_trials.values() if one.application.partition is partition)
-            trials.void_all(turn, mine)
-            _apply(turn, partition, partition.root, spec.root)
+            mine = (
+                one for one in rm.callbacks.open_predicate_checks.values() if one.application.partition is partition
+            )
+            predicate_checks.void_all(context, mine)
+            _apply(context, partition, partition.root, spec.root)
             partition.reconfigure(spec)
-            gang_time.reset_idle(turn, partition)
-            queues.watch(turn, partition)
-            quota_preemption.watch_all(turn, partition)
+            gang_time.reset_idle(context, partition)
+            queues.watch(context, partition)
+            quota_preemption.watch_all(context, partition)
     named = {spec.name for spec in specs}
     for name in [name for name in rm.partitions if name not in named]:
-        _remove_partition(turn, rm.partitions.pop(name))
+        _remove_partition(context, rm.partitions.pop(name))
 
 
-def _apply(turn: Turn, partition: Partition, queue: Queue, spec: QueueSpec) -> None:
+def _apply(context: StepContext, partition: Partition, queue: Queue, spec: QueueSpec) -> None:
     before = queue_changes.rules(queue)
     queue.configure(spec)
-    queue_changes.changed(turn, partition, queue, before)
+    queue_changes.changed(context, partition, queue, before)
     named = {child.key for child in spec.children}
     for child_spec in spec.children:
         child = queue.children.get(child_spec.key)
         if child is None:
             child = queue.children[child_spec.key] = Queue.from_spec(child_spec, queue)
-            queue_changes.added(turn, partition, child.subtree())
+            queue_changes.added(context, partition, child.subtree())
         else:
-            _apply(turn, partition, child, child_spec)
+            _apply(context, partition, child, child_spec)
     for name, child in queue.children.items():
         if name not in named:
-            _set_draining(turn, partition, child, drains(child, spec))
+            _set_draining(context, partition, child, drains(child, spec))
 
 
-def _set_draining(turn: Turn, partition: Partition, queue: Queue, draining: bool) -> None:
+def _set_draining(context: StepContext, partition: Partition, queue: Queue, draining: bool) -> None:
     before = {one: queue_changes.rules(one) for one in queue.subtree()}
     queue.set_draining(draining)
     for one in before:
-        queue_changes.changed(turn, partition, one, before[one])
+        queue_changes.changed(context, partition, one, before[one])
 
 
-def _remove_partition(turn: Turn, partition: Partition) -> None:
+def _remove_partition(context: StepContext, partition: Partition) -> None:
     """Its applications fail; their asks and allocations are gone, and the RM is told of each: once, so not of those
     that it was asked to end before (SEMANTICS I10)."""
     message = f"partition {partition.name} is not in the queue file any more"
     stopped = TerminationType.STOPPED_BY_RM
     for application in list(partition.applications.values()):
         if is_legal(APPLICATION, application.state, ApplicationTrigger.FAIL):
-            application_states.fire(turn, application, ApplicationTrigger.FAIL, message)
+            application_states.fire(context, application, ApplicationTrigger.FAIL, message)
         ended = WithdrawCause.APPLICATION_ENDED
-        departures.withdraw_all(turn, application, ended, TerminationType.TIMEOUT, message)
+        releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
         for allocation in list(application.allocations.values()):
-            departures.free(turn, allocation)
+            releases.free(context, allocation)
             is_told = allocation.releasing is None
-            turn.say(departures.released(allocation, stopped, confirm=is_told, message=message))
-        application_states.on_less(turn, application)
+            context.say(releases.released(allocation, stopped, confirm=is_told, message=message))
+        application_states.on_less(context, application)
         if not application.is_terminal:
             commit.retire(application)
-            application_states.forget(turn, application)
-    for application in list(partition.terminated.values()):
-        application_states.forget(turn, application)
-    turn.cluster.alarms.cancel(partition.cleanup_alarm)
-    turn.cluster.alarms.cancel(partition.patience.alarm)
-    turn.cluster.alarms.cancel(partition.turned_down.alarm)
+            application_states.forget(context, application)
+    for one in list(partition.terminated.values()):
+        application_states.forget_terminated(context, one)
+    context.cluster.alarms.cancel(partition.cleanup_alarm)
+    context.cluster.alarms.cancel(partition.retry_timers.alarm)
+    context.cluster.alarms.cancel(partition.refused_asks.alarm)
     for queue in partition.root.subtree():
-        quota_preemption.forget(turn, queue)
-    queue_changes.removed(turn, partition, reversed(partition.root.subtree()))
+        quota_preemption.forget(context, queue)
+    queue_changes.removed(context, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
-        nodes.drop(turn, partition, node, node.state, message)
-    turn.cluster.dismantling.drop(pieces_of(partition))
+        nodes.drop(context, partition, node, node.state, message)
+    context.cluster.dismantling.drop(pieces_of(partition))

@@ -11,14 +11,14 @@ at once makes as many steps as it takes, and what comes for the application mean
 from __future__ import annotations
 
 from schedulerd.core import checks
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import BacklogDue, EarlyItemTimeout
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
 from schedulerd.core.facts import EarlyAskReleased, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.early import Backlog, EarlyItem, Item
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 HELD_MAX = 100_000
 """Early items per resource manager; one more is handled at once."""
@@ -41,61 +41,61 @@ def unknown_application(partition: Partition, application_id: str) -> Mistake:
     )
 
 
-def has_room(turn: Turn, rm: ResourceManager) -> bool:
+def has_room(context: StepContext, rm: ResourceManager) -> bool:
     """Whether one more item may wait; if not, it is handled at once."""
-    return turn.cluster.timeouts.early_message_ns > 0 and len(rm.early) < HELD_MAX
+    return context.cluster.timeouts.early_message_ns > 0 and len(rm.early) < HELD_MAX
 
 
-def hold(turn: Turn, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> None:
+def hold(context: StepContext, rm: ResourceManager, item: Item, partition: Partition, application_id: str) -> None:
     """Lets `item` wait for the application, for a bounded time."""
     held = EarlyItem(rm.rm_id, item, partition.name, application_id)
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.early_message_ns
-    held.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.EARLY_ITEM, held)
+    deadline_ns = context.now_ns + context.cluster.timeouts.early_message_ns
+    held.alarm = context.cluster.alarms.set(deadline_ns, EarlyItemTimeout(held))
     rm.early.add(held)
 
 
 def take(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> list[EarlyItem]:
     """The first of what waits for this application, in order of arrival: as much as one step handles, and up to
     `refused_serial` (None: all). It waits no longer, and the application has no backlog any longer."""
-    forget_backlog(turn, rm, partition.name, application_id)
+    forget_backlog(context, rm, partition.name, application_id)
     taken: list[EarlyItem] = []
     count = 0
     for held in rm.early.waiting_for(partition.name, application_id, TAKEN_MAX):
         count += 1 + (len(held.item.existing) if isinstance(held.item, NodeUpdate) else 0)
         if (taken and count > TAKEN_MAX) or (refused_serial is not None and held.serial > refused_serial):
             break
-        release(turn, rm, held)
+        release(context, rm, held)
         taken.append(held)
     return taken
 
 
 def keep_backlog(
-    turn: Turn, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
     """What `take` has left, if anything, has its turn in the next steps."""
     left = rm.early.waiting_for(partition.name, application_id, 1)
     if left and (refused_serial is None or left[0].serial <= refused_serial):
         backlog = Backlog(rm.rm_id, partition.name, application_id, refused_serial)
-        backlog.alarm = turn.cluster.alarms.set(turn.now_ns + 1, AlarmKind.BACKLOG, backlog)
+        backlog.alarm = context.cluster.alarms.set(context.now_ns + 1, BacklogDue(backlog))
         rm.early.backlogs[partition.name, application_id] = backlog
 
 
-def forget_backlog(turn: Turn, rm: ResourceManager, partition: str, application_id: str) -> None:
+def forget_backlog(context: StepContext, rm: ResourceManager, partition: str, application_id: str) -> None:
     """What still waits for the application waits as if it had not come."""
     backlog = rm.early.backlogs.pop((partition, application_id), None)
     if backlog is not None:
-        turn.cluster.alarms.cancel(backlog.alarm)
+        context.cluster.alarms.cancel(backlog.alarm)
 
 
-def release(turn: Turn, rm: ResourceManager, held: EarlyItem) -> None:
+def release(context: StepContext, rm: ResourceManager, held: EarlyItem) -> None:
     """The item waits no longer."""
-    turn.cluster.alarms.cancel(held.alarm)
+    context.cluster.alarms.cancel(held.alarm)
     rm.early.remove(held)
 
 
-def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
+def drop_asks(context: StepContext, rm: ResourceManager, partition: Partition, item: AskRelease) -> bool:
     """The RM takes back asks that are still waiting for their application: each is confirmed once, however often it
     came. False if there were none."""
     if not rm.early:
@@ -109,10 +109,10 @@ def drop_asks(turn: Turn, rm: ResourceManager, partition: Partition, item: AskRe
     ]
     taken_back: dict[tuple[str, str], None] = {}
     for held in found:
-        release(turn, rm, held)
+        release(context, rm, held)
         assert isinstance(held.item, NewAsk)
         taken_back[held.application_id, held.item.allocation_key] = None
     message = checks.message(item.message)
     for application_id, key in taken_back:
-        turn.say(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
+        context.say(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
     return bool(found)

@@ -6,45 +6,45 @@ it with the state. One that was taken over from a resource manager's report has 
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import ReleaseCause, WithdrawCause
-from schedulerd.core.handlers import application_states, departures
+from schedulerd.core.handlers import application_states, releases
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.specs import MILLISECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 EXECUTION_TIMEOUT = "ExecutionTimeout"
 
 
-def begin(turn: Turn, allocation: Allocation) -> None:
+def begin(context: StepContext, allocation: Allocation) -> None:
     """The allocation was placed, and its ask limits how long it may run."""
-    deadline_ns = turn.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
-    allocation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ALLOCATION_EXECUTION, allocation)
+    deadline_ns = context.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
+    allocation.alarm = context.cluster.alarms.set(deadline_ns, AllocationExecutionTimeout(allocation))
 
 
-def end_allocation(turn: Turn, allocation: Allocation) -> None:
+def end_allocation(context: StepContext, allocation: Allocation) -> None:
     """Its time is over: the RM is asked to end it."""
     allocation.alarm = None
     timeout_ms = allocation.spec.execution_timeout_ms
     message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
-    departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+    releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
 
 
-def end_application(turn: Turn, application: Application) -> None:
+def end_application(context: StepContext, application: Application) -> None:
     """Its time is over: it fails, and the RM is asked to end all it has. One that only waits for its end does not
     wait any longer."""
     application.run_alarm = None
     if application.state is ApplicationState.COMPLETING:
-        turn.cluster.alarms.cancel(application.alarm)
-        application_states.on_state_timeout(turn, application)
+        context.cluster.alarms.cancel(application.alarm)
+        application_states.on_state_timeout(context, application)
         return
-    application_states.fire(turn, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
+    application_states.fire(context, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
-    departures.withdraw_all(turn, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
     for allocation in application.allocations.values():
-        departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
-    application_states.on_less(turn, application)
+        releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+    application_states.on_less(context, application)

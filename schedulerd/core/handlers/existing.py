@@ -11,14 +11,14 @@ from dataclasses import replace
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeUpdate
-from schedulerd.core.facts import Allocated, RejectCode, WithdrawCause
-from schedulerd.core.handlers import application_states, departures, early, hearsay, quota_preemption
+from schedulerd.core.facts import RejectCode, WithdrawCause
+from schedulerd.core.handlers import application_states, early, quota_preemption, recovery_mismatches, releases
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """With the value `false` it says of an existing allocation what `allowPreemptSelf: false` says of an ask, as SI's
@@ -40,12 +40,14 @@ def mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mist
     return None
 
 
-def take_over(turn: Turn, partition: Partition, node: Node, allocations: Iterable[ExistingAllocation]) -> None:
+def take_over(
+    context: StepContext, partition: Partition, node: Node, allocations: Iterable[ExistingAllocation]
+) -> None:
     """Books what the node comes with, which has no mistake."""
     for at, existing in enumerate(allocations):
         application = partition.applications[existing.application_id]
-        _take_over(turn, application, node, existing)
-        hearsay.tell(turn, application, f"existingAllocations[{at}]", existing)
+        _take_over(context, application, node, existing)
+        recovery_mismatches.tell(context, application, f"existingAllocations[{at}]", existing)
 
 
 def _field_mistake(existing: ExistingAllocation) -> Mistake | None:
@@ -86,7 +88,7 @@ def _contradiction(
     return None
 
 
-def _take_over(turn: Turn, application: Application, node: Node, existing: ExistingAllocation) -> None:
+def _take_over(context: StepContext, application: Application, node: Node, existing: ExistingAllocation) -> None:
     """Books an existing allocation; the ask it once had is made up from it (gang design, Application recovery)."""
     partition = application.partition
     spec = NewAsk(
@@ -100,41 +102,25 @@ def _take_over(turn: Turn, application: Application, node: Node, existing: Exist
         placeholder=existing.placeholder,
         allow_preempt_self=existing.tags.get(ALLOW_PREEMPTION_TAG, "").lower() != "false",
     )
-    shape = partition.shape_of(spec)
+    request_class = partition.request_class_of(spec)
     ask = application.asks.get(existing.allocation_key)
     if ask is None:
-        ask = application.asks[existing.allocation_key] = Ask(spec, shape, partition.next_serial(), turn.now_ns)
-    if ask.placed + ask.pending + ask.parked >= ask.spec.max_allocations:
+        ask = application.asks[existing.allocation_key] = Ask(
+            spec, request_class, partition.next_serial(), context.now_ns
+        )
+    if ask.placed + ask.pending + ask.awaiting_placeholder >= ask.spec.max_allocations:
         if not ask.pending and ask.swaps:
-            departures.unpark(turn, next(iter(ask.swaps)))
+            releases.end_placeholder_wait(context, next(iter(ask.swaps)))
         if ask.pending:
-            departures.withdraw_ask(
-                turn, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
+            releases.withdraw_ask(
+                context, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
             )
         else:  # so many are wanted: a placeholder among them that has to go is asked for again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
-    application_states.on_ask(turn, application, placeholder=existing.placeholder and bool(existing.task_group))
-    allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, shape))
-    assert application.queue is not None
-    for queue in application.queue.lineage:
-        quota_preemption.watch(turn, partition, queue)
-    application_states.on_placed(turn, application, allocation)
-    turn.say(
-        Allocated(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            queue=application.queue.path,
-            application_id=existing.application_id,
-            allocation_key=existing.allocation_key,
-            uuid=existing.uuid,
-            node_id=node.node_id,
-            resources=allocation.shape.resources,
-            priority=existing.priority,
-            tags=existing.tags,
-            task_group=existing.task_group,
-            placeholder=allocation.placeholder,
-            recovered=True,
-            asked_at_ns=turn.now_ns,
-        )
-    )
-    application_states.on_taken_over(turn, allocation)
+    application_states.on_ask(context, application, placeholder=existing.placeholder and bool(existing.task_group))
+    allocation = commit.take_over(application, Allocation(existing.uuid, application, ask, node, spec, request_class))
+    for queue in application.queue.path_to_root:
+        quota_preemption.watch(context, partition, queue)
+    application_states.on_placed(context, application, allocation)
+    context.say(releases.allocated(allocation, context.now_ns, recovered=True))
+    application_states.on_taken_over(context, allocation)

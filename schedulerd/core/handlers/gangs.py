@@ -1,8 +1,8 @@
 """Placeholders: replaced by the real asks they hold room for, or out of time (gang design; SEMANTICS G3 to G5).
 
-A replacement has two phases. First the real ask is parked and the RM asked to release the placeholder; nothing is
-freed. When the placeholder is gone, whatever the RM calls it, the ask takes its room on the same node, else on another
-one, else it waits like any other: application, queues, node and user change once.
+A replacement has two phases. First the real ask is awaiting its placeholder and the RM asked to release the
+placeholder; nothing is freed. When the placeholder is gone, whatever the RM calls it, the ask takes its room on the
+same node, else on another one, else it waits like any other: application, queues, node and user change once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from schedulerd.core import commit, gang_words
 from schedulerd.core.commands import TerminationType
-from schedulerd.core.decide.give_way import who_gives_way
-from schedulerd.core.facts import Allocated, Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.decide.gang_deadlock import who_gives_way
+from schedulerd.core.facts import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gang_facts import GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.handlers import application_states, departures, execution_times, gang_time, trials
+from schedulerd.core.handlers import application_states, execution_times, gang_time, predicate_checks, releases
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -22,106 +22,127 @@ from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.trial import Trial
+from schedulerd.core.model.predicate_check import PredicateCheck
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 HARD_STYLE = "hard"
 CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
-"""Between two gangs whose patience ended at the same time, so that the loop is not held by all of them together."""
+"""Between two gangs whose retry timers ended at the same time, so that the loop is not held by all of them together."""
 
 
-def swap_next(turn: Turn, partition: Partition) -> bool:
+def swap_next(context: StepContext, partition: Partition) -> bool:
     """Lets the next real ask have its placeholder's room; False if no ask has one."""
     while partition.swaps:
         application = next(iter(partition.swaps))
         found = application.gang.next_swap() if application.gang is not None else None
-        if found is None or not application.passes_on:
+        if found is None or not application.propagates_demand:
             del partition.swaps[application]
             continue
         task_group, group = found
-        if _begin(turn, application, task_group, group):
+        if _begin(context, application, task_group, group):
             return True
     return False
 
 
-def _begin(turn: Turn, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+def _begin(context: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
     """False if no node would take the ask, so that its placeholder stays."""
     ask = group.first()
-    placeholder = task_group.fitting(ask.shape)
+    placeholder = task_group.fitting(ask.request_class)
     if placeholder is None:
-        _refuse(turn, application, task_group, ask)
+        _refuse(context, application, task_group, ask)
         return True
     if application.partition.callbacks.predicates:
-        return _ask_first(turn, application, task_group, ask)
-    shape = ask.shape
-    if shape.required_node or shape.constraint is not None:
+        return _ask_first(context, application, task_group, ask)
+    request_class = ask.request_class
+    if request_class.required_node or request_class.constraint is not None:
         placeholder = _choose(application, task_group, ask)
         if placeholder is None:
             application.partition.deny(application, group)
             return False
-    _swap(turn, application, ask, placeholder)
+    _swap(context, application, ask, placeholder)
     return True
 
 
-def _swap(turn: Turn, application: Application, ask: Ask, placeholder: Allocation) -> None:
-    departures.withdraw_ask(
-        turn, application, ask, WithdrawCause.PARKED, None, f"takes the room of {placeholder.uuid}", count=1
+def _swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
+    releases.withdraw_ask(
+        context,
+        application,
+        ask,
+        WithdrawCause.AWAITING_PLACEHOLDER,
+        None,
+        f"takes the room of {placeholder.uuid}",
+        count=1,
     )
-    commit.park(application, ask, placeholder)
+    commit.await_placeholder(application, ask, placeholder)
     if application.gang is not None and application.gang.idle_since_ns is not None:
-        application.gang.idle_since_ns = turn.now_ns
+        application.gang.idle_since_ns = context.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
-    departures.request_release(turn, placeholder, ReleaseCause.REPLACED, message)
+    releases.request_release(context, placeholder, ReleaseCause.REPLACED, message)
 
 
-def _ask_first(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
+def _ask_first(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
     """Asks the resource manager about the node of a placeholder that nobody else is tried for, or about another node if
     it refused those; False if there is only to wait for what becomes of others."""
-    partition, hearing = application.partition, ask.hearing
+    partition, predicate_history = application.partition, ask.predicate_history
     are_all_refused = True
-    for placeholder in task_group.all_fitting(ask.shape):
+    for placeholder in task_group.all_fitting(ask.request_class):
         node = placeholder.node
-        if partition.objection(ask.shape, node, (placeholder,)) is None:
-            if hearing is not None and hearing.bars_with_room(node):
+        if partition.objection(ask.request_class, node, (placeholder,)) is None:
+            if predicate_history is not None and predicate_history.bars_with_room(node):
                 continue
-            if placeholder.trial is None:
+            if placeholder.predicate_check is None:
                 task_group.put_last(placeholder)
-                trials.swap(turn, application, ask, placeholder, node)
+                predicate_checks.swap(context, application, ask, placeholder, node)
                 return True
             are_all_refused = False
-    elsewhere = trials.free_node(partition, ask, partition.first_fit(ask.shape)) if are_all_refused else None
-    idle = next((one for one in task_group.all_fitting(ask.shape) if one.trial is None), None)
-    if elsewhere is not None and idle is not None and partition.objection(ask.shape, elsewhere, (idle,)) is None:
+    elsewhere = (
+        predicate_checks.free_node(partition, ask, partition.first_fit(ask.request_class)) if are_all_refused else None
+    )
+    idle = next((one for one in task_group.all_fitting(ask.request_class) if one.predicate_check is None), None)
+    if (
+        elsewhere is not None
+        and idle is not None
+        and partition.objection(ask.request_class, elsewhere, (idle,)) is None
+    ):
         task_group.put_last(idle)
-        trials.swap(turn, application, ask, idle, elsewhere)
+        predicate_checks.swap(context, application, ask, idle, elsewhere)
         return True
     if are_all_refused and elsewhere is None:
-        if hearing is None:
+        if predicate_history is None:
             partition.deny(application, application.groups[ask.band])
             return False
-        trials.set_aside(turn, application, ask)
+        predicate_checks.set_aside(context, application, ask)
         return True
     partition.deny(application, application.groups[ask.band])
     return False
 
 
-def swap_agreed(turn: Turn, trial: Trial) -> bool:
+def swap_agreed(context: StepContext, predicate_check: PredicateCheck) -> bool:
     """The ask may run there: its placeholder goes, if all is as it was; False if it is not."""
-    application, ask, node, placeholder = trial.application, trial.ask, trial.node, trial.placeholder
+    application, ask, node, placeholder = (
+        predicate_check.application,
+        predicate_check.ask,
+        predicate_check.node,
+        predicate_check.placeholder,
+    )
     assert placeholder is not None
     partition, group = application.partition, ask.group
-    is_wanted = group is not None and application.passes_on and application.lets_stand(group)
+    is_wanted = group is not None and application.propagates_demand and application.admits_group(group)
     is_idle = placeholder.uuid in application.allocations and placeholder.releasing is None
-    if not is_wanted or not is_idle or placeholder.shape.resources.lacks(ask.shape.items) is not None:
+    if not is_wanted or not is_idle or placeholder.request_class.resources.lacks(ask.request_class.items) is not None:
         return False
     is_here = node is placeholder.node
-    against = partition.objection(ask.shape, node, (placeholder,)) if is_here else partition.refusal(ask.shape, node)
+    against = (
+        partition.objection(ask.request_class, node, (placeholder,))
+        if is_here
+        else partition.refusal(ask.request_class, node)
+    )
     if against is not None:
         return False
     placeholder.swap_node = node
-    _swap(turn, application, ask, placeholder)
+    _swap(context, application, ask, placeholder)
     return True
 
 
@@ -129,19 +150,18 @@ def _choose(application: Application, task_group: TaskGroup, ask: Ask) -> Alloca
     """The placeholder to replace where not every node will do: one on a node that takes the ask; else any, if there is
     another node that takes it; else none."""
     partition = application.partition
-    for placeholder in task_group.all_fitting(ask.shape):
-        if partition.objection(ask.shape, placeholder.node, (placeholder,)) is None:
+    for placeholder in task_group.all_fitting(ask.request_class):
+        if partition.objection(ask.request_class, placeholder.node, (placeholder,)) is None:
             return placeholder
-    return task_group.fitting(ask.shape) if partition.first_fit(ask.shape) is not None else None
+    return task_group.fitting(ask.request_class) if partition.first_fit(ask.request_class) is not None else None
 
 
-def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+def _refuse(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
     """No placeholder is large enough: the ask goes on as an ordinary one, and does not keep what it cannot use."""
     partition, queue = application.partition, application.queue
-    assert queue is not None
     useless = task_group.oldest(ask.pending)
     reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
-    turn.say(
+    context.say(
         SwapRefused(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -154,107 +174,88 @@ def _refuse(turn: Turn, application: Application, task_group: TaskGroup, ask: As
         )
     )
     for placeholder, reason in zip(useless, reasons, strict=True):
-        departures.request_release(turn, placeholder, ReleaseCause.TOO_SMALL, reason)
-    application.stop_waiting_for(ask)
+        releases.request_release(context, placeholder, ReleaseCause.TOO_SMALL, reason)
+    application.dequeue(ask)
     ask.task_group = ""
-    application.wait_for(ask)
+    application.enqueue(ask)
 
 
 def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
-    name = placeholder.shape.resources.lacks(ask.shape.items)
+    name = placeholder.request_class.resources.lacks(ask.request_class.items)
     assert name is not None
     return (
-        f"ask {ask.key} does not fit: it wants {name} {ask.shape.resources[name]}, "
-        f"placeholder {placeholder.key} has {placeholder.shape.resources[name]}"
+        f"ask {ask.key} does not fit: it wants {name} {ask.request_class.resources[name]}, "
+        f"placeholder {placeholder.key} has {placeholder.request_class.resources[name]}"
     )
 
 
-def complete_swap(turn: Turn, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
     """The placeholder is gone and freed: its ask takes the room now, and this is what to say of it.
 
     `anew`: its node is gone as well, or the RM is away, so the ask waits for the next cycle like any other. Where the
     RM has its say it goes to the node that was agreed to, and to no other without being asked about that.
     """
     application, partition = placeholder.application, placeholder.application.partition
-    assert application.queue is not None
     node = placeholder.swap_node
-    if anew or not _may_go_to(placeholder, ask.shape, node):
-        other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.shape)
+    if anew or not _may_go_to(placeholder, ask.request_class, node):
+        other = None if anew or partition.callbacks.predicates else partition.first_fit(ask.request_class)
         if other is None:
             commit.demand(application, ask, 1)
-            return departures.asked_again(application, ask, was_parked=True)
+            return releases.asked_again(application, ask, awaited_placeholder=True)
         node = other
-    allocation = commit.place_parked(application, ask, node, turn.cluster.new_uuid())
+    allocation = commit.allocate_swapped(application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).replaced += 1
-    spec = ask.spec
-    if spec.execution_timeout_ms > 0:
-        execution_times.begin(turn, allocation)
-    return Allocated(
-        partition.rm_id,
-        partition.name,
-        application.queue.path,
-        application.application_id,
-        spec.allocation_key,
-        allocation.uuid,
-        node.node_id,
-        ask.shape.resources,
-        spec.priority,
-        spec.tags,
-        spec.task_group,
-        False,
-        False,
-        ask.asked_at_ns,
-        replaces=placeholder.uuid,
-    )
+    if ask.spec.execution_timeout_ms > 0:
+        execution_times.begin(context, allocation)
+    return releases.allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid)
 
 
-def _may_go_to(placeholder: Allocation, shape: Shape, node: Node) -> bool:
+def _may_go_to(placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:
     """Whether there is room on the node, now that the placeholder is gone."""
     partition = placeholder.application.partition
     if node is placeholder.node:
-        return partition.refusal_in_exchange(shape, node) is None
-    return partition.nodes.get(node.node_id) is node and partition.refusal(shape, node) is None
+        return partition.refusal_in_exchange(request_class, node) is None
+    return partition.nodes.get(node.node_id) is node and partition.refusal(request_class, node) is None
 
 
-def forget_swaps(turn: Turn, ask: Ask, keep: int = 0) -> None:
+def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
     """All swaps of the ask but the first `keep` are about to be withdrawn: their placeholders go (SEMANTICS I4)."""
     for placeholder in list(ask.swaps)[keep:]:
-        departures.unpark(turn, placeholder)
+        releases.end_placeholder_wait(context, placeholder)
 
 
 def forget_give_way(allocations: Iterable[Allocation]) -> None:
     """Placeholders that give way are not asked for again when they are gone."""
     for allocation in allocations:
-        allocation.gives_way = False
+        allocation.yields_to_gang = False
 
 
-def on_patience_end(turn: Turn, application: Application) -> None:
+def on_deadlock_timeout(context: StepContext, application: Application) -> None:
     """The gang has looked for room for long: later ones that are incomplete as well give theirs back, if that helps."""
     gang, partition = application.gang, application.partition
     assert gang is not None
-    if partition.considered_ns == turn.now_ns or (not gang.has_slot and partition.free_slot_ns > turn.now_ns):
-        slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
+    if partition.considered_ns == context.now_ns or (not gang.has_slot and partition.free_slot_ns > context.now_ns):
+        slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
         gang.has_slot = True
-        gang_time.watch(turn, application, slot_ns - turn.now_ns)
+        gang_time.watch(context, application, slot_ns - context.now_ns)
         partition.free_slot_ns = slot_ns + CONSIDERED_EACH_NS
         return
     gang.has_slot = False
-    partition.considered_ns = turn.now_ns
-    partition.free_slot_ns = max(partition.free_slot_ns, turn.now_ns + CONSIDERED_EACH_NS)
-    gang_time.watch(turn, application)
+    partition.considered_ns = context.now_ns
+    partition.free_slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
+    gang_time.watch(context, application)
     giving = who_gives_way(application)
     if giving is None:
-        if partition.favoured is application:
-            partition.favour(None)
+        if partition.priority_gang is application:
+            partition.set_priority_gang(None)
         return
-    if partition.favoured is not application:
-        partition.favour(application)
+    if partition.priority_gang is not application:
+        partition.set_priority_gang(application)
     for one in giving:
         assert one.gang is not None
-        assert one.queue is not None
         placeholders = list(one.gang.idle_placeholders())
-        turn.say(
+        context.say(
             GangGaveWay(
                 rm_id=partition.rm_id,
                 partition=partition.name,
@@ -266,50 +267,49 @@ def on_patience_end(turn: Turn, application: Application) -> None:
         )
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
-            placeholder.gives_way = True
-            departures.request_release(turn, placeholder, ReleaseCause.GAVE_WAY, message)
+            placeholder.yields_to_gang = True
+            releases.request_release(context, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
-def on_timeout(turn: Turn, application: Application) -> None:
+def on_timeout(context: StepContext, application: Application) -> None:
     """The time for the gang is over.
 
     An application that never got its gang fails (`Hard`) or goes on without one (`Soft`); one that runs already just
     loses the placeholders it did not use. Nothing is freed before the RM confirms.
     """
     gave_up = application.state is ApplicationState.ACCEPTED
-    had_ns = gang_time.timeout_ns(turn.cluster.timeouts, application)
+    had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = gang_words.timed_out(application, had_ns) if gave_up else ""  # while it is known why placeholders wait
-    gang_time.end(turn, application)
+    gang_time.end(context, application)
     forget_give_way(application.allocations.values())
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
-        application_states.fire(turn, application, trigger, why)
+        application_states.fire(context, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
-            departures.withdraw_ask(turn, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            releases.withdraw_ask(context, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
-            departures.request_release(turn, allocation, ReleaseCause.TIMED_OUT, message)
+            releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
     application.gang.awaits_full = False
-    turn.say(_timed_out(application, application.gang))
+    context.say(_timed_out(application, application.gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
-            departures.unpark(turn, allocation)
-    application_states.on_less(turn, application)
+            releases.end_placeholder_wait(context, allocation)
+    application_states.on_less(context, application)
 
 
-def on_idle_timeout(turn: Turn, application: Application) -> None:
+def on_idle_timeout(context: StepContext, application: Application) -> None:
     """The placeholders of a complete gang may go, if no ask took one of them for long enough (SEMANTICS I8)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
-    assert queue is not None
     gang.idle_alarm = None
     idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
-    if gang.idle_since_ns is None or turn.now_ns < gang.idle_since_ns + idle_ns:
+    if gang.idle_since_ns is None or context.now_ns < gang.idle_since_ns + idle_ns:
         application.partition.gangs_touched[application] = None
         return
     idle = list(gang.idle_placeholders())
@@ -318,13 +318,12 @@ def on_idle_timeout(turn: Turn, application: Application) -> None:
         f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
     )
     for placeholder in idle:
-        departures.request_release(turn, placeholder, ReleaseCause.UNUSED, message)
+        releases.request_release(context, placeholder, ReleaseCause.UNUSED, message)
     application.partition.gangs_touched[application] = None
 
 
 def _timed_out(application: Application, gang: Gang) -> GangTimedOut:
     partition, queue = application.partition, application.queue
-    assert queue is not None
     groups = gang.task_groups.values()
     return GangTimedOut(
         rm_id=partition.rm_id,

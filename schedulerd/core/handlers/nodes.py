@@ -19,8 +19,8 @@ from schedulerd.core.facts import (
 from schedulerd.core.handlers import (
     early,
     existing,
-    releases,
-    trials,
+    predicate_checks,
+    rm_releases,
     waiting,
 )
 from schedulerd.core.handlers.taking import Change
@@ -31,7 +31,7 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.resources import Resources
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 
@@ -54,7 +54,7 @@ _NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
 def check(
-    turn: Turn, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
+    context: StepContext, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
 ) -> Change:
     """What the item says is done, or it waits for an application it refers to, or is rejected with the reason.
 
@@ -65,16 +65,16 @@ def check(
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(item.partition, rm.partitions)
     if mistake is not None or partition is None:
-        return partial(reject, turn, rm, item, mistake)
+        return partial(reject, context, rm, item, mistake)
     waits_for = _early_application(rm, partition, item, waited_for) if may_wait else None
-    if waits_for is not None and early.has_room(turn, rm):
-        return partial(early.hold, turn, rm, item, partition, waits_for)
+    if waits_for is not None and early.has_room(context, rm):
+        return partial(early.hold, context, rm, item, partition, waits_for)
     mistake = _mistake(rm, partition, item)
     if mistake is not None:
-        return partial(reject, turn, rm, item, mistake)
+        return partial(reject, context, rm, item, mistake)
     if item.action in _CREATING:
-        return partial(_create, turn, rm, partition, item)
-    return partial(_CHANGES[item.action], turn, partition, partition.nodes[item.node_id], item)
+        return partial(_create, context, rm, partition, item)
+    return partial(_CHANGES[item.action], context, partition, partition.nodes[item.node_id], item)
 
 
 def _early_application(
@@ -128,7 +128,7 @@ def _mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mis
     )
 
 
-def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
+def _create(context: StepContext, rm: ResourceManager, partition: Partition, item: NodeUpdate) -> None:
     node = Node(item.node_id, partition.scoring)
     node.attributes = dict(item.attributes)
     node.draining = item.action is NodeAction.CREATE_DRAIN
@@ -136,13 +136,13 @@ def _create(turn: Turn, rm: ResourceManager, partition: Partition, item: NodeUpd
     partition.nodes[item.node_id] = node
     if partition.constraints.know_nodes:
         partition.constraints.enter(node)
-    _changed(turn, partition, node, _NOT_THERE, "registered")
-    existing.take_over(turn, partition, node, item.existing)
-    _reopen_or_shut(turn, partition, node)
-    turn.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
+    _changed(context, partition, node, _NOT_THERE, "registered")
+    existing.take_over(context, partition, node, item.existing)
+    _reopen_or_shut(context, partition, node)
+    context.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 
-def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _change(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """UPDATE: new resources and attributes; what the message does not carry stays as it is."""
     before = _Before.of(node)
     node.offer(item.capacity, item.occupied)
@@ -150,37 +150,37 @@ def _change(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> N
         attributes, node.attributes = node.attributes, dict(item.attributes)
         if partition.constraints.know_nodes:
             partition.constraints.regroup(node, attributes)
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "updated")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "updated")
 
 
-def _drain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _drain(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = True
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "drained")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "drained")
 
 
-def _undrain(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _undrain(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     before = _Before.of(node)
     node.draining = False
-    _reopen_or_shut(turn, partition, node)
-    _changed(turn, partition, node, before, "schedulable again")
+    _reopen_or_shut(context, partition, node)
+    _changed(context, partition, node, before, "schedulable again")
 
 
-def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate) -> None:
+def _decommission(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
     """Takes the node away; what ran there is gone, whether or not the RM confirms anything."""
     message = f"node {node.node_id} was removed"
-    trials.void_all(turn, node.trials)
-    waiting.forget_node(turn, partition, node)
+    predicate_checks.void_all(context, node.predicate_checks)
+    waiting.forget_node(context, partition, node)
     commit.shut_node(partition, node)
     old = node.state
     by_application: dict[Application, list[Allocation]] = {}
     for allocation in node.allocations.values():
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
-        releases.finish(
-            turn,
+        rm_releases.finish(
+            context,
             application,
             allocations,
             TerminationType.STOPPED_BY_RM,
@@ -189,10 +189,10 @@ def _decommission(turn: Turn, partition: Partition, node: Node, item: NodeUpdate
             anew=True,
             node_removed=True,
         )
-    drop(turn, partition, node, old, message)
+    drop(context, partition, node, old, message)
 
 
-_CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None]] = {
+_CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate], None]] = {
     NodeAction.UPDATE: _change,
     NodeAction.DRAIN_NODE: _drain,
     NodeAction.DRAIN_TO_SCHEDULABLE: _undrain,
@@ -200,14 +200,14 @@ _CHANGES: Mapping[NodeAction, Callable[[Turn, Partition, Node, NodeUpdate], None
 }
 
 
-def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: str) -> None:
+def drop(context: StepContext, partition: Partition, node: Node, old: NodeState, message: str) -> None:
     """Forgets a node on which nothing runs any more, and nothing is kept."""
     del partition.nodes[node.node_id]
-    partition.turned_down.wanted.pop(node, None)
+    partition.refused_asks.nodes_to_retry.pop(node, None)
     commit.report_use(partition, node, None)
     partition.constraints.forget(node)
     partition.capacity_changed()
-    turn.say(
+    context.say(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -221,15 +221,15 @@ def drop(turn: Turn, partition: Partition, node: Node, old: NodeState, message: 
     )
 
 
-def _reopen_or_shut(turn: Turn, partition: Partition, node: Node) -> None:
-    partition.patience.look_again_soon(node, turn.now_ns - turn.cluster.timeouts.reservation_delay_ns)
+def _reopen_or_shut(context: StepContext, partition: Partition, node: Node) -> None:
+    partition.retry_timers.look_again_soon(node, context.now_ns - context.cluster.timeouts.reservation_delay_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:
         commit.shut_node(partition, node)
 
 
-def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, cause: str) -> None:
+def _changed(context: StepContext, partition: Partition, node: Node, before: _Before, cause: str) -> None:
     changed = NodeAspect.NONE
     for aspect, differs in (
         (NodeAspect.CAPACITY, node.capacity != before.capacity),
@@ -239,7 +239,7 @@ def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, caus
     ):
         if differs:
             changed |= aspect
-    turn.say(
+    context.say(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -255,7 +255,7 @@ def _changed(turn: Turn, partition: Partition, node: Node, before: _Before, caus
     )
 
 
-def reject(turn: Turn, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
+def reject(context: StepContext, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(item.partition)
-    turn.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))
+    context.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))

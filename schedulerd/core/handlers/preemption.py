@@ -12,29 +12,29 @@ from enum import Enum, auto
 from itertools import islice
 
 from schedulerd.core import commit_room
-from schedulerd.core.decide.claim import in_use
 from schedulerd.core.decide.own_room import gang_fits
 from schedulerd.core.decide.preemption import Decision, Search, further_for_required_node, victims_for_required_node
+from schedulerd.core.decide.preemption_context import in_use
 from schedulerd.core.facts import ReleaseCause
-from schedulerd.core.handlers import departures, reservations, trials
+from schedulerd.core.handlers import predicate_checks, releases, reservations
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.patience import Refused
+from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.trial import Agreement, Trial
+from schedulerd.core.model.retry_timers import Refused
 from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 VISITS_PER_SLICE = 500
 """How many nodes and allocations are looked at before the loop gets a turn."""
 ASKS_MAX = 1_000
-"""How many asks of one application and shape are looked at for one that may claim room."""
+"""How many asks of one application and request class are looked at for one that may claim room."""
 BARRED_MAX = 16
 """On how many nodes the resource manager may refuse one ask until it is not looked for another one."""
 BARRED_SAID_MAX = 3
@@ -59,76 +59,76 @@ class Progress(Enum):
     """The search goes on in the next cycle."""
 
 
-def look(turn: Turn, partition: Partition) -> None:
-    """Lines up the applications that may claim room now, those first that would be placed first."""
-    patience = partition.patience
+def enqueue_due(context: StepContext, partition: Partition) -> None:
+    """Enqueues the applications that may preempt now, those first that would be placed first."""
+    timers = partition.retry_timers
     due = []
-    while (application := patience.attempts_due.pop(turn.now_ns)) is not None:
-        if application.groups and application not in patience.claimants:
+    while (application := timers.attempts_due.pop(context.now_ns)) is not None:
+        if application.groups and application not in timers.preemptors:
             due.append(application)
-    patience.claimants.extend(sorted(due, key=Application.place))
-    for key, refused in list(patience.refused.items()):
-        if not key[1].uses or (refused.moves != partition.moves and refused.until_ns <= turn.now_ns):
-            del patience.refused[key]
+    timers.preemptors.extend(sorted(due, key=Application.sort_position))
+    for key, refused in list(timers.refused.items()):
+        if not key[1].is_known or (refused.moves != partition.moves and refused.until_ns <= context.now_ns):
+            del timers.refused[key]
 
 
-def advance(turn: Turn, partition: Partition, visits_end: int) -> Progress:
+def advance(context: StepContext, partition: Partition, visits_end: int) -> Progress:
     """Goes on with the applications that are lined up, until somebody is asked to end, or as far as `visits_end`."""
-    patience = partition.patience
-    effort = patience.effort
-    while patience.claimants:
-        if effort.visits >= visits_end:
+    timers = partition.retry_timers
+    budget = timers.budget
+    while timers.preemptors:
+        if budget.visits >= visits_end:
             return Progress.UNFINISHED
-        application = patience.claimants[0]
-        search = patience.search
-        if search is None or search.application is not application or not _is_wanted(turn, search):
-            if search is not None and search.trial is not None:
-                trials.void(turn, search.trial)
-            search = _next_search(turn, application)
-            patience.look_for(search)
+        application = timers.preemptors[0]
+        search = timers.search
+        if search is None or search.application is not application or not _is_wanted(context, search):
+            if search is not None and search.predicate_check is not None:
+                predicate_checks.void(context, search.predicate_check)
+            search = _next_search(context, application)
+            timers.set_search(search)
         if search is None:
-            patience.claimants.popleft()
+            timers.preemptors.popleft()
             continue
-        if search.trial is not None:
+        if search.predicate_check is not None:
             return Progress.NOTHING
-        if not search.run(visits_end - effort.visits):
+        if not search.run(visits_end - budget.visits):
             return Progress.UNFINISHED
-        patience.look_for(None)
+        timers.set_search(None)
         decision = search.decision()
         if decision is not None:
-            _decide(turn, search, decision)
+            _decide(context, search, decision)
             return Progress.DECIDED
         if search.refusal is None and search.attempt < SEARCHES_MAX:
-            patience.look_for(_again(search, search.attempt + 1))
+            timers.set_search(_again(search, search.attempt + 1))
         else:
-            _refuse(turn, search)
+            _refuse(context, search)
     return Progress.NOTHING
 
 
 def _again(search: Search, attempt: int) -> Search:
-    effort, barred = search.effort, search.barred
-    return Search(search.application, search.group, search.ask, effort, attempt=attempt, barred=barred)
+    budget, barred = search.budget, search.barred
+    return Search(search.application, search.group, search.ask, budget, attempt=attempt, barred=barred)
 
 
-def _decide(turn: Turn, search: Search, decision: Decision) -> None:
+def _decide(context: StepContext, search: Search, decision: Decision) -> None:
     """Carries it out, or asks the resource manager first where it has a say, and this is not what it agreed to."""
-    patience = search.partition.patience
+    timers = search.partition.retry_timers
     if not decision.victims or not search.partition.callbacks.preemption_predicates:
-        _carry_out(turn, decision)
+        _carry_out(context, decision)
         return
     agreed = search.agreed
     victims = _agreed_victims(search, decision)
     if victims:
-        _carry_out(turn, replace(decision, victims=victims))
+        _carry_out(context, replace(decision, victims=victims))
         return
     search.attempt += agreed is not None
     if len(search.barred) >= BARRED_MAX or search.attempt > SEARCHES_MAX:
         search.refusal = PreemptionRefusal.NO_NODE
-        _refuse(turn, search)
+        _refuse(context, search)
         return
-    patience.look_for(search)
+    timers.set_search(search)
     application, ask, node = decision.application, decision.ask, decision.node
-    trials.preempt(turn, application, ask, node, decision.victims, decision.further, search=search)
+    predicate_checks.preempt(context, application, ask, node, decision.victims, decision.further, search=search)
 
 
 def _agreed_victims(search: Search, decision: Decision) -> tuple[Allocation, ...]:
@@ -145,105 +145,107 @@ def _agreed_victims(search: Search, decision: Decision) -> tuple[Allocation, ...
     return (*decision.victims, *beyond) if search.may_end_too(decision, beyond) else ()
 
 
-def agreed(trial: Trial, index: int) -> None:
+def agreed(predicate_check: PredicateCheck, index: int) -> None:
     """The ask can run there when the victims up to this index have ended; what was decided is judged again now."""
-    partition = trial.application.partition
-    if trial.search is not None:
-        trial.search.agreed = trial.node, trial.answered(index)
-    elif trial.reservation is not None:
-        trial.reservation.answer = trial.answered(index)
-        partition.ready[trial.node] = None
+    partition = predicate_check.application.partition
+    if predicate_check.search is not None:
+        predicate_check.search.agreed = predicate_check.node, predicate_check.answered(index)
+    elif predicate_check.reservation is not None:
+        predicate_check.reservation.answer = predicate_check.answered(index)
+        partition.ready[predicate_check.node] = None
 
 
-def refused(trial: Trial, reason: str) -> None:
+def refused(predicate_check: PredicateCheck, reason: str) -> None:
     """The ask could not run there even then: it is looked for another node, if it has not been refused too often."""
-    partition, search = trial.application.partition, trial.search
-    if trial.reservation is not None:
-        trial.reservation.answer = trial.answered(-1)
-    elif search is not None and partition.patience.search is search:
-        search.barred[trial.node] = reason
-        partition.patience.look_for(_again(search, search.attempt))
+    partition, search = predicate_check.application.partition, predicate_check.search
+    if predicate_check.reservation is not None:
+        predicate_check.reservation.answer = predicate_check.answered(-1)
+    elif search is not None and partition.retry_timers.search is search:
+        search.barred[predicate_check.node] = reason
+        partition.retry_timers.set_search(_again(search, search.attempt))
 
 
-def _next_search(turn: Turn, application: Application) -> Search | None:
+def _next_search(context: StepContext, application: Application) -> Search | None:
     """For the first ask of the application that may claim room now. If none may, when one will is noted."""
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    patience = partition.patience
+    timers = partition.retry_timers
     if not gang_fits(application):
-        patience.dormant[application] = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+        timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
-        of_kind = patience.refused.get((queue, group.kind, None))
+        of_kind = timers.refused.get((queue, group.pending_class, None))
         for ask in islice(group.in_order(), ASKS_MAX):
-            patience.effort.visits += 1
-            if not ask.spec.allow_preempt_other or ask.shape.required_node:
+            timers.budget.visits += 1
+            if not ask.spec.allow_preempt_other or ask.request_class.required_node:
                 continue
-            if _holds(turn, application, of_kind, ask):
+            if _holds(context, application, of_kind, ask):
                 break
-            if _holds(turn, application, patience.refused.get((queue, group.kind, ask)), ask):
+            if _holds(context, application, timers.refused.get((queue, group.pending_class, ask)), ask):
                 continue
-            due_ns = application.claims_from_ns(ask)
-            if due_ns > turn.now_ns:
-                patience.attempts_due.hurry(application, due_ns)
-            elif _may_claim(turn, group, ask):
-                return Search(application, group, ask, patience.effort)
+            due_ns = application.preemption_from_ns(ask)
+            if due_ns > context.now_ns:
+                timers.attempts_due.hurry(application, due_ns)
+            elif _may_claim(context, group, ask):
+                return Search(application, group, ask, timers.budget)
     return None
 
 
-def _holds(turn: Turn, application: Application, refused: Refused | None, ask: Ask) -> bool:
+def _holds(context: StepContext, application: Application, refused: Refused | None, ask: Ask) -> bool:
     """Whether it need not be looked at again for this ask; when it is to be is noted."""
-    patience = application.partition.patience
+    timers = application.partition.retry_timers
     if refused is None or ask.spec.priority > refused.priority:
         return False
     if refused.moves == application.partition.moves:
-        until_ns = patience.dormant.get(application, refused.until_ns)
-        patience.dormant[application] = min(until_ns, refused.until_ns)
+        until_ns = timers.waiting_for_change.get(application, refused.until_ns)
+        timers.waiting_for_change[application] = min(until_ns, refused.until_ns)
         return True
-    if refused.until_ns > turn.now_ns:
-        patience.attempts_due.hurry(application, refused.until_ns)
+    if refused.until_ns > context.now_ns:
+        timers.attempts_due.hurry(application, refused.until_ns)
         return True
     return False
 
 
 def _is_closed(application: Application, group: AskGroup) -> bool:
     """Whether it was found out that none of the group can be placed now."""
-    assert application.queue is not None
-    hosts = (application, *application.queue.lineage)
-    return bool(group.needs) and application.passes_on and any(group.kind in host.lines.closed for host in hosts)
+    ancestors = (application, *application.queue.path_to_root)
+    return (
+        bool(group.needs)
+        and application.propagates_demand
+        and any(group.pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors)
+    )
 
 
-def _may_claim(turn: Turn, group: AskGroup, ask: Ask) -> bool:
+def _may_claim(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether one of the ask is pending for which nobody was asked to end yet."""
-    return ask in group and ask.untried > sum(one.is_firm for one in ask.reservations.values())
+    return ask in group and ask.untried > sum(one.is_entitled for one in ask.reservations.values())
 
 
-def _is_wanted(turn: Turn, search: Search) -> bool:
+def _is_wanted(context: StepContext, search: Search) -> bool:
     """Whether the ask it is for is still as it was, and waits."""
     is_same = search.ask.spec is search.spec and gang_fits(search.application)
-    return is_same and _is_closed(search.application, search.group) and _may_claim(turn, search.group, search.ask)
+    return is_same and _is_closed(search.application, search.group) and _may_claim(context, search.group, search.ask)
 
 
-def _carry_out(turn: Turn, decision: Decision) -> None:
+def _carry_out(context: StepContext, decision: Decision) -> None:
     application, ask, node = decision.application, decision.ask, decision.node
-    weaker = [one for one in ask.reservations.values() if not one.is_firm]
+    weaker = [one for one in ask.reservations.values() if not one.is_entitled]
     if weaker and (ask.unreserved <= 0 or node in ask.reservations):
-        reservations.end(turn, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
-    reservation = reservations.keep(turn, application, ask, node, is_firm=True)
-    _end(turn, reservation, decision.victims, decision.why)
+        reservations.end(context, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
+    reservation = reservations.keep(context, application, ask, node, is_entitled=True)
+    _end(context, reservation, decision.victims, decision.why)
 
 
-def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> bool:
+def for_required_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
     """Others end for an ask that may run nowhere else; False if nobody has to, or that would not help.
 
     `kept` is what others on the node have a right to before it.
     """
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    found = victims_for_required_node(application, ask, node, kept, application.partition.patience.effort)
+    found = victims_for_required_node(application, ask, node, kept, application.partition.retry_timers.budget)
     if found is None:
         reason = f"those that may be ended on node {node.node_id} would not make enough room"
-        refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
+        refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
         return False
     reservation.refused = ""
     if not found.victims:
@@ -253,16 +255,16 @@ def for_required_node(turn: Turn, reservation: Reservation, kept: Resources) -> 
         answer = reservation.answer
         further = further_for_required_node(application, ask, node, victims)
         if not _still_holds(answer, node, victims, further):
-            trials.preempt(turn, application, ask, node, victims, further, reservation=reservation)
+            predicate_checks.preempt(context, application, ask, node, victims, further, reservation=reservation)
             return True
         assert answer is not None
         if answer.last < 0:
             reason = f"the resource manager would not have it on node {node.node_id} even then"
-            refuse_required_node(turn, reservation, PreemptionRefusal.NO_NODE, reason)
+            refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
             return False
         beyond = answer.beyond()
         victims = (*victims, *beyond) if beyond else Decision(application, ask, node, victims, "").up_to(answer.last)
-    _end(turn, reservation, victims, f"it may run on node {node.node_id} only")
+    _end(context, reservation, victims, f"it may run on node {node.node_id} only")
     return True
 
 
@@ -276,18 +278,19 @@ def _still_holds(
     return is_as_it_was and all(one in further for one in answer.beyond())
 
 
-def refuse_required_node(turn: Turn, reservation: Reservation, refusal: PreemptionRefusal, reason: str) -> None:
+def refuse_required_node(
+    context: StepContext, reservation: Reservation, refusal: PreemptionRefusal, reason: str
+) -> None:
     """Nobody ends for an ask that may run nowhere else; said again only when the reason is another one."""
     if reason != reservation.refused:
         reservation.refused = reason
-        _say_refused(turn, reservation.application, reservation.ask, refusal, reason)
+        _say_refused(context, reservation.application, reservation.ask, refusal, reason)
 
 
-def _end(turn: Turn, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
+def _end(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    turn.say(
+    context.say(
         Preempted(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -301,43 +304,43 @@ def _end(turn: Turn, reservation: Reservation, victims: Sequence[Allocation], wh
     )
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
     for victim in victims:
-        commit_room.make_room(reservation, victim, turn.now_ns)
-        departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+        commit_room.make_room(reservation, victim, context.now_ns)
+        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
 
 
 def _queue_of(allocation: Allocation) -> Queue:
-    assert allocation.application.queue is not None
     return allocation.application.queue
 
 
-def _refuse(turn: Turn, search: Search) -> None:
+def _refuse(context: StepContext, search: Search) -> None:
     """Nobody ends for the ask, nor for others of its kind in the leaf that do not rank above it, for a while."""
     partition, ask = search.partition, search.ask
-    until_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
+    until_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
     if search.barred:
         _let_rest(search, until_ns, reason)
     else:
-        has_claim = any(one.is_firm for one in ask.reservations.values())
-        key = search.queue, search.group.kind, ask if has_claim else None
-        partition.patience.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
-    _say_refused(turn, search.application, ask, refusal, reason)
+        has_claim = any(one.is_entitled for one in ask.reservations.values())
+        key = search.queue, search.group.pending_class, ask if has_claim else None
+        partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
+    _say_refused(context, search.application, ask, refusal, reason)
 
 
 def _let_rest(search: Search, until_ns: int, reason: str) -> None:
     """What the resource manager refused was this ask: others of its kind may have more luck."""
     ask = search.ask
-    if ask.hearing is not None:
-        ask.hearing.no_preemption = reason
-    ask.claim_rests_until_ns = max(ask.claim_rests_until_ns, until_ns)
-    search.application.claim_later(ask)
+    if ask.predicate_history is not None:
+        ask.predicate_history.no_preemption = reason
+    ask.preemption_retry_ns = max(ask.preemption_retry_ns, until_ns)
+    search.application.schedule_preemption(ask)
 
 
-def _say_refused(turn: Turn, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str) -> None:
+def _say_refused(
+    context: StepContext, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str
+) -> None:
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    turn.say(
+    context.say(
         PreemptionRefused(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -361,9 +364,9 @@ def _reason(search: Search, refusal: PreemptionRefusal) -> str:
         return f"on no node would those that may be ended make enough room ({considered} considered){barred}"
     if refusal is not PreemptionRefusal.NOT_ENTITLED:
         return _REASONS[refusal]
-    for queue in search.queue.lineage:
+    for queue in search.queue.path_to_root:
         used = in_use(queue)
-        for name, amount in search.ask.shape.items:
+        for name, amount in search.ask.request_class.items:
             if queue.guaranteed[name] and used[name] + amount > queue.guaranteed[name]:
                 return f"{queue.written} would use {name} {used[name] + amount} of {queue.guaranteed[name]} guaranteed"
         if queue.properties.preemption_policy is PreemptionPolicy.FENCE:

@@ -14,7 +14,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, LimitSpec, QueueProperties, TemplateSpec
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
 class Rules(NamedTuple):
@@ -53,27 +53,27 @@ def rules(queue: Queue) -> Rules:
     )
 
 
-def added(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+def added(context: StepContext, partition: Partition, queues: Iterable[Queue]) -> None:
     """These are new; their quotas are said with them."""
     for queue in queues:
-        _say(turn, partition, queue, QueueChange.ADDED)
-        _say_quotas(turn, partition, queue, Limits(), Resources())
+        _say(context, partition, queue, QueueChange.ADDED)
+        _say_quotas(context, partition, queue, Limits(), Resources())
 
 
-def removed(turn: Turn, partition: Partition, queues: Iterable[Queue]) -> None:
+def removed(context: StepContext, partition: Partition, queues: Iterable[Queue]) -> None:
     """These are gone; whoever calls gives children before their parents."""
     for queue in queues:
-        _say(turn, partition, queue, QueueChange.REMOVED)
+        _say(context, partition, queue, QueueChange.REMOVED)
 
 
-def changed(turn: Turn, partition: Partition, queue: Queue, before: Rules) -> None:
+def changed(context: StepContext, partition: Partition, queue: Queue, before: Rules) -> None:
     """Says what is not as it was `before`; nothing if all is."""
     after = rules(queue)
     if after == before:
         return
     if after.is_leaf != before.is_leaf:
-        _say(turn, partition, queue, QueueChange.TYPE)
-    _say_quotas(turn, partition, queue, before.max, before.guaranteed)
+        _say(context, partition, queue, QueueChange.TYPE)
+    _say_quotas(context, partition, queue, before.max, before.guaranteed)
     told = [name for name in _TOLD_BY_NAME if getattr(after, name) != getattr(before, name)]
     sentences = [f"changed: {', '.join(told)}"] if told else []
     if after.managed and not before.managed:
@@ -83,25 +83,25 @@ def changed(turn: Turn, partition: Partition, queue: Queue, before: Rules) -> No
             "takes nothing new and goes when it is empty" if after.draining else "takes applications again"
         )
     if sentences:
-        _say(turn, partition, queue, QueueChange.CONFIGURATION, message="; ".join(sentences))
+        _say(context, partition, queue, QueueChange.CONFIGURATION, message="; ".join(sentences))
 
 
-def _say_quotas(turn: Turn, partition: Partition, queue: Queue, max: Limits, guaranteed: Resources) -> None:
+def _say_quotas(context: StepContext, partition: Partition, queue: Queue, max: Limits, guaranteed: Resources) -> None:
     if queue.max != max:
-        _say(turn, partition, queue, QueueChange.MAX, queue.max)
+        _say(context, partition, queue, QueueChange.MAX, queue.max)
     if queue.guaranteed != guaranteed:
-        _say(turn, partition, queue, QueueChange.GUARANTEED, queue.guaranteed)
+        _say(context, partition, queue, QueueChange.GUARANTEED, queue.guaranteed)
 
 
 def _say(
-    turn: Turn,
+    context: StepContext,
     partition: Partition,
     queue: Queue,
     change: QueueChange,
     amounts: Mapping[str, int] | None = None,
     message: str = "",
 ) -> None:
-    turn.say(
+    context.say(
         QueueChanged(
             rm_id=partition.rm_id,
             partition=partition.name,

@@ -7,15 +7,15 @@ start it anew; another delay moves its end.
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import QuotaReliefDue
 from schedulerd.core.decide.quota_relief import Relief, excess
 from schedulerd.core.facts import ReleaseCause
-from schedulerd.core.handlers import departures
+from schedulerd.core.handlers import releases
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.preemption_facts import QuotaPreempted
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 PASS_EACH_NS = SECOND_NS
 """Between two passes over the same queue, as long as it is above its max and the last one ended something."""
@@ -26,46 +26,46 @@ VICTIMS_PER_SLICE = 250
 SLICE_EACH_NS = MILLISECOND_NS
 
 
-def watch(turn: Turn, partition: Partition, queue: Queue) -> None:
+def watch(context: StepContext, partition: Partition, queue: Queue) -> None:
     """Its max, its delay or what it uses changed: it has its time from now on, or goes on having it, or needs none."""
     delay_ns = queue.properties.quota_preemption_delay_ns
     is_watched = partition.spec.quota_preemption_enabled and delay_ns > 0 and queue.managed and not queue.draining
     if not is_watched or not queue.max or not excess(queue):
-        forget(turn, queue)
+        forget(context, queue)
         return
     if queue.above_max_since_ns is None:
-        queue.above_max_since_ns = turn.now_ns
-    _ring_at(turn, partition, queue, max(turn.now_ns, queue.above_max_since_ns + delay_ns))
+        queue.above_max_since_ns = context.now_ns
+    _ring_at(context, partition, queue, max(context.now_ns, queue.above_max_since_ns + delay_ns))
 
 
-def watch_all(turn: Turn, partition: Partition) -> None:
+def watch_all(context: StepContext, partition: Partition) -> None:
     for queue in partition.root.subtree():
-        watch(turn, partition, queue)
+        watch(context, partition, queue)
 
 
-def forget(turn: Turn, queue: Queue) -> None:
+def forget(context: StepContext, queue: Queue) -> None:
     """Nothing has to end in the queue; fine if nothing had to."""
     queue.above_max_since_ns = None
-    _cancel(turn, queue)
+    _cancel(context, queue)
 
 
-def _cancel(turn: Turn, queue: Queue) -> None:
+def _cancel(context: StepContext, queue: Queue) -> None:
     alarm = queue.above_max_alarm
-    if alarm is not None and isinstance(alarm.subject, tuple):
-        for relief in alarm.subject[2:]:
-            relief.end()
-    turn.cluster.alarms.cancel(alarm)
+    event = alarm.event if alarm is not None else None
+    if isinstance(event, QuotaReliefDue) and event.relief is not None:
+        event.relief.end()
+    context.cluster.alarms.cancel(alarm)
     queue.above_max_alarm = None
 
 
-def _ring_at(turn: Turn, partition: Partition, queue: Queue, deadline_ns: int) -> None:
+def _ring_at(context: StepContext, partition: Partition, queue: Queue, deadline_ns: int) -> None:
     alarm = queue.above_max_alarm
     if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
-        _cancel(turn, queue)
-        queue.above_max_alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.ABOVE_MAX, (partition, queue))
+        _cancel(context, queue)
+        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue))
 
 
-def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
+def on_time_over(context: StepContext, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
     """The queue had its time: the RM is asked to end what is above its max, as far as guarantees below allow.
 
     `relief` is the pass that goes on, None if a new one begins.
@@ -75,33 +75,33 @@ def on_time_over(turn: Turn, partition: Partition, queue: Queue, relief: Relief 
     if not above:
         if relief is not None:
             relief.end()
-        forget(turn, queue)
+        forget(context, queue)
         return
     relief = relief or Relief(queue)
     if not relief.run(VISITS_PER_SLICE):
-        _go_on(turn, partition, queue, relief)
+        _go_on(context, partition, queue, relief)
         return
     if not relief.found:
         queue.above_max_since_ns = None
-        turn.say(_said(partition, queue, above, 0))
+        context.say(_said(partition, queue, above, 0))
         return
     victims = relief.next_victims(VICTIMS_PER_SLICE)
     if victims:
-        turn.say(_said(partition, queue, above, len(victims)))
+        context.say(_said(partition, queue, above, len(victims)))
     for victim in victims:
         message = f"queue {queue.written} uses more than its max"
-        departures.request_release(turn, victim, ReleaseCause.PREEMPTED, message)
+        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
-        _go_on(turn, partition, queue, relief)
+        _go_on(context, partition, queue, relief)
     elif excess(queue):
-        _ring_at(turn, partition, queue, turn.now_ns + PASS_EACH_NS)
+        _ring_at(context, partition, queue, context.now_ns + PASS_EACH_NS)
     else:
         queue.above_max_since_ns = None
 
 
-def _go_on(turn: Turn, partition: Partition, queue: Queue, relief: Relief) -> None:
-    subject = (partition, queue, relief)
-    queue.above_max_alarm = turn.cluster.alarms.set(turn.now_ns + SLICE_EACH_NS, AlarmKind.ABOVE_MAX, subject)
+def _go_on(context: StepContext, partition: Partition, queue: Queue, relief: Relief) -> None:
+    event = QuotaReliefDue(partition, queue, relief)
+    queue.above_max_alarm = context.cluster.alarms.set(context.now_ns + SLICE_EACH_NS, event)
 
 
 def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:

@@ -1,137 +1,197 @@
-"""Releases of allocations, both ways (SI `AllocationRelease`; the table of SEMANTICS F).
+"""How asks and allocations leave, and the facts that say that an allocation or an ask is there.
 
-STOPPED_BY_RM, or a type that is not known, is the RM's wish and is confirmed with the same type. The other types are
-the core's: from the RM they are the confirmation of a release that the core asked for, and the core finalises without
-an answer.
+Every handler that ends something goes through here, so that nothing can leave without being said, or be said without
+having left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from schedulerd.core import commit, commit_room
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import (
+    Allocated,
+    AskAdded,
+    AskWithdrawn,
+    ReleaseCause,
+    Released,
+    ReleaseRequested,
+    WithdrawCause,
+)
+from schedulerd.core.handlers import predicate_checks, reservations
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.step_context import StepContext
 
-from schedulerd.core import checks, commit
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
-from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
-from schedulerd.core.handlers import application_states, departures, early, gangs
-from schedulerd.core.handlers.taking import Change
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.turn import Turn
-
-
-def check(turn: Turn, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
-    """Frees what the item names: one UUID, which needs no application with it, all allocations of a key, or all of the
-    application.
-
-    One of an allocation that comes with a node which still waits for an application waits behind that node; one of all
-    allocations of an application or a key waits behind the application's backlog.
-    """
-    partition = rm.partition(item.partition)
-    if partition is None:
-        return partial(ignore, turn, rm, item, checks.unknown_partition(item.partition, rm.partitions))
-    waits_for = _early_application(rm, partition, item) if may_wait and rm.early else None
-    if waits_for is not None and early.has_room(turn, rm):
-        return partial(early.hold, turn, rm, item, partition, waits_for)
-    if not item.application_id and not item.uuid:
-        reason = "applicationID and UUID are both empty; one of them must be set"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
-    by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
-    application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
-    if application is None and item.application_id:
-        return partial(ignore, turn, rm, item, early.unknown_application(partition, item.application_id))
-    named = _named(application, item) if application is not None else []
-    if application is None or not named:
-        reason = "no such allocation; it may have been released before"
-        return partial(ignore, turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
-    return partial(_release, turn, rm, application, named, item)
+_TERMINATIONS = {
+    ReleaseCause.REPLACED: TerminationType.PLACEHOLDER_REPLACED,
+    ReleaseCause.PREEMPTED: TerminationType.PREEMPTED_BY_SCHEDULER,
+}
+"""What the RM is told where it is not TIMEOUT (SEMANTICS F)."""
 
 
-def _early_application(rm: ResourceManager, partition: Partition, item: AllocationRelease) -> str | None:
-    """The application behind whose early items this release has to wait; None if it need not."""
-    if item.uuid:
-        held = rm.early.of_allocation(partition.name, item.uuid) if item.uuid not in partition.allocations else None
-        return held.application_id if held is not None else None
-    return item.application_id if rm.early.has_backlog(partition.name, item.application_id) else None
-
-
-def _release(
-    turn: Turn, rm: ResourceManager, application: Application, named: list[Allocation], item: AllocationRelease
+def withdraw_ask(
+    context: StepContext,
+    application: Application,
+    ask: Ask,
+    cause: WithdrawCause,
+    termination: TerminationType | None,
+    message: str,
+    count: int | None = None,
 ) -> None:
-    if item.termination is TerminationType.PLACEHOLDER_REPLACED:
-        kept = [one for one in named if one.releasing is not item.termination]
-        for one in kept:
-            reason = f"allocation {one.uuid} is not being replaced"
-            ignore(turn, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
-        named = [one for one in named if one.releasing is item.termination]
-    finish(
-        turn,
-        application,
-        named,
-        item.termination,
-        confirm=item.termination in OF_RM,
-        message=checks.message(item.message) or "released by the resource manager",
-        anew=rm.state is not ResourceManagerState.RUNNING,
+    """`count` of what is pending (None: all) is pending no longer.
+
+    With a `termination` the RM is told that the ask is gone, even if nothing of it was pending.
+    """
+    count = commit.withdraw(application, ask, count)
+    if ask.reservations:
+        reservations.trim(context, ask)
+    if ask.predicate_history is not None:
+        predicate_checks.review(context, application, ask)
+    if ask.placeholder and cause is WithdrawCause.TIMEOUT:
+        assert application.gang is not None
+        application.gang.task_group(ask.spec.task_group).count_timed_out(count)
+    if not count and termination is None:
+        return
+    context.say(
+        AskWithdrawn(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            resources=ask.request_class.resources,
+            count=count,
+            placeholder=ask.placeholder,
+            cause=cause,
+            termination=termination,
+            message=message,
+        )
     )
 
 
-def finish(
-    turn: Turn,
-    application: Application,
-    allocations: Iterable[Allocation],
-    termination: TerminationType,
-    *,
-    confirm: bool,
-    message: str,
-    anew: bool = False,
-    node_removed: bool = False,
+def withdraw_all(
+    context: StepContext, application: Application, cause: WithdrawCause, termination: TerminationType, message: str
 ) -> None:
-    """Frees allocations of one application, and lets parked asks have the room of their placeholders.
+    """Nothing of the application is pending or awaiting its placeholder any longer, as it is ending; in the order of
+    arrival."""
+    for allocation in application.allocations.values():
+        end_placeholder_wait(context, allocation)
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        if ask.pending:
+            withdraw_ask(context, application, ask, cause, termination, message)
+            commit.forget_if_done(application, ask)
 
-    Its change of state, if any, is said before them. `anew`: with their node (`node_removed`), or while the RM is away,
-    so parked asks wait like others. What the RM was asked to end is not told again when its node goes (SEMANTICS I10).
+
+def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
+    """The ask that waits for this placeholder to go, if any, is pending again."""
+    application = placeholder.application
+    ask = commit.end_placeholder_wait(placeholder)
+    if ask is not None:
+        commit.demand(application, ask, 1)
+        context.say(asked_again(application, ask, awaited_placeholder=True))
+
+
+def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = False, replaces: str = "") -> Allocated:
+    """The fact that an allocation is there: placed, taken over with its node, or in the room of a placeholder."""
+    application, spec = allocation.application, allocation.spec
+    partition = application.partition
+    return Allocated(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        spec.allocation_key,
+        allocation.uuid,
+        allocation.node.node_id,
+        allocation.request_class.resources,
+        spec.priority,
+        spec.tags,
+        spec.task_group,
+        allocation.placeholder,
+        recovered,
+        asked_at_ns,
+        replaces,
+    )
+
+
+def asked_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
+    """The fact that one allocation of an ask, which was awaiting its placeholder or given back, is pending."""
+    partition = application.partition
+    return AskAdded(
+        partition.rm_id,
+        partition.name,
+        application.queue.path,
+        application.application_id,
+        ask.key,
+        ask.request_class.resources,
+        1,
+        ask.placeholder,
+        awaited_placeholder,
+    )
+
+
+def request_release(context: StepContext, allocation: Allocation, cause: ReleaseCause, message: str) -> None:
+    """Asks the RM to end an allocation; it uses its resources until the RM confirms (SEMANTICS F).
+
+    One that is on its way out already is not asked for again.
     """
-    gone = list(allocations)
-    if not gone:
+    if allocation.releasing is not None:
         return
-    swapped: list[Fact] = []
-    for allocation in gone:
-        is_given_back = allocation.gives_way and termination is allocation.releasing
-        if is_given_back and application.state in SCHEDULABLE_STATES and commit.ask_anew(allocation):
-            swapped.append(departures.asked_again(application, allocation.ask, was_parked=False))
-        departures.free(turn, allocation)
-    for allocation in gone:  # when all of their room is free
-        ask = commit.unpark(allocation)
-        if ask is not None:
-            swapped.append(gangs.complete_swap(turn, allocation, ask, anew=anew))
-    if any(isinstance(fact, Allocated) for fact in swapped):
-        application_states.on_swapped(turn, application)
-    if all(allocation.placeholder for allocation in gone):
-        application_states.on_fewer_asks(turn, application)
-    else:
-        application_states.on_less(turn, application)
-    for allocation in gone:
-        is_told = confirm and not (node_removed and allocation.releasing is not None)
-        turn.say(
-            departures.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
+    termination = _TERMINATIONS.get(cause, TerminationType.TIMEOUT)
+    commit_room.leave(allocation, termination)
+    application = allocation.application
+    application.partition.moves += 1
+    if cause is ReleaseCause.PREEMPTED:
+        allocation.yields_to_gang = allocation.placeholder and application.state is ApplicationState.ACCEPTED
+    if allocation.placeholder and application.gang is not None:
+        application.partition.gangs_touched[application] = None
+        task_group = application.gang.task_group(allocation.spec.task_group)
+        task_group.drop_idle(allocation)
+        task_group.count_release(cause)
+    context.say(
+        ReleaseRequested(
+            rm_id=application.partition.rm_id,
+            partition=application.partition.name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=allocation.key,
+            uuid=allocation.uuid,
+            node_id=allocation.node.node_id,
+            placeholder=allocation.placeholder,
+            termination=termination,
+            cause=cause,
+            message=message,
         )
-    turn.facts.extend(swapped)
+    )
 
 
-def _named(application: Application, item: AllocationRelease) -> list[Allocation]:
-    if item.uuid:
-        one = application.allocations.get(item.uuid)
-        return [one] if one is not None else []
-    if item.allocation_key:
-        ask = application.asks.get(item.allocation_key)
-        return list(ask.allocations.values()) if ask is not None else []
-    return list(application.allocations.values())
+def free(context: StepContext, allocation: Allocation) -> None:
+    """The allocation is gone, and what it used is free; `released` is what to say of it, when its turn comes."""
+    context.cluster.alarms.cancel(allocation.alarm)
+    made = reservations.room_made(allocation, context.now_ns)
+    commit.free(allocation)
+    if made is not None:
+        context.say(made)
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
-    partition = rm.known_partition_name(item.partition)
-    turn.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason))
+def released(
+    allocation: Allocation, termination: TerminationType, *, confirm: bool, message: str, node_removed: bool = False
+) -> Released:
+    """The fact that an allocation is gone; `confirm` if the RM is to be told."""
+    application = allocation.application
+    return Released(
+        rm_id=application.partition.rm_id,
+        partition=application.partition.name,
+        queue=application.queue.path,
+        application_id=application.application_id,
+        allocation_key=allocation.key,
+        uuid=allocation.uuid,
+        node_id=allocation.node.node_id,
+        resources=allocation.request_class.resources,
+        placeholder=allocation.placeholder,
+        termination=termination,
+        confirm=confirm,
+        message=message,
+        node_removed=node_removed,
+    )

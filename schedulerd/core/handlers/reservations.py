@@ -7,34 +7,33 @@ blocked for ever by what does not come to fit: ask and node both rest then.
 from __future__ import annotations
 
 from schedulerd.core import commit_room
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ReservationTimeout
 from schedulerd.core.facts import Fact
-from schedulerd.core.handlers import trials
+from schedulerd.core.handlers import predicate_checks
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.preemption_facts import ReservationEnd, ReservationEnded, Reserved, RoomMade
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 
-def due_ns(turn: Turn, ask: Ask) -> int:
+def due_ns(context: StepContext, ask: Ask) -> int:
     """From when on room may be kept for the ask: at once, if there is a single node that will do."""
-    if ask.shape.required_node:
+    if ask.request_class.required_node:
         return ask.rests_until_ns
-    return max(ask.asked_at_ns + turn.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
+    return max(ask.asked_at_ns + context.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
 
 
-def keep(turn: Turn, application: Application, ask: Ask, node: Node, *, is_firm: bool) -> Reservation:
+def keep(context: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
     """Room of the node is kept for one allocation of the ask from now on."""
-    reservation = commit_room.reserve(application, ask, node, is_firm=is_firm, now_ns=turn.now_ns)
+    reservation = commit_room.reserve(application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
-    reservation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+    deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
     partition.ready[node] = None
-    turn.say(
+    context.say(
         Reserved(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -42,39 +41,38 @@ def keep(turn: Turn, application: Application, ask: Ask, node: Node, *, is_firm:
             application_id=application.application_id,
             allocation_key=ask.key,
             node_id=node.node_id,
-            resources=ask.shape.resources,
-            firm=is_firm,
+            resources=ask.request_class.resources,
+            entitled=is_entitled,
         )
     )
     return reservation
 
 
-def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
+def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> None:
     """The room is for everybody again, and others may have some kept for them."""
     application, ask = reservation.application, reservation.ask
     partition, queue = application.partition, application.queue
-    assert queue is not None
-    turn.cluster.alarms.cancel(reservation.alarm)
+    context.cluster.alarms.cancel(reservation.alarm)
     commit_room.end_reservation(reservation)
-    if reservation.trial is not None:
-        trials.void(turn, reservation.trial)
-    if ask.pending and application.groups[ask.band].kind.parked:
-        delay_ns = turn.cluster.timeouts.reservation_delay_ns
-        again_ns = max(due_ns(turn, ask), turn.now_ns + delay_ns)
-        partition.patience.reservations_due.hurry(application.groups[ask.band].kind, again_ns - delay_ns)
-    look_again(turn, partition, reservation.node, max(turn.now_ns, reservation.node.rests_until_ns))
+    if reservation.predicate_check is not None:
+        predicate_checks.void(context, reservation.predicate_check)
+    if ask.pending and application.groups[ask.band].pending_class.unschedulable:
+        delay_ns = context.cluster.timeouts.reservation_delay_ns
+        again_ns = max(due_ns(context, ask), context.now_ns + delay_ns)
+        partition.retry_timers.reservations_due.hurry(application.groups[ask.band].pending_class, again_ns - delay_ns)
+    look_again(context, partition, reservation.node, max(context.now_ns, reservation.node.rests_until_ns))
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # so that nothing can spin
-        attempt_ns = turn.now_ns + turn.cluster.timeouts.preemption_attempt_ns
-        ask.claim_rests_until_ns = max(ask.claim_rests_until_ns, attempt_ns)
+        attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
+        ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
     if ask.pending:
-        if reservation.is_firm and why is ReservationEnd.PLACED:  # its node may be claimed for the next of it now
+        if reservation.is_entitled and why is ReservationEnd.PLACED:  # its node may be claimed for the next of it now
             for one in (None, ask):
-                partition.patience.refused.pop((queue, application.groups[ask.band].kind, one), None)
-        application.claim_later(ask)
-    next_ns = partition.patience.next_ns(turn.cluster.timeouts.reservation_delay_ns)
-    if next_ns is not None and next_ns <= turn.now_ns:  # the cycle that goes on does not place others before them
-        partition.patience.is_over = True
-    turn.say(
+                partition.retry_timers.refused.pop((queue, application.groups[ask.band].pending_class, one), None)
+        application.schedule_preemption(ask)
+    next_ns = partition.retry_timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    if next_ns is not None and next_ns <= context.now_ns:  # the cycle that goes on does not place others before them
+        partition.retry_timers.has_due = True
+    context.say(
         ReservationEnded(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -82,48 +80,48 @@ def end(turn: Turn, reservation: Reservation, why: ReservationEnd) -> None:
             application_id=application.application_id,
             allocation_key=ask.key,
             node_id=reservation.node.node_id,
-            firm=reservation.is_firm,
+            entitled=reservation.is_entitled,
             end=why,
-            kept_ns=turn.now_ns - reservation.made_at_ns,
+            kept_ns=context.now_ns - reservation.made_at_ns,
         )
     )
 
 
-def look_again(turn: Turn, partition: Partition, node: Node, at_ns: int) -> None:
+def look_again(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
     """Room may be kept on the node from then on: those for whom no node was found are looked at again then."""
-    partition.patience.look_again(node, at_ns - turn.cluster.timeouts.reservation_delay_ns)
+    partition.retry_timers.look_again(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
 
 
-def trim(turn: Turn, ask: Ask) -> None:
+def trim(context: StepContext, ask: Ask) -> None:
     """Less of the ask is pending: no more room is kept than it still needs.
 
     What nobody ends for goes first, and of that what was kept last.
     """
     last_first = list(ask.reservations.values())[::-1]
-    last_first.sort(key=lambda one: one.is_firm)
+    last_first.sort(key=lambda one: one.is_entitled)
     for reservation in last_first[: max(0, -ask.unreserved)]:
-        end(turn, reservation, ReservationEnd.NOT_NEEDED)
+        end(context, reservation, ReservationEnd.NOT_NEEDED)
 
 
-def end_all(turn: Turn, node: Node) -> None:
+def end_all(context: StepContext, node: Node) -> None:
     """The node is about to go."""
     for reservation in list(node.reservations.values()):
-        end(turn, reservation, ReservationEnd.NODE)
+        end(context, reservation, ReservationEnd.NODE)
 
 
-def on_expired(turn: Turn, reservation: Reservation) -> None:
+def on_expired(context: StepContext, reservation: Reservation) -> None:
     """The room was kept for long enough, unless somebody who has to go for it is still there."""
     if reservation.victims:
-        deadline_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
-        reservation.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RESERVATION, reservation)
+        deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+        reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
         return
     ask = reservation.ask
-    ask.rests_until_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns
-    if not reservation.is_firm:
+    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    if not reservation.is_entitled:
         reservation.node.rests_until_ns = ask.rests_until_ns
-    if reservation.is_firm:
-        ask.claim_rests_until_ns = ask.rests_until_ns
-    end(turn, reservation, ReservationEnd.EXPIRED)
+    if reservation.is_entitled:
+        ask.preemption_retry_ns = ask.rests_until_ns
+    end(context, reservation, ReservationEnd.EXPIRED)
 
 
 def room_made(victim: Allocation, now_ns: int) -> Fact | None:
@@ -132,7 +130,6 @@ def room_made(victim: Allocation, now_ns: int) -> Fact | None:
     if reservation is None or len(reservation.victims) > 1:
         return None
     application = reservation.application
-    assert application.queue is not None
     assert reservation.asked_to_end_ns is not None
     return RoomMade(
         rm_id=application.partition.rm_id,

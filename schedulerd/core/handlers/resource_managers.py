@@ -4,102 +4,107 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.checks import Mistake
 from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
 from schedulerd.core.dismantling import pieces_of, pieces_of_trials
 from schedulerd.core.facts import ItemIgnored, ResourceManagerChanged
-from schedulerd.core.handlers import queue_changes, quota_preemption, scheduling_states, trials
+from schedulerd.core.handlers import predicate_checks, queue_changes, quota_preemption, scheduling_states
 from schedulerd.core.handlers.taking import Change
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.turn import Turn
+from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.step_context import StepContext
 
 
-def check_registration(turn: Turn, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
+def check_registration(context: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
     """A fresh start: all state of an RM of this id is dropped, and a full report expected (SEMANTICS C2).
 
     Until its stream opens nothing is placed for it, and it must open in time like one that was lost (C3).
     """
-    return partial(_register, turn, known, ResourceManager(command, turn.now_ns))
+    return partial(_register, context, known, ResourceManager(command, context.now_ns))
 
 
-def reject(turn: Turn, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake) -> None:
+def reject(
+    context: StepContext, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake
+) -> None:
     """The resource manager, if it is known, stays as it is."""
-    turn.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
+    context.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
 
 
-def _register(turn: Turn, known: ResourceManager | None, rm: ResourceManager) -> None:
+def _register(context: StepContext, known: ResourceManager | None, rm: ResourceManager) -> None:
     if known is not None:
-        _drop(turn, known)
-    turn.cluster.resource_managers[rm.rm_id] = rm
-    _await_contact(turn, rm)
+        _drop(context, known)
+    context.cluster.resource_managers[rm.rm_id] = rm
+    _await_contact(context, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
-    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
+    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
     for partition in rm.partitions.values():
-        queue_changes.added(turn, partition, partition.root.subtree())
+        queue_changes.added(context, partition, partition.root.subtree())
 
 
-def connect(turn: Turn, rm: ResourceManager) -> None:
+def connect(context: StepContext, rm: ResourceManager) -> None:
     """It is there to receive: placements go on."""
-    turn.cluster.alarms.cancel(rm.alarm)
+    context.cluster.alarms.cancel(rm.alarm)
     rm.alarm = None
     if rm.state is not ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.RUNNING
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
+        context.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is read"))
 
 
-def disconnect(turn: Turn, rm: ResourceManager, cause: AbsenceCause) -> None:
+def disconnect(context: StepContext, rm: ResourceManager, cause: AbsenceCause) -> None:
     """It is away: nothing is placed for it until it is back, and it is stopped if that takes too long."""
     if rm.state is ResourceManagerState.RUNNING:
         rm.state = ResourceManagerState.PAUSED
-        trials.void_all(turn, rm.callbacks.open_trials.values())
-        _await_contact(turn, rm)
-        turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+        predicate_checks.void_all(context, rm.callbacks.open_predicate_checks.values())
+        _await_contact(context, rm)
+        context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
-def stop(turn: Turn, rm: ResourceManager, cause: StopCause) -> None:
+def stop(context: StepContext, rm: ResourceManager, cause: StopCause) -> None:
     """It is not served any longer: everything of it is dropped. To come back it has to register."""
-    _drop(turn, rm)
+    _drop(context, rm)
     rm.state = ResourceManagerState.STOPPED
-    turn.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
-def _await_contact(turn: Turn, rm: ResourceManager) -> None:
-    deadline_ns = turn.now_ns + turn.cluster.timeouts.reconnect_ns
-    rm.alarm = turn.cluster.alarms.set(deadline_ns, AlarmKind.RECONNECT, rm)
+def _await_contact(context: StepContext, rm: ResourceManager) -> None:
+    deadline_ns = context.now_ns + context.cluster.timeouts.reconnect_ns
+    rm.alarm = context.cluster.alarms.set(deadline_ns, ReconnectTimeout(rm))
 
 
-def _drop(turn: Turn, rm: ResourceManager) -> None:
-    alarms = turn.cluster.alarms
+def _drop(context: StepContext, rm: ResourceManager) -> None:
+    alarms = context.cluster.alarms
     alarms.cancel(rm.alarm)
-    scheduling_states.end(turn, rm)
+    scheduling_states.end(context, rm)
     for held in rm.early:
         alarms.cancel(held.alarm)
     for backlog in rm.early.backlogs.values():
         alarms.cancel(backlog.alarm)
-    for trial in rm.callbacks.open_trials.values():
-        alarms.cancel(trial.alarm)
+    for predicate_check in rm.callbacks.open_predicate_checks.values():
+        alarms.cancel(predicate_check.alarm)
     for partition in rm.partitions.values():
         alarms.cancel(partition.cleanup_alarm)
-        alarms.cancel(partition.patience.alarm)
-        alarms.cancel(partition.turned_down.alarm)
+        alarms.cancel(partition.retry_timers.alarm)
+        alarms.cancel(partition.refused_asks.alarm)
         for queue in partition.root.subtree():
-            quota_preemption.forget(turn, queue)
+            quota_preemption.forget(context, queue)
         for reservation in partition.reservations:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):
             alarms.cancel(application.alarm)
+            if isinstance(application, RejectedApplication):
+                continue
             alarms.cancel(application.gang_alarm)
             alarms.cancel(application.run_alarm)
             if application.gang is not None:
-                alarms.cancel(application.gang.patience)
+                alarms.cancel(application.gang.deadlock_alarm)
                 alarms.cancel(application.gang.idle_alarm)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
-    dismantling = turn.cluster.dismantling
+    dismantling = context.cluster.dismantling
     dismantling.drop(rm.early.take_apart())
-    dismantling.drop(pieces_of_trials(rm.callbacks.open_trials))
+    dismantling.drop(pieces_of_trials(rm.callbacks.open_predicate_checks))
     for partition in rm.partitions.values():
         dismantling.drop(pieces_of(partition))
-    del turn.cluster.resource_managers[rm.rm_id]
+    del context.cluster.resource_managers[rm.rm_id]

@@ -1,8 +1,8 @@
 """Tells resource managers that want to hear of it how far their asks have come (SI `UpdateContainerSchedulingState`).
 
 That an ask is placed, or room is kept for it, is said with the fact that says so. Why the others wait is looked at some
-time after something happened: by shape and leaf, and then ask by ask where that changed, in slices. An ask is not told
-that it FAILED or was SKIPPED sooner than `AGAIN_NS` after it was told otherwise.
+time after something happened: by pending class and leaf, and then ask by ask where that changed, in slices. An ask is
+not told that it FAILED or was SKIPPED sooner than `AGAIN_NS` after it was told otherwise.
 """
 
 from __future__ import annotations
@@ -10,25 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import SchedulingStatesDue
 from schedulerd.core.callback_facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.decide.outstanding import looked_at, turned_away
 from schedulerd.core.explanation import Explanation
 from schedulerd.core.facts import Allocated, AskWithdrawn
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.look import Look
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.host import ClosedFor
+from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.told_states import AskName, Outlook, Place, Sweep, Told, ToldStates, waiting_places
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.model.scheduling_state_tracker import (
+    AskName,
+    Outlook,
+    Place,
+    Scan,
+    SchedulingStateTracker,
+    Told,
+    waiting_places,
+)
 from schedulerd.core.preemption_facts import ReservationEnded, Reserved
+from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.state_query import StateQuery
+from schedulerd.core.step_context import StepContext
 
 ROUND_NS = SECOND_NS
 """How long after something happened it is looked who waits for what."""
@@ -45,74 +55,76 @@ EVERYTHING = 2**63
 PLACES_MAX = 10_000
 """In how many places of a partition it is looked why asks wait."""
 NODES_MAX = 100
-"""How many nodes are asked why they do not take a shape."""
+"""How many nodes are asked why they do not take a pending class."""
 
 
-def connect(turn: Turn, rm: ResourceManager, command: ConnectCallbacks) -> None:
+def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
     """A new stream, on which nothing was told yet; whether it wants to hear anything is for the RM to say."""
-    end(turn, rm)
+    end(context, rm)
     if command.scheduling_states:
-        rm.told_states = ToldStates()
-        _look_in(turn, rm, rm.told_states, ROUND_NS)
+        rm.scheduling_state_tracker = SchedulingStateTracker()
+        _look_in(context, rm, rm.scheduling_state_tracker, ROUND_NS)
 
 
-def end(turn: Turn, rm: ResourceManager) -> None:
+def end(context: StepContext, rm: ResourceManager) -> None:
     """It does not want to hear any longer."""
-    if rm.told_states is not None:
-        turn.cluster.alarms.cancel(rm.told_states.alarm)
-        turn.cluster.dismantling.drop(rm.told_states.take_apart())
-        rm.told_states = None
+    if rm.scheduling_state_tracker is not None:
+        context.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        rm.scheduling_state_tracker = None
 
 
-def hear(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Takes up what was said in this step."""
     is_news = False
-    for fact in list(turn.facts):
+    for fact in list(context.facts):
         match fact:
             case SchedulingStateChanged():
                 continue
             case Allocated(rm_id=rm.rm_id, recovered=False):
-                _settle(turn, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
+                _settle(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
             case Reserved(rm_id=rm.rm_id):
                 reason = f"room is kept for it on node {fact.node_id}"
-                _settle(turn, rm, states, fact, SchedulingState.RESERVED, reason)
+                _settle(context, rm, states, fact, SchedulingState.RESERVED, reason)
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
-                _settle(turn, rm, states, fact)
+                _settle(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
-    if is_news and states.sweeps:
+    if is_news and states.scans:
         states.looks_again = True
     elif is_news:
-        _look_in(turn, rm, states, ROUND_NS)
+        _look_in(context, rm, states, ROUND_NS)
 
 
-def on_time(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def on_time(context: StepContext, rm: ResourceManager) -> None:
     """Goes on with what is being gone through, or looks where that is to be done."""
+    states = rm.scheduling_state_tracker
+    assert states is not None
     states.alarm = None
     again_ns = None
-    if not states.sweeps and rm.state is ResourceManagerState.RUNNING:
-        again_ns = _find_changes(turn, rm, states)
-    _go_through(turn, rm, states)
-    if states.sweeps:
-        _look_in(turn, rm, states, SLICE_NS)
+    if not states.scans and rm.state is ResourceManagerState.RUNNING:
+        again_ns = _find_changes(context, rm, states)
+    _go_through(context, rm, states)
+    if states.scans:
+        _look_in(context, rm, states, SLICE_NS)
     elif states.looks_again:
         states.looks_again = False
-        _look_in(turn, rm, states, ROUND_NS)
+        _look_in(context, rm, states, ROUND_NS)
     elif again_ns is not None:
-        _look_in(turn, rm, states, max(again_ns - turn.now_ns, ROUND_NS))
+        _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
 
 
-def _look_in(turn: Turn, rm: ResourceManager, states: ToldStates, delay_ns: int) -> None:
+def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
     """By then at the latest."""
-    deadline_ns, alarms = turn.now_ns + delay_ns, turn.cluster.alarms
+    deadline_ns, alarms = context.now_ns + delay_ns, context.cluster.alarms
     if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
         alarms.cancel(states.alarm)
-        states.alarm = alarms.set(deadline_ns, AlarmKind.SCHEDULING_STATES, rm)
+        states.alarm = alarms.set(deadline_ns, SchedulingStatesDue(rm))
 
 
 def _settle(
-    turn: Turn,
+    context: StepContext,
     rm: ResourceManager,
-    states: ToldStates,
+    states: SchedulingStateTracker,
     fact: Allocated | Reserved | ReservationEnded | AskWithdrawn,
     state: SchedulingState | None = None,
     reason: str = "",
@@ -121,106 +133,112 @@ def _settle(
     name = (fact.partition, fact.application_id, fact.allocation_key)
     known = states.told.get(name)
     if state is not None and (known is None or known.is_news(state, "")):
-        _tell(turn, rm, states, name, state, "", reason)
+        _tell(context, rm, states, name, state, "", reason)
     partition = rm.partitions.get(fact.partition)
     application = partition.applications.get(fact.application_id) if partition is not None else None
     ask = application.asks.get(fact.allocation_key) if application is not None else None
     if ask is None or ask.group is None:
         states.told.pop(name, None)
-    elif application is not None and application.queue is not None:
-        states.distrust((application.queue, ask.group.kind))
+    elif application is not None:
+        states.distrust((application.queue, ask.group.pending_class))
 
 
 def _tell(
-    turn: Turn, rm: ResourceManager, states: ToldStates, name: AskName, state: SchedulingState, at: str, reason: str
+    context: StepContext,
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    name: AskName,
+    state: SchedulingState,
+    at: str,
+    reason: str,
 ) -> None:
-    states.told[name] = Told(state, at, turn.now_ns)
-    turn.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+    states.told[name] = Told(state, at, context.now_ns)
+    context.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
 
 
-def _find_changes(turn: Turn, rm: ResourceManager, states: ToldStates) -> int | None:
-    """Lines up the places where it is not as it was. Gives the time when those are to be looked at for which it is too
-    early; None if there are none."""
+def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
+    """Enqueues the places where it is not as it was. Gives the time when those are to be looked at for which it
+    is too early; None if there are none."""
     again_ns = None
     places: dict[Place, None] = {}
     for partition in rm.partitions.values():
         for place, outlook in _outlooks(partition):
             places[place] = None
             known = states.looked_at.get(place)
-            if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= turn.now_ns):
-                states.looked_at[place] = outlook, turn.now_ns
-                states.sweeps.append(Sweep(partition, place, outlook))
+            if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
+                states.looked_at[place] = outlook, context.now_ns
+                states.scans.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
-    states.forget_old(turn.now_ns - AGAIN_NS, places)
+    states.forget_old(context.now_ns - AGAIN_NS, places)
     return again_ns
 
 
 def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
     """Of all places of which it was found out that nothing can be placed there."""
     let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, shape, application, count in turned_away(partition):
-        is_all = application is None and count == shape.waiting[leaf]
-        let_in.setdefault((leaf, shape), {})[application] = EVERYTHING if is_all else count
+    for leaf, pending_class, application, count in turned_away(partition):
+        is_all = application is None and count == pending_class.pending_by_leaf[leaf]
+        let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
     is_counted = dict.fromkeys(looked_at(partition), True)
-    for leaf, shape in islice(waiting_places(partition), PLACES_MAX):
-        short = next((queue for queue in leaf.lineage if _is_short(queue, shape)), None)
+    for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
+        short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
         if short is not None:
-            yield (leaf, shape), Outlook(short.path, {}, shape.joined)
-        elif shape in is_counted:
-            yield (leaf, shape), Outlook("", let_in.get((leaf, shape), {}), shape.joined)
+            yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
+        elif pending_class in is_counted:
+            yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
 
 
-def _is_short(queue: Queue, shape: Shape) -> bool:
-    """Whether the shape is closed there for a rule of the queue itself."""
-    closing = queue.lines.closed.get(shape)
-    return closing is not None and closing.origin is queue and closing.reason is ClosedFor.QUOTA
+def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
+    """Whether the pending class is closed there for a rule of the queue itself."""
+    block = queue.pending_index.blocked_by.get(pending_class)
+    return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
 
 
-def _go_through(turn: Turn, rm: ResourceManager, states: ToldStates) -> None:
+def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """One slice."""
     looks = 0
-    while states.sweeps and looks < LOOKS_MAX:
-        sweep = states.sweeps[0]
-        partition = sweep.partition
-        explain = Explanation(partition, rm.state, Look(limit=NODES_MAX))
+    while states.scans and looks < LOOKS_MAX:
+        scan = states.scans[0]
+        partition = scan.partition
+        explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
         looks += min(len(partition.nodes), NODES_MAX)
-        while looks < LOOKS_MAX and not sweep.is_over:
+        while looks < LOOKS_MAX and not scan.is_over:
             looks += 1
-            found = sweep.next()
-            if found is None or found[1].untried <= 0:  # what waits for a verdict will hear of it
+            found = scan.next()
+            if found is None or found[1].untried <= 0:  # what waits for a result will hear of it
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
-            state, at, known = _state(sweep, application, ask), sweep.outlook.at, states.told.get(name)
+            state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
             if known is None or known.is_news(state, at):
-                if known is not None and known.state in WAITING and turn.now_ns < known.at_ns + AGAIN_NS:
-                    states.distrust(sweep.place)
+                if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
+                    states.distrust(scan.place)
                     states.looks_again = True
                 else:
-                    _tell(turn, rm, states, name, state, at, _reason(sweep, explain, application, ask, state))
-        if sweep.is_over:
-            states.sweeps.popleft()
+                    _tell(context, rm, states, name, state, at, _reason(scan, explain, application, ask, state))
+        if scan.is_over:
+            states.scans.popleft()
 
 
-def _state(sweep: Sweep, application: Application, ask: Ask) -> SchedulingState:
+def _state(scan: Scan, application: Application, ask: Ask) -> SchedulingState:
     if ask.unreserved <= 0:
         return SchedulingState.RESERVED
-    if sweep.outlook.at:
+    if scan.outlook.at:
         return SchedulingState.SKIPPED
-    whose = application if application in sweep.left else None
-    left = sweep.left.get(whose, 0)
+    whose = application if application in scan.left else None
+    left = scan.left.get(whose, 0)
     if left <= 0:
         return SchedulingState.SKIPPED
-    sweep.left[whose] = left - ask.unreserved
+    scan.left[whose] = left - ask.unreserved
     return SchedulingState.FAILED
 
 
-def _reason(sweep: Sweep, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
-    leaf, shape = sweep.place
-    if state is not SchedulingState.SKIPPED or sweep.outlook.at:
+def _reason(scan: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
+    leaf, pending_class = scan.place
+    if state is not SchedulingState.SKIPPED or scan.outlook.at:
         return explain.waiting(application, ask)
-    short = leaf.short_for(shape)
-    return (short.refusal(shape) if short is not None else None) or (
-        "quotas and limits let in no more than those before it, which no node takes"
-    )
+    why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
+    if why is not None:
+        return sentence(why)
+    return "quotas and limits let in no more than those before it, which no node takes"

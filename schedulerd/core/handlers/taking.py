@@ -20,14 +20,14 @@ from schedulerd.core.commands import (
     NewApplication,
     NewAsk,
     NodeUpdate,
+    PredicateResult,
     RegisterResourceManager,
     UpdateConfiguration,
     Utilization,
-    Verdict,
 )
 from schedulerd.core.facts import CheckFailed, RejectCode
 from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 Item: TypeAlias = (
     NodeUpdate
@@ -36,7 +36,7 @@ Item: TypeAlias = (
     | NewAsk
     | AllocationRelease
     | AskRelease
-    | Verdict
+    | PredicateResult
     | Utilization
     | RegisterResourceManager
     | UpdateConfiguration
@@ -49,11 +49,11 @@ SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
 def take(
-    turn: Turn,
+    context: StepContext,
     sender: SenderT,
     items: Iterable[ItemT],
-    check: Callable[[Turn, SenderT, ItemT], Change],
-    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+    check: Callable[[StepContext, SenderT, ItemT], Change],
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
 ) -> None:
     """Checks one item after the other and carries out what the check returns; `reject` says why one is refused.
 
@@ -61,25 +61,25 @@ def take(
     """
     for item in items:
         try:
-            change = check(turn, sender, item)
+            change = check(context, sender, item)
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
-            turn.failed_checks.append(error)
-            change = partial(_fail, turn, sender, item, type(error).__name__, reject)
+            context.failed_checks.append(error)
+            change = partial(_fail, context, sender, item, type(error).__name__, reject)
         change()
 
 
 def _fail(
-    turn: Turn,
+    context: StepContext,
     sender: SenderT,
     item: ItemT,
     exception: str,
-    reject: Callable[[Turn, SenderT, ItemT, Mistake], None],
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
 ) -> None:
     rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
     code = RejectCode.CHECK_FAILED
-    turn.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    context.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
     reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd, whose log has the details"
-    reject(turn, sender, item, Mistake(code, reason))
+    reject(context, sender, item, Mistake(code, reason))
 
 
 def _object_id(item: Item) -> str:
@@ -92,7 +92,7 @@ def _object_id(item: Item) -> str:
             return item.allocation_key or item.application_id
         case AllocationRelease():
             return item.uuid or item.allocation_key or item.application_id
-        case Verdict():
+        case PredicateResult():
             return str(item.call_id)
         case Utilization():
             return item.object_id

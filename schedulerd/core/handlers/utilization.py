@@ -19,13 +19,13 @@ from schedulerd.core.model.cluster import ResourceManager
 from schedulerd.core.model.node import Node, Recommended
 from schedulerd.core.model.partition import Partition
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 
 RECOMMEND_AGAIN_NS = MINUTE_NS
 """How long after a recommendation for a node there is another one, however often its use is reported."""
 
 
-def check(turn: Turn, rm: ResourceManager, item: Utilization) -> Change:
+def check(context: StepContext, rm: ResourceManager, item: Utilization) -> Change:
     """What the item says is kept, or it is said why not. Without a partition all of the resource manager are
     searched."""
     mistake = checks.identifier("ID", item.object_id) or checks.not_negative("actualUsedResource", item.used)
@@ -36,30 +36,30 @@ def check(turn: Turn, rm: ResourceManager, item: Utilization) -> Change:
         searched = [partition] if partition is not None else rm.partitions.values()
         for one in searched:
             if item.object_id in one.nodes:
-                return partial(_use_of_node, turn, one, one.nodes[item.object_id], item)
+                return partial(_use_of_node, context, one, one.nodes[item.object_id], item)
             if item.object_id in one.allocations:
                 return partial(commit.report_use, one, one.allocations[item.object_id], item.used)
         words = f"ID {shown(item.object_id)} is neither a node nor the UUID of an allocation"
         mistake = Mistake(RejectCode.UNKNOWN_NODE, words)
-    return partial(ignore, turn, rm, item, mistake)
+    return partial(ignore, context, rm, item, mistake)
 
 
-def ignore(turn: Turn, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
+def ignore(context: StepContext, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
     name = rm.known_partition_name(item.partition) if item.partition else ""
-    turn.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
+    context.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
 
 
-def _use_of_node(turn: Turn, partition: Partition, node: Node, item: Utilization) -> None:
+def _use_of_node(context: StepContext, partition: Partition, node: Node, item: Utilization) -> None:
     commit.report_use(partition, node, item.used)
-    _recommend(turn, partition, node)
+    _recommend(context, partition, node)
 
 
-def _recommend(turn: Turn, partition: Partition, node: Node) -> None:
+def _recommend(context: StepContext, partition: Partition, node: Node) -> None:
     last = node.recommended
-    if last is not None and turn.now_ns < last.at_ns + RECOMMEND_AGAIN_NS:
+    if last is not None and context.now_ns < last.at_ns + RECOMMEND_AGAIN_NS:
         return
     own, schedulable, message = recommendation(node)
     if schedulable == (node.capacity if last is None else last.schedulable):
         return
-    node.recommended = Recommended(own, node.capacity, schedulable, turn.now_ns)
-    turn.say(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))
+    node.recommended = Recommended(own, node.capacity, schedulable, context.now_ns)
+    context.say(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk, TerminationType
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.ask_group import AskGroup
     from schedulerd.core.model.node import Node
+    from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
     from schedulerd.core.model.reservation import Reservation
-    from schedulerd.core.model.trial import Hearing, Trial
 
 
 class Ask:
@@ -24,26 +24,26 @@ class Ask:
     __slots__ = (
         "allocations",
         "asked_at_ns",
-        "claim_rests_until_ns",
         "group",
-        "hearing",
         "key",
         "pending",
         "placed",
         "placeholder",
+        "predicate_history",
+        "preemption_retry_ns",
+        "request_class",
         "reservations",
         "rests_until_ns",
         "serial",
-        "shape",
         "spec",
         "swaps",
         "task_group",
     )
 
-    def __init__(self, spec: NewAsk, shape: Shape, serial: int, asked_at_ns: int) -> None:
+    def __init__(self, spec: NewAsk, request_class: RequestClass, serial: int, asked_at_ns: int) -> None:
         self.key = spec.allocation_key
         self.spec = spec
-        self.shape = shape
+        self.request_class = request_class
         self.placeholder = spec.placeholder and bool(spec.task_group)
         """Whether it only holds room for its task group; SI ignores the flag without a task group."""
         self.serial = serial
@@ -53,7 +53,7 @@ class Ask:
         """Allocations still to be placed."""
         self.group: AskGroup | None = None
         """With which others it waits while any are."""
-        self.hearing: Hearing | None = None
+        self.predicate_history: PredicateHistory | None = None
         """What its resource manager was asked about it while any are, if that has a say."""
         self.swaps: dict[Allocation, None] = {}
         """The placeholders whose room it takes when they are gone; what waits for that is not pending."""
@@ -61,7 +61,7 @@ class Ask:
         """Where room is kept for it; each is of one of the pending ones."""
         self.rests_until_ns = 0
         """Before that no room is kept for it, as it was in vain for long."""
-        self.claim_rests_until_ns = 0
+        self.preemption_retry_ns = 0
         """Before that nobody ends for it, as it was in vain for long."""
         self.task_group = spec.task_group
         """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
@@ -71,7 +71,7 @@ class Ask:
         """Its living allocations by UUID."""
 
     @property
-    def parked(self) -> int:
+    def awaiting_placeholder(self) -> int:
         """How many of it wait for a placeholder to go."""
         return len(self.swaps)
 
@@ -82,52 +82,59 @@ class Ask:
 
     @property
     def untried(self) -> int:
-        """How many of the pending ones wait for no verdict."""
-        return self.pending - self.hearing.on_trial if self.hearing is not None else self.pending
+        """How many of the pending ones wait for no result."""
+        return (
+            self.pending - self.predicate_history.predicate_reserved
+            if self.predicate_history is not None
+            else self.pending
+        )
 
     @property
-    def band(self) -> tuple[Shape, str, bool]:
+    def band(self) -> tuple[RequestClass, str, bool]:
         """With which others of its application it is interchangeable."""
-        return self.shape, self.task_group, self.placeholder
+        return self.request_class, self.task_group, self.placeholder
 
-    def renew(self, spec: NewAsk, shape: Shape) -> None:
+    def renew(self, spec: NewAsk, request_class: RequestClass) -> None:
         """It is asked for otherwise from now on; nothing of it is pending."""
         self.spec = spec
-        self.shape = shape
+        self.request_class = request_class
         self.placeholder = spec.placeholder and bool(spec.task_group)
 
 
 class Allocation:
-    """An ask placed on a node. It keeps spec and shape it was placed with: an update of the ask changes neither."""
+    """An ask placed on a node. It keeps spec and request class it was placed with: an update of the ask changes
+    neither."""
 
     __slots__ = (
         "alarm",
         "application",
         "ask",
-        "gives_way",
         "makes_room",
         "node",
         "placeholder",
+        "predicate_check",
         "releasing",
-        "shape",
+        "request_class",
         "spec",
         "swap",
         "swap_node",
-        "trial",
         "used",
         "uuid",
+        "yields_to_gang",
     )
 
-    def __init__(self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, shape: Shape) -> None:
+    def __init__(
+        self, uuid: str, application: Application, ask: Ask, node: Node, spec: NewAsk, request_class: RequestClass
+    ) -> None:
         self.uuid = uuid
         self.application = application
         self.ask = ask
         self.spec = spec
-        self.shape = shape
+        self.request_class = request_class
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
-        self.gives_way = False
+        self.yields_to_gang = False
         """A placeholder whose gang still waits for others: its ask is pending again when it is gone."""
         self.makes_room: Reservation | None = None
         """For whom it goes, as long as room is kept for that ask."""
@@ -135,11 +142,11 @@ class Allocation:
         """When its execution time is over, if that is limited."""
         self.placeholder = spec.placeholder and bool(spec.task_group)
         self.swap: Ask | None = None
-        """The parked ask that takes its room when it is gone."""
+        """The awaiting its placeholder ask that takes its room when it is gone."""
         self.used: Resources | None = None
         """What it really uses, as it was reported last; None if it never was."""
-        self.trial: Trial | None = None
-        """Which ask may take its room, if there is to be a verdict on that."""
+        self.predicate_check: PredicateCheck | None = None
+        """Which ask may take its room, if there is to be a result on that."""
         self.swap_node = node
         """Where that goes then: another one, if its resource manager did not want it here."""
 

@@ -1,4 +1,5 @@
-"""The pending asks of one shape and task group in one application: highest priority first, then oldest first."""
+"""The pending asks of one request class and task group in one application: highest priority first, then oldest
+first."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
-from schedulerd.core.model.line import Contender, Key
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.pending_index import Key, SchedulingEntity
+from schedulerd.core.model.request_class import PendingClass
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
@@ -21,45 +22,45 @@ _Entry: TypeAlias = tuple[Any, ...]
 """Priority below 0, serial and ask. Compared by identity, which a compiled tuple of fixed length does not have."""
 
 
-class AskGroup(Contender):
+class AskGroup(SchedulingEntity):
     """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
 
     __slots__ = (
         "_aside",
         "_entries",
         "_heap",
-        "claims",
         "counted",
         "denied",
-        "kind",
+        "has_ready",
         "pending",
+        "pending_class",
         "placeholder",
-        "shape",
-        "stands",
+        "preempting_asks",
+        "request_class",
         "task_group",
     )
 
-    def __init__(self, shape: Shape, task_group: str, *, placeholder: bool) -> None:
+    def __init__(self, pending_class: PendingClass, task_group: str, *, placeholder: bool) -> None:
         super().__init__()
-        self.shape = shape
+        self.request_class = pending_class.request_class
         self.task_group = task_group
         self.placeholder = placeholder
-        self.kind = shape
-        """The shape it stands in line for: that of its asks, on its application's account where that matters."""
+        self.pending_class = pending_class
+        """The request class of its asks, on the account of its application."""
         self.denied = False
         """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
-        self.claims = 0
+        self.preempting_asks = 0
         """How many of its asks may have others end for them."""
         self.pending = 0
         """How many allocations of its asks are still to be placed."""
         self.counted = False
-        """Whether these count in what waits for its kind (`Shape.waiting`): while it stands, and its application passes
-        on what is needed there."""
+        """Whether these count in what waits for its kind (`PendingClass.pending_by_leaf`): while it stands, and its
+        application passes on what is needed there."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
         self._aside: dict[str, None] = {}
-        """Keys of those that do not stand here at present, as all of them that is pending waits for a verdict."""
-        self.stands = False
+        """Keys of those that do not stand here at present, as all of them that is pending waits for a result."""
+        self.has_ready = False
         """Whether there is anybody to place next."""
 
     def __len__(self) -> int:
@@ -73,8 +74,8 @@ class AskGroup(Contender):
         entry = self._entries.get(ask.key)
         return entry is not None and entry[2] is ask
 
-    def forget_place(self) -> None:
-        super().forget_place()
+    def reset_position(self) -> None:
+        super().reset_position()
         self.counted = False
 
     def show(self, leaf: Queue, *, counted: bool) -> None:
@@ -90,12 +91,12 @@ class AskGroup(Contender):
             self._count(leaf, change)
 
     def _count(self, leaf: Queue, change: int) -> None:
-        kind = self.kind
-        count = kind.waiting.get(leaf, 0) + change
+        kind = self.pending_class
+        count = kind.pending_by_leaf.get(leaf, 0) + change
         if count:
-            kind.waiting[leaf] = count
+            kind.pending_by_leaf[leaf] = count
         else:
-            kind.waiting.pop(leaf, None)
+            kind.pending_by_leaf.pop(leaf, None)
         if change > 0:
             kind.joined += 1
 
@@ -103,8 +104,8 @@ class AskGroup(Contender):
         ask.group = self
         entry: _Entry = (-ask.spec.priority, ask.serial, ask)
         self._entries[ask.key] = entry
-        self.stands = True
-        self.claims += ask.spec.allow_preempt_other
+        self.has_ready = True
+        self.preempting_asks += ask.spec.allow_preempt_other
         heappush(self._heap, entry)
 
     def is_behind(self, ask: Ask) -> bool:
@@ -117,8 +118,8 @@ class AskGroup(Contender):
             self._aside.pop(ask.key, None)
         if self._entries.pop(ask.key, None) is not None:
             ask.group = None
-            self.stands = len(self._entries) > len(self._aside)
-            self.claims -= ask.spec.allow_preempt_other
+            self.has_ready = len(self._entries) > len(self._aside)
+            self.preempting_asks -= ask.spec.allow_preempt_other
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._compact()
 
@@ -126,26 +127,26 @@ class AskGroup(Contender):
         standing = (entry for entry in self._entries.values() if entry[2].key not in self._aside)
         self._heap = sorted(standing, key=lambda entry: entry[:2])
 
-    def is_aside(self, ask: Ask) -> bool:
+    def awaits_predicate(self, ask: Ask) -> bool:
         return ask.key in self._aside
 
-    def step_aside(self, ask: Ask) -> None:
-        """All of the ask that is pending waits for a verdict: it stays here and is not placed next."""
+    def await_predicate(self, ask: Ask) -> None:
+        """All of the ask that is pending waits for a result: it stays here and is not placed next."""
         self._aside[ask.key] = None
         self._entries[ask.key] = (-ask.spec.priority, ask.serial, ask)
-        self.stands = len(self._entries) > len(self._aside)
+        self.has_ready = len(self._entries) > len(self._aside)
 
-    def come_back(self, ask: Ask) -> None:
+    def end_predicate_wait(self, ask: Ask) -> None:
         """It may be placed next again, where it would have been."""
         del self._aside[ask.key]
-        self.stands = True
+        self.has_ready = True
         heappush(self._heap, self._entries[ask.key])
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._compact()
 
     def highest_priority(self) -> int | None:
         """Of its asks; None if none of them may be placed next."""
-        if not self.stands:
+        if not self.has_ready:
             return None
         lowest: int = self._head()[0]
         return -lowest
@@ -167,7 +168,7 @@ class AskGroup(Contender):
         return self._head()[:2]
 
     def take_apart(self) -> Iterator[None]:
-        self.forget_place()
+        self.reset_position()
         return emptied(self._heap, self._entries, self._aside)
 
     def _head(self) -> _Entry:

@@ -11,7 +11,7 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.callbacks import Callbacks
 from schedulerd.core.model.early import EarlyItems
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.told_states import ToldStates
+from schedulerd.core.model.scheduling_state_tracker import SchedulingStateTracker
 from schedulerd.core.specs import Timeouts
 
 
@@ -26,8 +26,8 @@ class ResourceManager:
         "partitions",
         "policy_group",
         "rm_id",
+        "scheduling_state_tracker",
         "state",
-        "told_states",
         "version",
     )
 
@@ -44,7 +44,7 @@ class ResourceManager:
         self.configured_at_ns = now_ns
         """Since when it lives by that text."""
         self.callbacks = Callbacks()
-        self.told_states: ToldStates | None = None
+        self.scheduling_state_tracker: SchedulingStateTracker | None = None
         """What it was told of how far its asks have come; None while it does not want to hear of that."""
         self.partitions = {spec.name: Partition(command.rm_id, spec, self.callbacks) for spec in command.partitions}
         self.early = EarlyItems()

@@ -1,4 +1,5 @@
-"""Where asks of one shape may run, beside the room they need: as a value, so that asks alike are one shape."""
+"""Where asks of one request class may run, beside the room they need: as a value, so that asks alike are one request
+class."""
 
 from __future__ import annotations
 

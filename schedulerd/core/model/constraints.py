@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.node import Node
     from schedulerd.core.model.node_order import NodeOrder
     from schedulerd.core.model.partition import Partition
-    from schedulerd.core.model.shape import Shape
+    from schedulerd.core.model.request_class import RequestClass
 
 RULES_MIN = 1_024
 """So many constraints are remembered whether anybody asks with them or not; and twice as many as somebody does."""
@@ -108,8 +108,9 @@ class Constraints:
         self.scopes: dict[str, Scope] = {}
         self.affinities: dict[tuple[AllocationAffinity, bool], Affinity] = {}
         self.tagged = Tagged()
-        self.no_better: dict[Shape, None] = {}
-        """Shapes for which no node they prefer has room; until more room is somewhere, or another group will do."""
+        self.no_better: dict[RequestClass, None] = {}
+        """Request classes for which no node they prefer has room; until more room is somewhere, or another group will
+        do."""
         self.changed: dict[Affinity | None, dict[str, None]] = {}
         """Those of which groups opened or closed in this step, with the groups that are open now of these."""
 
@@ -120,43 +121,45 @@ class Constraints:
 
     # looking for nodes ----------------------------------------------------------------------------------------------
 
-    def order(self, shape: Shape) -> NodeOrder:
+    def order(self, request_class: RequestClass) -> NodeOrder:
         """The nodes that are allowed by their attributes and may get new allocations."""
-        expressions = self.rule(shape).constraint.node
+        expressions = self.rule(request_class).constraint.node
         return self._pool(expressions).order if expressions else self._partition.node_order
 
-    def lacks_room_only(self, shape: Shape) -> bool:
-        """Whether no node has room for the shape now, while there is one that is allowed by its attributes."""
-        rule = self.rule(shape)
-        return self._first_allowed(shape, rule, None) is None and any(map(rule.allows, self._possible(rule.listed)))
+    def lacks_room_only(self, request_class: RequestClass) -> bool:
+        """Whether no node has room for the request class now, while there is one that is allowed by its attributes."""
+        rule = self.rule(request_class)
+        return self._first_allowed(request_class, rule, None) is None and any(
+            map(rule.allows, self._possible(rule.listed))
+        )
 
-    def first_fit(self, shape: Shape, may: May | None = None) -> Node | None:
-        """The first node in order on which an ask of the constrained shape may be placed, one that it prefers if there
-        is one; None if there is none at all. With `may`, only of the nodes that it allows."""
-        rule = self.rule(shape)
+    def first_fit(self, request_class: RequestClass, may: May | None = None) -> Node | None:
+        """The first node in order on which an ask of the constrained request class may be placed, one that it prefers
+        if there is one; None if there is none at all. With `may`, only of the nodes that it allows."""
+        rule = self.rule(request_class)
         affinity = rule.affinity
-        if affinity is not None and (affinity.is_required or shape not in self.no_better):
-            found = self._first_where_it_holds(shape, rule, affinity, may)
+        if affinity is not None and (affinity.is_required or request_class not in self.no_better):
+            found = self._first_where_it_holds(request_class, rule, affinity, may)
             if found is not None or affinity.is_required:
                 return found
             if may is None:
-                self.no_better[shape] = None
-        return self._first_allowed(shape, rule, may)
+                self.no_better[request_class] = None
+        return self._first_allowed(request_class, rule, may)
 
-    def fits_any(self, shape: Shape, nodes: Collection[Node]) -> bool:
-        """Whether one of these nodes takes an ask of the constrained shape now."""
-        possible = self._possible(self.rule(shape).listed)
+    def fits_any(self, request_class: RequestClass, nodes: Collection[Node]) -> bool:
+        """Whether one of these nodes takes an ask of the constrained request class now."""
+        possible = self._possible(self.rule(request_class).listed)
         few, many = (possible, nodes) if len(possible) < len(nodes) else (nodes, possible)
         return any(
-            node.free.lacks(shape.items) is None and self._partition.refusal(shape, node) is None
+            node.free.lacks(request_class.items) is None and self._partition.refusal(request_class, node) is None
             for node in few
             if many is possible or node in many
         )
 
-    def refusal(self, shape: Shape, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
-        """Why no ask of the constrained shape may be on the node if these allocations were not there, as a phrase; None
-        if one may."""
-        rule = self.rule(shape)
+    def refusal(self, request_class: RequestClass, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
+        """Why no ask of the constrained request class may be on the node if these allocations were not there, as a
+        phrase; None if one may."""
+        rule = self.rule(request_class)
         unmet = first_unmet(rule.constraint.node, node.attribute)
         if unmet is not None:
             return why_unmet(unmet)
@@ -165,10 +168,10 @@ class Constraints:
             return None
         return affinity.why_not(node, _counted_with(affinity, node, gone) if gone else 0)
 
-    def room(self, shape: Shape, node: Node) -> tuple[tuple[Affinity, str], int] | None:
-        """In which group the node is, and how many asks of the shape may be placed there one after the other; None if
-        that is not limited."""
-        affinity = self.rule(shape).affinity
+    def room(self, request_class: RequestClass, node: Node) -> tuple[tuple[Affinity, str], int] | None:
+        """In which group the node is, and how many asks of the request class may be placed there one after the other;
+        None if that is not limited."""
+        affinity = self.rule(request_class).affinity
         group = affinity.scope.group_of.get(node) if affinity is not None else None
         if affinity is None or group is None or not affinity.is_required:
             return None
@@ -186,19 +189,21 @@ class Constraints:
             for group in changed.get(affinity, ()):
                 yield from affinity.scope.groups.get(group, ())
 
-    def affinity(self, shape: Shape) -> Affinity | None:
-        """What decides by other allocations where asks of the shape may run; None if nothing does."""
-        return None if shape.constraint is None else self.rule(shape).affinity
+    def affinity(self, request_class: RequestClass) -> Affinity | None:
+        """What decides by other allocations where asks of the request class may run; None if nothing does."""
+        return None if request_class.constraint is None else self.rule(request_class).affinity
 
-    def rule(self, shape: Shape) -> Rule:
-        """What is known for the constraint of a shape that has one, found out now if need be."""
-        rule = shape.rule
+    def rule(self, request_class: RequestClass) -> Rule:
+        """What is known for the constraint of a request class that has one, found out now if need be."""
+        rule = request_class.rule
         if rule is None or not rule.is_live:
-            assert shape.constraint is not None
-            rule = shape.rule = self.rules.get(shape.constraint) or self._new_rule(shape.constraint)
+            assert request_class.constraint is not None
+            rule = request_class.rule = self.rules.get(request_class.constraint) or self._new_rule(
+                request_class.constraint
+            )
         return rule
 
-    def _first_allowed(self, shape: Shape, rule: Rule, may: May | None) -> Node | None:
+    def _first_allowed(self, request_class: RequestClass, rule: Rule, may: May | None) -> Node | None:
         """The first in order that is allowed by its attributes, and by `may`.
 
         Where few nodes have a demanded attribute, these are gone through. Else all nodes are walked over in order,
@@ -206,28 +211,28 @@ class Constraints:
         that a pool would have cost no more, the search is one in a pool.
         """
         if not rule.constraint.node:
-            return _first_fit(self._partition.node_order, shape, may)
+            return _first_fit(self._partition.node_order, request_class, may)
         possible = self._possible(rule.listed)
         if len(possible) <= FEW_NODES:
             return _best(
                 node
                 for node in possible
                 if node.ordered
-                and node.free.lacks(shape.items) is None
+                and node.free.lacks(request_class.items) is None
                 and rule.allows(node)
                 and (may is None or may(node))
             )
         if self._may_walk(rule):
-            return self._walk(shape, rule, may)
-        return _first_fit(self._pool(rule.constraint.node).order, shape, may)
+            return self._walk(request_class, rule, may)
+        return _first_fit(self._pool(rule.constraint.node).order, request_class, may)
 
     def _may_walk(self, rule: Rule) -> bool:
         return rule.visits < len(self._partition.nodes) // WALKED_PART
 
-    def _walk(self, shape: Shape, rule: Rule, may: May | None) -> Node | None:
+    def _walk(self, request_class: RequestClass, rule: Rule, may: May | None) -> Node | None:
         order = self._partition.node_order
         before = order.visits
-        found = order.first_fit_where(shape, lambda node: rule.allows(node) and (may is None or may(node)))
+        found = order.first_fit_where(request_class, lambda node: rule.allows(node) and (may is None or may(node)))
         rule.visits += max(0, order.visits - before - WALK_VISITS)
         return found
 
@@ -242,7 +247,9 @@ class Constraints:
                     return few
         return self._partition.nodes.values()
 
-    def _first_where_it_holds(self, shape: Shape, rule: Rule, affinity: Affinity, may: May | None) -> Node | None:
+    def _first_where_it_holds(
+        self, request_class: RequestClass, rule: Rule, affinity: Affinity, may: May | None
+    ) -> Node | None:
         """The best of five ways: past the nodes of closed groups, or through those of open ones, where these are few;
         else a walk over all nodes, as long as few are visited in vain for that; else by the pools of large open groups,
         or by a pool of all nodes in open groups."""
@@ -255,20 +262,20 @@ class Constraints:
         opened = len(groups) - closed if affinity.empty_holds else closed
         nodes_open = opened * size
         if affinity.empty_holds and len(self._partition.nodes) - nodes_open <= FEW_NODES:
-            return self._first_allowed(shape, rule, admits)
+            return self._first_allowed(request_class, rule, admits)
         if nodes_open > FEW_NODES and self._may_walk(rule):
-            return self._walk(shape, rule, admits)
+            return self._walk(request_class, rule, admits)
         if nodes_open > FEW_NODES and size < LARGE_GROUP:
-            return _first_fit(self._pool(rule.constraint.node, affinity).order, shape, may)
+            return _first_fit(self._pool(rule.constraint.node, affinity).order, request_class, may)
         if nodes_open > FEW_NODES:
             key = affinity.scope.key
             pools = (
                 self._pool((*rule.constraint.node, Expression(key, Operator.IN, (group,))))
                 for group in affinity.open_groups()
             )
-            return _best(node for pool in pools if (node := _first_fit(pool.order, shape, may)) is not None)
+            return _best(node for pool in pools if (node := _first_fit(pool.order, request_class, may)) is not None)
         nodes = (node for group in affinity.open_groups() for node in groups[group] if node.ordered)
-        allowed = (one for one in nodes if one.free.lacks(shape.items) is None and rule.allows(one))
+        allowed = (one for one in nodes if one.free.lacks(request_class.items) is None and rule.allows(one))
         return _best(one for one in allowed if may is None or may(one))
 
     # what is known --------------------------------------------------------------------------------------------------
@@ -349,7 +356,7 @@ class Constraints:
 
     def forget_idle(self) -> None:
         """To be called when a step is over: forgets what is remembered without need."""
-        constrained = self._partition.shapes.constrained
+        constrained = self._partition.request_classes.constrained
         if len(self.rules) > max(RULES_MIN, 2 * constrained):
             self.forget_unused()
         if not constrained:
@@ -357,7 +364,7 @@ class Constraints:
 
     def forget_unused(self) -> None:
         """Keeps what pending asks demand, and forgets the rest."""
-        used = {shape.rule for shape in self._partition.shapes.known()}
+        used = {one.rule for one in self._partition.request_classes.known_requests()}
         for constraint, rule in list(self.rules.items()):
             if rule not in used:
                 rule.is_live = False
@@ -511,8 +518,8 @@ def _counted_with(affinity: Affinity, node: Node, allocations: Iterable[Allocati
     return sum(group_of.get(one.node) == group and affinity.matches(one.spec.tags) for one in allocations)
 
 
-def _first_fit(order: NodeOrder, shape: Shape, may: May | None) -> Node | None:
-    return order.first_fit(shape) if may is None else order.first_fit_where(shape, may)
+def _first_fit(order: NodeOrder, request_class: RequestClass, may: May | None) -> Node | None:
+    return order.first_fit(request_class) if may is None else order.first_fit_where(request_class, may)
 
 
 def _best(nodes: Iterable[Node]) -> Node | None:

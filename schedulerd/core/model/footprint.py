@@ -21,7 +21,7 @@ class Footprint:
         self.changes = 0
         """How often an allocation was added or removed."""
         for allocation in allocations:
-            self.add(allocation.node, allocation.shape.items)
+            self.add(allocation.node, allocation.request_class.items)
 
     def add(self, node: Node, items: Items) -> None:
         """An allocation of the application runs on the node from now on."""

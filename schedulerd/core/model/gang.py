@@ -15,8 +15,8 @@ from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.line import Key
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.pending_index import Key
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
 
 
@@ -25,9 +25,9 @@ class TaskGroup:
 
     __slots__ = (
         "_idle",
+        "awaiting_placeholder",
         "gave_back",
         "name",
-        "parked",
         "placed",
         "preempted",
         "replaced",
@@ -43,7 +43,7 @@ class TaskGroup:
         """Placeholders asked for and not taken back."""
         self.placed = 0
         """Placeholders placed so far, whether they are still there or not."""
-        self.parked = 0
+        self.awaiting_placeholder = 0
         """Placeholders on their way out for whose room a real ask waits."""
         self.replaced = 0
         self.timed_out = 0
@@ -86,36 +86,41 @@ class TaskGroup:
         self.timed_out += count
 
     def add_idle(self, placeholder: Allocation) -> None:
-        self._idle.setdefault(placeholder.shape.items, {})[placeholder] = None
+        self._idle.setdefault(placeholder.request_class.items, {})[placeholder] = None
 
     def drop_idle(self, placeholder: Allocation) -> None:
         """It is on its way out, or gone; fine if that was known."""
-        of_size = self._idle.get(placeholder.shape.items)
+        of_size = self._idle.get(placeholder.request_class.items)
         if of_size is None or placeholder not in of_size:
             return
         del of_size[placeholder]
         if not of_size:
-            del self._idle[placeholder.shape.items]
+            del self._idle[placeholder.request_class.items]
 
     def put_last(self, placeholder: Allocation) -> None:
         """Somebody is tried for an idle placeholder: the next one looks at the others first."""
-        of_size = self._idle[placeholder.shape.items]
+        of_size = self._idle[placeholder.request_class.items]
         del of_size[placeholder]
         of_size[placeholder] = None
 
-    def fitting(self, shape: Shape) -> Allocation | None:
-        """The oldest idle placeholder of the shape's own size, else of the first size that has room, or None."""
-        return next(self.all_fitting(shape), None)
+    def fitting(self, request_class: RequestClass) -> Allocation | None:
+        """The oldest idle placeholder of the request class's own size, else of the first size that has room, or
+        None."""
+        return next(self.all_fitting(request_class), None)
 
-    def all_fitting(self, shape: Shape) -> Iterator[Allocation]:
-        """The idle placeholders with room for the shape: those of its own size, then size by size, oldest first.
+    def all_fitting(self, request_class: RequestClass) -> Iterator[Allocation]:
+        """The idle placeholders with room for the request class: those of its own size, then size by size, oldest
+        first.
 
         One of another size would leave its own to nobody, and take room that a larger ask was promised.
         """
-        own = self._idle.get(shape.items, {})
+        own = self._idle.get(request_class.items, {})
         yield from own
         for placeholders in self._idle.values():
-            if placeholders is not own and next(iter(placeholders)).shape.resources.lacks(shape.items) is None:
+            if (
+                placeholders is not own
+                and next(iter(placeholders)).request_class.resources.lacks(request_class.items) is None
+            ):
                 yield from placeholders
 
     def oldest(self, count: int) -> list[Allocation]:
@@ -139,6 +144,7 @@ class Gang:
         "_tickets",
         "asked",
         "awaits_full",
+        "deadlock_alarm",
         "demands",
         "first_asked_ns",
         "fits",
@@ -147,7 +153,6 @@ class Gang:
         "held",
         "idle_alarm",
         "idle_since_ns",
-        "patience",
         "pending",
         "promised",
         "task_groups",
@@ -188,7 +193,7 @@ class Gang:
         """So that no two entries of the line are equal."""
         self.has_slot = False
         """Whether it was put off to a time of its own, as others were to be considered at the same time."""
-        self.patience: Alarm | None = None
+        self.deadlock_alarm: Alarm | None = None
         """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
 
     def still_to_come(self, whole: Resources) -> Resources:
@@ -217,8 +222,8 @@ class Gang:
         line = self._line
         while line:
             key, _, task_group, group = line[0]
-            waits = task_group.has_idle and group in task_group.waiting and group.stands and not group.denied
-            if waits and not group.shape.turned_down and group.key() == key:
+            waits = task_group.has_idle and group in task_group.waiting and group.has_ready and not group.denied
+            if waits and not group.request_class.refused and group.key() == key:
                 return task_group, group
             heappop(line)
         return None
@@ -231,12 +236,12 @@ class Gang:
     def line_up(self, group: AskGroup) -> None:
         """The group has a new place among those that wait, or may be looked at again."""
         task_group = self.task_group(group.task_group)
-        if group in task_group.waiting and group.stands:
+        if group in task_group.waiting and group.has_ready:
             self._tickets += 1
             heappush(self._line, (group.key(), self._tickets, task_group, group))
 
     def take_apart(self) -> Iterator[None]:
-        self.patience = None
+        self.deadlock_alarm = None
         for task_group in self.task_groups.values():
             yield from task_group.take_apart()
         yield from emptied(self._line, self.task_groups)

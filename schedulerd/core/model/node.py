@@ -11,8 +11,8 @@ from schedulerd.core.specs import NodeOrder
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
+    from schedulerd.core.model.predicate_check import PredicateCheck
     from schedulerd.core.model.reservation import Reservation
-    from schedulerd.core.model.trial import Trial
 
 READY_ATTRIBUTE = "ready"
 """SI constant `NodeReadyAttribute`; "false" keeps new allocations away (a node without it is ready)."""
@@ -65,21 +65,21 @@ class Node:
         "capacity",
         "changed",
         "draining",
-        "firmly_kept",
+        "entitled_reserved",
         "free",
-        "kept",
         "leaving",
         "node_id",
         "occupied",
-        "on_trial",
         "ordered",
         "ordered_by",
+        "predicate_checks",
+        "predicate_reserved",
         "recommended",
         "reservations",
+        "reserved",
         "rests_until_ns",
         "score",
         "scoring",
-        "trials",
         "used",
     )
 
@@ -94,19 +94,19 @@ class Node:
         """Capacity less occupied less allocated; negative where the node is over-committed."""
         self.reservations: dict[Ask, Reservation] = {}
         """For whom room is kept here, in the order in which that began."""
-        self.on_trial = Resources()
-        """What asks hold that wait for a verdict."""
-        self.trials: dict[Trial, None] = {}
+        self.predicate_reserved = Resources()
+        """What asks hold that wait for a result."""
+        self.predicate_checks: dict[PredicateCheck, None] = {}
         """What the resource manager is asked about it."""
         self.changed = 0
         """When it had more room than before, or its attributes changed, for the last time: so many changes of nodes
         there had been in the partition."""
         self.rests_until_ns = 0
         """Before that no ask that just waited for long has room kept here, as that was in vain for another."""
-        self.kept = Resources()
-        """By all of them, and by asks that wait for a verdict."""
-        self.firmly_kept = Resources()
-        """By those that have a right to it, and by asks that wait for a verdict."""
+        self.reserved = Resources()
+        """By all of them, and by asks that wait for a result."""
+        self.entitled_reserved = Resources()
+        """By those that have a right to it, and by asks that wait for a result."""
         self.leaving = Resources()
         """Used by allocations that were asked to go and whose room nobody has taken in exchange."""
         self.free = self.available
@@ -141,8 +141,8 @@ class Node:
 
     @property
     def unclaimed(self) -> Resources:
-        """What is available, as if those who wait for a verdict were placed: that is what the node is ordered by."""
-        return self.available.minus(self.on_trial) if self.on_trial else self.available
+        """What is available, as if those who wait for a result were placed: that is what the node is ordered by."""
+        return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
     def can_ever_fit(self, items: Items) -> bool:
         """Whether so much would fit if nothing ran here."""
@@ -159,5 +159,5 @@ class Node:
 
     def rescore(self) -> None:
         """What is available, or kept, changed."""
-        self.free = self.available.minus(self.kept) if self.kept else self.available
+        self.free = self.available.minus(self.reserved) if self.reserved else self.available
         self.score = self.scoring.score(self.capacity, self.unclaimed)

@@ -1,10 +1,10 @@
 """The nodes that may get new allocations, best score first, with a search for the first one that has room.
 
 A sorted list in blocks. Each block knows an upper bound of what any of its nodes has free, so a search steps over full
-nodes a block at a time; a search that finds nothing in a block tightens its bound, and remembers the shape where the
-bound cannot tell (one node has the memory, another the cores). Placing only lowers what is free, so bounds stay valid
-without being touched; whoever enters a block raises it. A placement costs two binary searches, a step for each block
-that has no room, and a scan of the block that has.
+nodes a block at a time; a search that finds nothing in a block tightens its bound, and remembers the request class
+where the bound cannot tell (one node has the memory, another the cores). Placing only lowers what is free, so bounds
+stay valid without being touched; whoever enters a block raises it. A placement costs two binary searches, a step for
+each block that has no room, and a scan of the block that has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.model.apart import emptied
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class _Block:
         self.entries = entries
         self.bound = bound
         """At least as much of every resource as any node of the block has free; never below 0, as some may have 0."""
-        self.misfits: set[Shape] = set()
-        """Shapes within the bound that no node of the block fits; valid until somebody enters."""
+        self.misfits: set[RequestClass] = set()
+        """Request classes within the bound that no node of the block fits; valid until somebody enters."""
 
     def raise_bound(self, free: Resources) -> None:
         bound = self.bound
@@ -48,17 +48,17 @@ class _Block:
         if self.misfits:
             self.misfits.clear()
 
-    def tighten(self, shape: Shape) -> None:
+    def tighten(self, request_class: RequestClass) -> None:
         bound = Resources()
         for _, _, node in self.entries:
             for name, amount in node.free.items():
                 if amount > bound[name]:
                     bound[name] = amount
         self.bound = bound
-        if bound.lacks(shape.items) is None:
+        if bound.lacks(request_class.items) is None:
             if len(self.misfits) >= _MISFITS_MAX:
                 self.misfits.clear()
-            self.misfits.add(shape)
+            self.misfits.add(request_class)
 
 
 class NodeOrder:
@@ -111,9 +111,9 @@ class NodeOrder:
         self.remove(node)
         self.add(node)
 
-    def first_fit(self, shape: Shape) -> Node | None:
-        """The first node with room for the shape, or None if there is none."""
-        items = shape.items
+    def first_fit(self, request_class: RequestClass) -> Node | None:
+        """The first node with room for the request class, or None if there is none."""
+        items = request_class.items
         visits = 0
         for block in self._blocks:
             visits += 1
@@ -122,7 +122,7 @@ class NodeOrder:
                 if amount > bound[name]:
                     break
             else:
-                if shape in block.misfits:
+                if request_class in block.misfits:
                     continue
                 for entry in block.entries:
                     visits += 1
@@ -133,40 +133,43 @@ class NodeOrder:
                     else:
                         self.visits += visits
                         return entry[2]
-                block.tighten(shape)
+                block.tighten(request_class)
         self.visits += visits
         return None
 
-    def first_fit_where(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
-        """The first node with room for the shape that `may` have it, or None if there is none."""
+    def first_fit_where(self, request_class: RequestClass, may: Callable[[Node], bool]) -> Node | None:
+        """The first node with room for the request class that `may` have it, or None if there is none."""
         for block in self._blocks:
             self.visits += 1
-            if block.bound.lacks(shape.items) is not None or shape in block.misfits:
+            if block.bound.lacks(request_class.items) is not None or request_class in block.misfits:
                 continue
             has_room = False
             for _, _, node in block.entries:
                 self.visits += 1
-                if node.free.lacks(shape.items) is None:
+                if node.free.lacks(request_class.items) is None:
                     has_room = True
                     if may(node):
                         return node
             if not has_room:
-                block.tighten(shape)
+                block.tighten(request_class)
         return None
 
-    def least_short(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
-        """Of the nodes that `may`, the one that lacks least for the shape, as parts of what it asks for; None if none.
+    def least_short(self, request_class: RequestClass, may: Callable[[Node], bool]) -> Node | None:
+        """Of the nodes that `may`, the one that lacks least for the request class, as parts of what it asks for; None
+        if none.
 
         Blocks are taken by what their bound lacks, until no other can have a better node.
         """
         best: tuple[float, float, str] | None = None
         found, found_at = None, 0
-        for short, at in sorted((_shortage(shape.items, block.bound), at) for at, block in enumerate(self._blocks)):
+        for short, at in sorted(
+            (_shortage(request_class.items, block.bound), at) for at, block in enumerate(self._blocks)
+        ):
             if best is not None and (short, at) > (best[0], found_at):
                 break
             for score, node_id, node in self._blocks[at].entries:
                 self.visits += 1
-                rank = (_shortage(shape.items, node.free), score, node_id)
+                rank = (_shortage(request_class.items, node.free), score, node_id)
                 if (best is None or rank < best) and may(node):
                     best, found, found_at = rank, node, at
         return found

@@ -7,21 +7,22 @@ from collections.abc import Callable, Sequence
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.decide import own_room
-from schedulerd.core.model import waking
+from schedulerd.core.model import requeue
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.callbacks import Callbacks
 from schedulerd.core.model.constraint import constraint_of
 from schedulerd.core.model.constraints import Constraints
-from schedulerd.core.model.host import ClosedFor
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.node_order import NodeOrder
-from schedulerd.core.model.patience import Patience
+from schedulerd.core.model.parent_entity import BlockReason
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.refused_asks import RefusedAsks
+from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.model.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.shape import Shape, Shapes
-from schedulerd.core.model.turned_down import TurnedDown
+from schedulerd.core.model.retry_timers import RetryTimers
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -42,6 +43,7 @@ class Partition:
         "_largest",
         "_sizes",
         "_total",
+        "aging_reservations",
         "allocations",
         "allocations_used",
         "applications",
@@ -53,7 +55,6 @@ class Partition:
         "considered_ns",
         "constraints",
         "denied",
-        "favoured",
         "free_slot_ns",
         "freed_nodes",
         "freed_queues",
@@ -64,22 +65,22 @@ class Partition:
         "node_order",
         "nodes",
         "open_gangs",
-        "patience",
+        "priority_gang",
         "ready",
+        "refused_asks",
+        "request_classes",
         "reservations",
-        "reserved",
+        "retry_timers",
         "rm_id",
         "root",
         "scoring",
         "serial",
-        "shapes",
         "short_of_quota",
         "spec",
         "swaps",
         "terminated",
         "terminated_by_id",
         "touched",
-        "turned_down",
         "usages",
         "used",
     )
@@ -113,7 +114,7 @@ class Partition:
         """All of its nodes and applications, by UUID."""
         self.open_gangs: dict[Application, None] = {}
         """Those with placeholders still to be placed."""
-        self.favoured: Application | None = None
+        self.priority_gang: Application | None = None
         """The gang for which later ones gave way: until it is complete, or its time is over, they are held back."""
         self.gangs_changed = False
         """Whether nodes or gangs changed in this step, so that other gangs may fit on the nodes than before."""
@@ -125,15 +126,15 @@ class Partition:
         """The next time at which nobody is considered yet."""
         self.reservations: dict[Reservation, None] = {}
         """All of its nodes."""
-        self.reserved = 0
-        """How many of them are not firm."""
+        self.aging_reservations = 0
+        """How many of them are not entitled."""
         self.short_of_quota: dict[Reservation, None] = {}
         """Those whose room is there, while a quota has none yet; they are looked at when less is used."""
         self.ready: dict[Node, None] = {}
         """Nodes with reservations of which some may fit now, or are void."""
-        self.shapes = Shapes()
+        self.request_classes = RequestClasses()
         self.constraints = Constraints(self)
-        self.patience = Patience(self.shapes.due)
+        self.retry_timers = RetryTimers(self.request_classes.due)
         self.asks_tried = 0
         """How often a cycle looked for a place for the next ask; tests count with it what they must not time."""
         self.moves = 0
@@ -141,12 +142,12 @@ class Partition:
         otherwise now."""
         self.changes = 0
         """How often a node changed in a way that matters to whom it was refused (`Node.changed`)."""
-        self.turned_down = TurnedDown()
+        self.refused_asks = RefusedAsks()
         self.denied: dict[AskGroup, Application] = {}
         """Real asks that no node would take in exchange for their placeholder; tried again as nodes change."""
-        self.terminated: dict[int, Application] = {}
+        self.terminated: dict[int, Application | RejectedApplication] = {}
         """Completed, failed and rejected ones by serial, oldest first; their ids may be in use again."""
-        self.terminated_by_id: dict[str, Application] = {}
+        self.terminated_by_id: dict[str, Application | RejectedApplication] = {}
         """The last of these for each id."""
         self.freed_nodes: dict[Node, None] = {}
         self.freed_queues: dict[Queue, None] = {}
@@ -162,12 +163,12 @@ class Partition:
         """How the partition is called towards the RM (SEMANTICS C1)."""
         return f"[{self.rm_id}]{self.name}"
 
-    def remember(self, application: Application) -> None:
+    def remember(self, application: Application | RejectedApplication) -> None:
         """The application has ended."""
         self.terminated[application.serial] = application
         self.terminated_by_id[application.application_id] = application
 
-    def forget(self, application: Application) -> None:
+    def forget(self, application: Application | RejectedApplication) -> None:
         """Fine if it has not ended."""
         self.terminated.pop(application.serial, None)
         if self.terminated_by_id.get(application.application_id) is application:
@@ -213,90 +214,97 @@ class Partition:
         self.gangs_changed = True
 
     @property
-    def reservable(self) -> int:
+    def reservable_nodes(self) -> int:
         """How many more nodes may be reserved by asks that just waited for long."""
-        return max(RESERVED_NODES_MIN, len(self.nodes) * RESERVED_NODES_PERCENT // 100) - self.reserved
+        return max(RESERVED_NODES_MIN, len(self.nodes) * RESERVED_NODES_PERCENT // 100) - self.aging_reservations
 
     @property
     def may_reserve(self) -> bool:
         """Whether there may be somebody for whom room can be kept now."""
-        patience = self.patience
-        return bool(patience.requiring) or (bool(patience.reserving or patience.unserved) and self.reservable > 0)
+        timers = self.retry_timers
+        return bool(timers.to_reserve_required) or (
+            bool(timers.to_reserve or timers.overflow) and self.reservable_nodes > 0
+        )
 
     def touch(self, queue: Queue) -> None:
         """Pending changed in `queue` and above."""
         touched = self.touched
-        for one in queue.lineage:
+        for one in queue.path_to_root:
             touched[one] = None
 
-    def shape_of(self, spec: NewAsk) -> Shape:
+    def request_class_of(self, spec: NewAsk) -> RequestClass:
         """What makes the ask interchangeable with others here."""
         required_node = spec.tags.get(REQUIRED_NODE_TAG, "") if spec.tags else ""
-        return self.shapes.of(spec.resources, required_node, constraint_of(spec))
+        return self.request_classes.of(spec.resources, required_node, constraint_of(spec))
 
-    def refusal(self, shape: Shape, node: Node) -> str | None:
-        """Why no ask of this shape may be placed on the node now, as a phrase; None if one may."""
-        state = self._state_refusal(shape, node)
+    def refusal(self, request_class: RequestClass, node: Node) -> str | None:
+        """Why no ask of this request class may be placed on the node now, as a phrase; None if one may."""
+        state = self._state_refusal(request_class, node)
         if state is not None:
             return state
-        if shape.constraint is not None and (reason := self.constraints.refusal(shape, node)) is not None:
+        if (
+            request_class.constraint is not None
+            and (reason := self.constraints.refusal(request_class, node)) is not None
+        ):
             return reason
-        room = node.available.minus(node.firmly_kept) if shape.required_node and node.kept else node.free
-        name = room.lacks(shape.items)
+        room = (
+            node.available.minus(node.entitled_reserved) if request_class.required_node and node.reserved else node.free
+        )
+        name = room.lacks(request_class.items)
         if name is not None:
-            return f"not enough {name}" if node.available.lacks(shape.items) is not None else "reserved"
-        return self.objection(shape, node)
+            return f"not enough {name}" if node.available.lacks(request_class.items) is not None else "reserved"
+        return self.objection(request_class, node)
 
-    def refusal_in_exchange(self, shape: Shape, node: Node) -> str | None:
+    def refusal_in_exchange(self, request_class: RequestClass, node: Node) -> str | None:
         """Likewise for an ask that takes the room of a placeholder which just went from there: nobody kept that."""
-        state = self._state_refusal(shape, node)
+        state = self._state_refusal(request_class, node)
         if state is not None:
             return state
-        name = node.available.lacks(shape.items)
-        return f"not enough {name}" if name is not None else self.objection(shape, node)
+        name = node.available.lacks(request_class.items)
+        return f"not enough {name}" if name is not None else self.objection(request_class, node)
 
-    def _state_refusal(self, shape: Shape, node: Node) -> str | None:
-        if node.ordered or (shape.required_node == node.node_id and node.ready):
+    def _state_refusal(self, request_class: RequestClass, node: Node) -> str | None:
+        if node.ordered or (request_class.required_node == node.node_id and node.ready):
             return None
         return node.state.value.replace("_", " ")
 
-    def objection(self, shape: Shape, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
-        """What is against an ask of this shape on the node, whatever room there is; None if nothing.
+    def objection(self, request_class: RequestClass, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
+        """What is against an ask of this request class on the node, whatever room there is; None if nothing.
 
         Placement constraints do not count those that will be `gone` by then.
         """
-        if shape.required_node and shape.required_node != node.node_id:
+        if request_class.required_node and request_class.required_node != node.node_id:
             return "not the required node"
-        return None if shape.constraint is None else self.constraints.refusal(shape, node, gone)
+        return None if request_class.constraint is None else self.constraints.refusal(request_class, node, gone)
 
-    def objection_without(self, shape: Shape, node: Node, victims: Sequence[Allocation]) -> str | None:
+    def objection_without(self, request_class: RequestClass, node: Node, victims: Sequence[Allocation]) -> str | None:
         """Likewise, if these allocations were not there."""
-        return self.objection(shape, node, victims)
+        return self.objection(request_class, node, victims)
 
-    def first_fit(self, shape: Shape) -> Node | None:
-        """The first node in order on which an ask of this shape may be placed, or None.
+    def first_fit(self, request_class: RequestClass) -> Node | None:
+        """The first node in order on which an ask of this request class may be placed, or None.
 
         A required node takes what requires it while it drains as well: that is how daemons get to every node.
         """
-        if shape.turned_down:
+        if request_class.refused:
             return None
-        if shape.required_node:
-            node = self.nodes.get(shape.required_node)
-            return node if node is not None and self.refusal(shape, node) is None else None
-        return (self.node_order if shape.constraint is None else self.constraints).first_fit(shape)
+        if request_class.required_node:
+            node = self.nodes.get(request_class.required_node)
+            return node if node is not None and self.refusal(request_class, node) is None else None
+        return (self.node_order if request_class.constraint is None else self.constraints).first_fit(request_class)
 
-    def first_fit_where(self, shape: Shape, may: Callable[[Node], bool]) -> Node | None:
+    def first_fit_where(self, request_class: RequestClass, may: Callable[[Node], bool]) -> Node | None:
         """Likewise, of the nodes that `may` have it."""
-        if shape.required_node:
-            node = self.nodes.get(shape.required_node)
-            return node if node is not None and self.refusal(shape, node) is None and may(node) else None
-        if shape.constraint is None:
-            return self.node_order.first_fit_where(shape, may)
-        return self.constraints.first_fit(shape, may)
+        if request_class.required_node:
+            node = self.nodes.get(request_class.required_node)
+            return node if node is not None and self.refusal(request_class, node) is None and may(node) else None
+        if request_class.constraint is None:
+            return self.node_order.first_fit_where(request_class, may)
+        return self.constraints.first_fit(request_class, may)
 
-    def candidates(self, shape: Shape) -> NodeOrder:
-        """The nodes that may get new allocations, but for those that no ask of this shape may have."""
-        return self.node_order if shape.constraint is None else self.constraints.order(shape)
+    def candidates(self, request_class: RequestClass) -> NodeOrder:
+        """The nodes that may get new allocations, but for those that no ask of this request class may have."""
+        return self.node_order if request_class.constraint is None else self.constraints.order(request_class)
 
     def check_reservations(self, application: Application) -> None:
         """Whether the application waits for room may have changed."""
@@ -308,19 +316,18 @@ class Partition:
         group.denied = True
         self.denied[group] = application
 
-    def favour(self, application: Application | None) -> None:
+    def set_priority_gang(self, application: Application | None) -> None:
         """Holds back all open gangs that are later than this one, and nobody else."""
-        self.favoured = application
+        self.priority_gang = application
         for one in self.open_gangs:
-            one.restand(placeholders=True)
-            assert one.queue is not None
-            for queue in one.queue.lineage:
+            one.reevaluate(placeholders=True)
+            for queue in one.queue.path_to_root:
                 queue.rekey()
 
-    def park(self, shape: Shape) -> None:
-        """No node has room for the shape: it is not looked for anywhere until one might."""
-        self.shapes.park(shape)
-        self.root.close(shape, ClosedFor.NODE)
+    def mark_unschedulable(self, pending_class: PendingClass) -> None:
+        """No node has room for the request class: it is not looked for anywhere until one might."""
+        self.request_classes.mark_unschedulable(pending_class)
+        self.root.block(pending_class, BlockReason.NODE)
 
     def note_free_node(self, node: Node) -> None:
         """The node has more room than before: who waits for room is looked at when the step is done."""
@@ -339,7 +346,7 @@ class Partition:
             self.constraints.more_room()
         if node.reservations:
             self.ready[node] = None
-        if self.shapes.any_parked() or self.denied or self.turned_down:
+        if self.request_classes.any_unschedulable() or self.denied or self.refused_asks:
             self.freed_nodes[node] = None
 
     def note_free_quota(self, queue: Queue) -> None:
@@ -347,21 +354,21 @@ class Partition:
         for reservation in self.short_of_quota:
             self.ready[reservation.node] = None
         self.short_of_quota.clear()
-        for one in queue.lineage:
-            if one.lines.closed:
+        for one in queue.path_to_root:
+            if one.pending_index.blocked_by:
                 self.freed_queues[one] = None
 
     @property
     def wants_cycle(self) -> bool:
         """Whether a cycle might place anything, or keep or make room for somebody."""
-        patience = self.patience
+        timers = self.retry_timers
         if self.callbacks.is_full:
             return False
-        if self.ready or patience.is_over or patience.may_go_on or self.may_reserve:
+        if self.ready or timers.has_due or timers.may_go_on or self.may_reserve:
             return True
-        return bool(self.swaps or self.turned_down.wanted) or self.root.lines.first() is not None
+        return bool(self.swaps or self.refused_asks.nodes_to_retry) or self.root.pending_index.first() is not None
 
-    def settle(self) -> None:
+    def end_of_step(self) -> None:
         """What is to be done once at the end of a step, however often things changed in it.
 
         Every touched queue gets its place, and lets start whose turn it is; what was closed for want of quota, or of
@@ -370,16 +377,16 @@ class Partition:
         if self.gangs_changed:
             self.gangs_changed = False
             own_room.recheck(self)
-        self.patience.look_again_at_changed()
+        self.retry_timers.look_again_at_changed()
         for queue in self.touched:
-            queue.give_turn()
+            queue.admit_next()
             queue.rekey()
         self.touched.clear()
         for queue in self.freed_queues:
-            for shape in queue.reopen_where_quota_allows():
-                self.patience.look_soon(shape)
+            for request_class in queue.unblock_where_quota_allows():
+                self.retry_timers.look_soon(request_class)
         self.freed_queues.clear()
-        waking.after_step(self)
+        requeue.after_step(self)
         if self.constraints.rules:
             self.constraints.forget_idle()
 
@@ -394,20 +401,20 @@ class Partition:
             if node.ordered:
                 self.node_order.add(node)
         self.constraints.scored_anew()
-        self.shapes.forget_all()
+        self.request_classes.forget_all()
         for noted in (self.touched, self.freed_queues):
             noted.clear()
-        self.patience.forget()
+        self.retry_timers.forget()
         for reservation in self.reservations:
             self.ready[reservation.node] = None
         for queue in self.root.subtree():
-            queue.start_anew()
+            queue.reset_pending()
         for application in self.applications.values():
-            application.start_anew()
+            application.reset_pending()
         for application in self.applications.values():
-            application.line_up()
+            application.enqueue_all()
         for queue in self.root.subtree():
-            queue.give_turn()
+            queue.admit_next()
             self.touched[queue] = None
         for application in self.applications.values():
-            application.look_for_swaps()
+            application.note_possible_swap()

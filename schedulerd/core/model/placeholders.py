@@ -14,7 +14,7 @@ def expect(application: Application, ask: Ask, change: int) -> None:
     """`change` more placeholders of the ask are to be placed."""
     gang = _gang(application, ask.asked_at_ns)
     gang.task_group(ask.task_group).wanted += change
-    gang.asked.add(ask.shape.items, change)
+    gang.asked.add(ask.request_class.items, change)
     _count(application, gang, change)
 
 
@@ -27,12 +27,12 @@ def has(application: Application, placeholder: Allocation, *, was_pending: bool)
     task_group.placed += 1
     gang.add_idle(placeholder)
     if was_pending:
-        gang.asked.subtract(placeholder.shape.items)
+        gang.asked.subtract(placeholder.request_class.items)
         _count(application, gang, -1)
     else:
         task_group.wanted += 1
         application.partition.gangs_touched[application] = None
-        application.look_for_swaps()
+        application.note_possible_swap()
 
 
 def _gang(application: Application, now_ns: int) -> Gang:
@@ -45,7 +45,7 @@ def _gang(application: Application, now_ns: int) -> Gang:
                 gang.wait(group)
         for allocation in application.allocations.values():
             if allocation.spec.task_group:
-                gang.held.add(allocation.shape.items)
+                gang.held.add(allocation.request_class.items)
     return application.gang
 
 
@@ -57,8 +57,8 @@ def _count(application: Application, gang: Gang, change: int) -> None:
     gang.demands += 1
     partition.gangs_changed = True
     partition.gangs_touched[application] = None
-    if partition.patience.unhelped:
-        partition.patience.retry_application(application)
+    if partition.retry_timers.not_helped_by_reservation:
+        partition.retry_timers.retry_application(application)
     waits = gang.pending > 0
     if waits == waited:
         return
@@ -66,7 +66,7 @@ def _count(application: Application, gang: Gang, change: int) -> None:
         partition.open_gangs[application] = None
     else:
         del partition.open_gangs[application]
-        if partition.favoured is application:
-            partition.favour(None)
-    application.restand(placeholders=False)
-    application.look_for_swaps()
+        if partition.priority_gang is application:
+            partition.set_priority_gang(None)
+    application.reevaluate(placeholders=False)
+    application.note_possible_swap()

@@ -1,4 +1,4 @@
-"""A queue: its quotas, its ledgers, and the contenders that wait in it."""
+"""A queue: its quotas, its ledgers, and the entities that wait in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.decide.shares import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.host import ClosedFor, Host
-from schedulerd.core.model.line import Key
-from schedulerd.core.model.shape import Shape
-from schedulerd.core.model.user_usage import Usages
-from schedulerd.core.resources import Items, Limits, Resources
+from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
+from schedulerd.core.model.pending_index import Key
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.quotas.usage import Usages
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     Acl,
     ApplicationOrder,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.application import Application
 
 
-class Queue(Host):
+class Queue(ParentEntity):
     """A node of the queue tree. Leaves have applications, parents have queues."""
 
     __slots__ = (
@@ -37,23 +38,23 @@ class Queue(Host):
         "allocated",
         "applications",
         "children",
-        "claimed",
         "draining",
+        "gang_quota_promised",
         "guaranteed",
         "is_leaf",
         "leaving",
         "limits",
-        "lineage",
         "managed",
         "max",
         "max_applications",
         "name",
-        "on_trial",
         "parent",
         "path",
+        "path_to_root",
         "pending",
-        "promised",
+        "predicate_reserved",
         "properties",
+        "quota_reserved",
         "running",
         "submit_acl",
         "template",
@@ -62,7 +63,7 @@ class Queue(Host):
     )
 
     def __init__(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool = True) -> None:
-        super().__init__(host=parent)
+        super().__init__(ancestor=parent)
         self.usages: Usages = parent.usages if parent is not None else Usages()
         """What users and groups use in the partition; one for the whole tree."""
         self.name = name.lower()
@@ -72,7 +73,7 @@ class Queue(Host):
         self.parent = parent
         self.path: str = f"{parent.path}.{self.name}" if parent else self.name
         """In lower case; what identifies the queue in facts, events and metrics. Sentences have `written`."""
-        self.lineage: tuple[Queue, ...] = (self, *(parent.lineage if parent else ()))
+        self.path_to_root: tuple[Queue, ...] = (self, *(parent.path_to_root if parent else ()))
         """This queue, its parent, and so on up to the root."""
         self.is_leaf = is_leaf
         self.managed = managed
@@ -98,12 +99,12 @@ class Queue(Host):
         """When it has had time enough to come back by itself."""
         self.leaving = Resources()
         """Of that, what was asked to go and whose room nobody has taken in exchange."""
-        self.claimed = Resources()
-        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a verdict."""
-        self.on_trial = Resources()
-        """Of that, what those hold that wait for a verdict: it counts in the order as if they were placed."""
+        self.quota_reserved = Resources()
+        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a result."""
+        self.predicate_reserved = Resources()
+        """Of that, what those hold that wait for a result: it counts in the order as if they were placed."""
         self.pending = Resources()
-        self.promised = Resources()
+        self.gang_quota_promised = Resources()
         """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
 
     @classmethod
@@ -172,80 +173,21 @@ class Queue(Host):
     @property
     def written(self) -> str:
         """The path as its names are written; for sentences."""
-        return ".".join([queue.written_name for queue in reversed(self.lineage)])
+        return ".".join([queue.written_name for queue in reversed(self.path_to_root)])
 
-    # quotas ---------------------------------------------------------------------------------------------------------
-
-    def lacks_quota(self, items: Items, own_claim: Items = ()) -> str | None:
-        """The first resource for which this queue's own quota has no room, or None."""
-        if not self.claimed:
-            return self.max.exceeded_by(self.allocated, items)
-        return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)
-
-    def will_lack_quota(self, items: Items, own_claim: Items = ()) -> bool:
-        """Whether it will have no room even when all that was asked to go has gone."""
-        left = self.allocated.minus(self.leaving).plus(self._claimed_by_others(own_claim))
-        return self.max.exceeded_by(left, items) is not None
-
-    def _claimed_by_others(self, own_claim: Items) -> Resources:
-        others = Resources(self.claimed)
-        others.subtract(own_claim)
-        return others
-
-    def refusal(self, shape: Shape, own_claim: Items = ()) -> str | None:
-        """Why the rules of this queue let no more of the shape in at present, as a sentence; None if they do.
-
-        What others have a reserved right to is not to be had; `own_claim` is what the asker itself has.
-        """
-        name = self.lacks_quota(shape.items, own_claim) if self.max else None
-        if name is not None:
-            used, limit, amount = self.allocated[name], self.max[name], dict(shape.items)[name]
-            claims = self._claimed_by_others(own_claim)[name]
-            claimed = f" + {claims} claimed by others" if claims else ""
-            asked = f"{used} used{claimed} + {amount} asked"
-            return f"quota of queue {self.written}: {name} {asked} is more than max {limit}"
-        return self.limit_refusal(shape)
-
-    def limit_refusal(self, shape: Shape) -> str | None:
-        """Likewise, for all rules but the quota for the shape itself."""
-        name = self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate) if shape.gate else None
-        if name is not None:
-            used, promised, gang = self.allocated[name], self.promised[name], dict(shape.gate)[name]
-            return (
-                f"quota of queue {self.written}: {name} {used} used + {promised} promised to gangs + {gang} for the "
-                f"whole gang is more than max {self.max[name]}"
-            )
-        if shape.starts and self.max_applications and self.running >= self.max_applications:
-            most = self.max_applications
-            return f"queue {self.written} runs {self.running} applications, its maxapplications is {most}"
-        return self.usages.refusal(self, shape) if shape.party is not None else None
-
-    def short_for(self, shape: Shape, own_claim: Items = ()) -> Queue | None:
-        """The highest queue on the way to the root that lets no more of the shape in, or None if all do."""
-        short = None
-        for one in self.lineage:
-            if (one.max or shape.starts or shape.party is not None) and one.refusal(shape, own_claim) is not None:
-                short = one
-        return short
-
-    def headroom(self) -> Limits:
-        """What the quotas here and above still allow; cluster size is not a quota (SEMANTICS G2)."""
-        left = Limits()
-        for queue in self.lineage:
-            left = left.tightest(queue.max.left(queue.allocated.plus(queue.claimed)))
-        return left
+    # access ---------------------------------------------------------------------------------------------------------
 
     def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:
         """Whether a submit or admin ACL here or above lets the user in; any grant on the way up counts."""
         return any(
-            queue.submit_acl.allows(user, groups) or queue.admin_acl.allows(user, groups) for queue in self.lineage
+            queue.submit_acl.allows(user, groups) or queue.admin_acl.allows(user, groups) for queue in self.path_to_root
         )
 
     # waiting --------------------------------------------------------------------------------------------------------
 
     def key(self) -> Key:
         """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
-        used = self.allocated.plus(self.on_trial) if self.on_trial else self.allocated
+        used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         if self.parent is not None and self.parent.is_leaf:
             return draining_queue_key(self.parent.properties, self.priority, used, self.guaranteed, self.name)
         sort_by_priority = self.parent is None or self.parent.properties.priority_sort
@@ -260,38 +202,41 @@ class Queue(Host):
             return offset
         return max(INT32_MIN, min(INT32_MAX, highest + offset)) if highest > INT32_MIN else INT32_MIN
 
-    def give_turn(self) -> None:
+    def admit_next(self) -> None:
         """In a state-aware leaf one application starts at a time: the first submitted of those that want to.
 
         Looks at every application of the leaf at each change of one; the order is for small queues.
         """
         if self.properties.application_order is not ApplicationOrder.STATE_AWARE:
             return
-        turn = self.whose_turn()
+        context = self.next_to_start()
         for one in list(self.applications.values()):
-            waits = one.state is ApplicationState.ACCEPTED and one is not turn
-            if waits != one.waits_its_turn:
-                one.waits_its_turn = waits
-                one.reconsider()
+            waits = one.state is ApplicationState.ACCEPTED and one is not context
+            if waits != one.awaits_start:
+                one.awaits_start = waits
+                one.on_state_changed()
 
-    def whose_turn(self) -> Application | None:
+    def next_to_start(self) -> Application | None:
         """Who may start here, if one at a time may; a swap in flight is a start that has begun."""
         applications = self.applications.values()
         if any(one.state is ApplicationState.STARTING for one in applications):
             return None
         accepted = [one for one in applications if one.state is ApplicationState.ACCEPTED]
-        waiting = [one for one in accepted if one.groups or one.parked]
+        waiting = [one for one in accepted if one.groups or one.awaiting_placeholder]
         return min(waiting, key=lambda one: one.serial, default=None)
 
-    def reopen_where_quota_allows(self) -> list[Shape]:
-        """Usage went down or the quota up: what was closed here for want of quota, and has room now, opens again."""
+    def unblock_where_quota_allows(self) -> list[PendingClass]:
+        """Usage went down or the quota up: pending classes that a quota or limit here blocked, and that it lets in now,
+        are unblocked."""
         allowed = [
-            shape
-            for shape, closing in self.lines.closed.items()
-            if closing.origin is self and closing.reason is ClosedFor.QUOTA and self.refusal(shape) is None
+            pending_class
+            for pending_class, block in self.pending_index.blocked_by.items()
+            if block.origin is self
+            and block.reason is BlockReason.QUOTA
+            and blocked(self, pending_class.items, pending_class.quota_key) is None
         ]
-        for shape in allowed:
-            self.reopen(shape)
+        for pending_class in allowed:
+            self.unblock(pending_class)
         return allowed
 
     # looking around -------------------------------------------------------------------------------------------------

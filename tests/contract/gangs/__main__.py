@@ -64,8 +64,8 @@ def _play(script: Script) -> Outcome:
     seconds = time.monotonic() - started_s
     for fault, progress in outcome.faults:
         print(f"  {fault.kind}: {progress}")
-    verdict = "\n".join(outcome.problems) or "every pod bound once and known to the daemon, nothing left over"
-    print(f"seed {script.seed}, up to {script.writes_max} at a time, {seconds:.1f} s: {verdict}", flush=True)
+    result = "\n".join(outcome.problems) or "every pod bound once and known to the daemon, nothing left over"
+    print(f"seed {script.seed}, up to {script.writes_max} at a time, {seconds:.1f} s: {result}", flush=True)
     return outcome
 
 

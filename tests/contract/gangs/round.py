@@ -1,4 +1,4 @@
-"""One round: gangs until all are replaced, with faults on the way, and the verdict."""
+"""One round: gangs until all are replaced, with faults on the way, and the result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.contract.gangs.api_server import ApiServer
 from tests.contract.gangs.cable import Cable
 from tests.contract.gangs.faults import ENDS_DAEMON, ENDS_RM, Fault, FaultKind
 from tests.contract.gangs.resource_manager import ORDERS, REGISTER_TIMEOUT_S
+from tests.contract.gangs.result import result
 from tests.contract.gangs.truth import Plan, Progress, Truth
-from tests.contract.gangs.verdict import verdict
 
 CHECKOUT = Path(__file__).parents[3]
 LOG_TAIL_LINES = 20
@@ -88,7 +88,7 @@ async def _disturbed(stage: _Stage, truth: Truth, outcome: Outcome) -> list[str]
         outcome.faults.append((fault, truth.progress()))
     else:
         await stage.act(None)
-    return truth.problems or await verdict(stage.url, truth)
+    return truth.problems or await result(stage.url, truth)
 
 
 class _Stage:

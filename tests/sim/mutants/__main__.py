@@ -61,10 +61,10 @@ def _here(mutant: Mutant, *, search: bool) -> int:
 
 
 def _problem(finder: Seed) -> str:
-    from tests.sim.sightings import Sightings  # the core must not be imported before the mutant is in it
+    from tests.sim.observations import Observations  # the core must not be imported before the mutant is in it
     from tests.sim.simulation import EVERY_WORLD, simulate
 
-    _, failure = simulate(finder.seed, finder.steps, Sightings(), EVERY_WORLD, is_faulty=True)
+    _, failure = simulate(finder.seed, finder.steps, Observations(), EVERY_WORLD, is_faulty=True)
     return failure.problems[-1].strip().splitlines()[-1] if failure is not None else ""
 
 

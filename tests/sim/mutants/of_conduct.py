@@ -9,7 +9,7 @@ MUTANTS = (
     Mutant(
         "a timer is not cancelled",
         "alarms",
-        "        alarm.live, alarm.subject = False, None\n        self._cancelled",
+        "        alarm.live, alarm.event = False, None\n        self._cancelled",
         "        self._cancelled",
         Seed(1, 120),
     ),
@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant(
         "who is back is given up all the same",
         "handlers.resource_managers",
-        "    turn.cluster.alarms.cancel(rm.alarm)\n    rm.alarm = None",
+        "    context.cluster.alarms.cancel(rm.alarm)\n    rm.alarm = None",
         "    rm.alarm = None",
         Seed(1, 73),
     ),
@@ -50,22 +50,22 @@ MUTANTS = (
     ),
     Mutant(
         "an allocation is out of time when it is gone",
-        "handlers.departures",
-        "    turn.cluster.alarms.cancel(allocation.alarm)",
+        "handlers.releases",
+        "    context.cluster.alarms.cancel(allocation.alarm)",
         "    pass",
         Seed(3, 120),
     ),
     Mutant(
         "an early item is out of time when it was taken",
         "handlers.early",
-        "    turn.cluster.alarms.cancel(held.alarm)",
+        "    context.cluster.alarms.cancel(held.alarm)",
         "    pass",
         Seed(1, 73),
     ),
     Mutant(
         "a backlog rings after its application is gone",
         "handlers.early",
-        "        turn.cluster.alarms.cancel(backlog.alarm)",
+        "        context.cluster.alarms.cancel(backlog.alarm)",
         "        pass",
         Proof("unit.core.handlers.test_early", "test_an_application_that_is_accepted_after_all_gets_what_is_left"),
     ),
@@ -85,9 +85,9 @@ MUTANTS = (
     ),
     Mutant(
         "whoever waits for any change is not looked at",
-        "model.patience",
-        "if self.dormant and moves != self.dormant_since:",
-        "if self.dormant and moves < self.dormant_since:",
+        "model.retry_timers",
+        "if self.waiting_for_change and moves != self.unchanged_since_moves:",
+        "if self.waiting_for_change and moves < self.unchanged_since_moves:",
         Proof(
             "unit.core.handlers.test_preemption_again",
             "test_the_same_is_tried_again_when_something_moved_and_not_too_soon",
@@ -103,21 +103,21 @@ MUTANTS = (
     ),
     Mutant(
         "what is taken back of an ask is told as one",
-        "handlers.departures",
+        "handlers.releases",
         "            count=count,\n            placeholder=ask.placeholder,",
         "            count=1,\n            placeholder=ask.placeholder,",
         Seed(1, 73),
     ),
     Mutant(
         "a wish is not confirmed",
-        "handlers.releases",
+        "handlers.rm_releases",
         "        confirm=item.termination in OF_RM,",
         "        confirm=False,",
         Seed(1, 73),
     ),
     Mutant(
         "what was asked for is confirmed",
-        "handlers.releases",
+        "handlers.rm_releases",
         "        confirm=item.termination in OF_RM,",
         "        confirm=True,",
         Seed(1, 120),
@@ -125,14 +125,14 @@ MUTANTS = (
     Mutant(
         "an update asks for all of it again",
         "handlers.asks",
-        "ask.spec.max_allocations - ask.placed - ask.parked",
-        "ask.spec.max_allocations - ask.parked",
+        "ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder",
+        "ask.spec.max_allocations - ask.awaiting_placeholder",
         Seed(6, 120),
     ),
     Mutant(
         "an application that goes leaves its queue behind",
         "handlers.queues",
-        "    watch(turn, application.partition)",
+        "    watch(context, application.partition)",
         "    pass",
         Seed(44, 196),
     ),
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "later gangs are those that came first",
-        "decide.give_way",
+        "decide.gang_deadlock",
         "if one.serial > application.serial)",
         "if one.serial < application.serial)",
         Seed(122, 90),
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant("a replaced placeholder is not counted", "handlers.gangs", ".replaced += 1", ".replaced += 0", Seed(1, 120)),
     Mutant(
         "placeholders that time out are counted once",
-        "handlers.departures",
+        "handlers.releases",
         ".count_timed_out(count)",
         ".count_timed_out(1)",
         Seed(1, 120),
@@ -169,21 +169,21 @@ MUTANTS = (
     # Preemption and reservations
     Mutant(
         "what is claimed does not count against a guarantee",
-        "decide.claim",
-        "return queue.allocated.minus(queue.leaving).plus(queue.claimed)",
+        "decide.preemption_context",
+        "return queue.allocated.minus(queue.leaving).plus(queue.quota_reserved)",
         "return queue.allocated.minus(queue.leaving)",
         RIGHTS,
     ),
     Mutant(
         "who goes already goes for another one too",
         "decide.victims",
-        "if allocation.releasing is not None or allocation.shape.required_node:",
-        "if allocation.shape.required_node:",
+        "if allocation.releasing is not None or allocation.request_class.required_node:",
+        "if allocation.request_class.required_node:",
         Seed(10, 180),
     ),
     Mutant(
         "a guarantee is one less",
-        "decide.claim",
+        "decide.preemption_context",
         "in_use(one)[name] + amount <= one.guaranteed[name]",
         "in_use(one)[name] + amount < one.guaranteed[name]",
         RIGHTS,
@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "a needless victim is not spared",
         "decide.victims",
-        "        if max(self.rest, default=0) <= 0:\n            self._note(harm)\n            return",
-        "        if max(self.rest, default=0) < 0:\n            self._note(harm)\n            return",
+        "        if max(self.rest, default=0) <= 0:\n            self._note(cost)\n            return",
+        "        if max(self.rest, default=0) < 0:\n            self._note(cost)\n            return",
         Seed(2, 120),
     ),
     Mutant(
@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "soft reservations are served first",
         "handlers.waiting",
-        "key=lambda one: not one.is_firm)",
-        "key=lambda one: one.is_firm)",
+        "key=lambda one: not one.is_entitled)",
+        "key=lambda one: one.is_entitled)",
         Seed(2, 180),
     ),
     Mutant(
@@ -226,8 +226,8 @@ MUTANTS = (
     Mutant(
         "room that expired is kept again at once",
         "handlers.reservations",
-        "    ask.rests_until_ns = turn.now_ns + turn.cluster.timeouts.reservation_ns",
-        "    ask.rests_until_ns = turn.now_ns",
+        "    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns",
+        "    ask.rests_until_ns = context.now_ns",
         Seed(3, 120),
     ),
     Mutant(
@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(
         "room kept on a node that goes",
         "handlers.waiting",
-        "    reservations.end_all(turn, node)",
+        "    reservations.end_all(context, node)",
         "    pass",
         Seed(10, 120),
     ),
@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "firm room is shown as all that is kept",
         "view",
-        "kept=node.kept.nonzero()",
-        "kept=node.firmly_kept.nonzero()",
+        "reserved=node.reserved.nonzero()",
+        "reserved=node.entitled_reserved.nonzero()",
         Seed(2, 120),
     ),
     Mutant(
@@ -282,14 +282,14 @@ MUTANTS = (
     ),
     Mutant(
         "an allocation forgets its priority",
-        "handlers.placements",
-        "            spec.priority,\n            spec.tags,",
-        "            0,\n            spec.tags,",
+        "handlers.releases",
+        "        spec.priority,\n        spec.tags,",
+        "        0,\n        spec.tags,",
         Seed(1, 120),
     ),
     Mutant(
         "room that nobody took is for nobody else",
-        "model.waking",
+        "model.requeue",
         "if len(called) == count and",
         "if len(called) > count and",
         Proof(

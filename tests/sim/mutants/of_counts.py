@@ -32,9 +32,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is claimed does not count in a quota",
-        "model.queue",
-        "return self.max.exceeded_by(self.allocated.plus(self._claimed_by_others(own_claim)), items)",
-        "return self.max.exceeded_by(self.allocated, items)",
+        "quotas.rules",
+        "queue.max.exceeded_by(queue.allocated.plus(_reserved_by_others(queue, own)), items)",
+        "queue.max.exceeded_by(queue.allocated, items)",
         Proof(
             "unit.core.handlers.test_quota_claims",
             "test_the_quota_that_came_free_is_kept_for_who_paid_for_it",
@@ -42,23 +42,23 @@ MUTANTS = (
     ),
     Mutant(
         "headroom forgets claims",
-        "model.queue",
-        "queue.max.left(queue.allocated.plus(queue.claimed))",
+        "quotas.rules",
+        "queue.max.left(queue.allocated.plus(queue.quota_reserved))",
         "queue.max.left(queue.allocated)",
         Seed(7, 180),
     ),
     Mutant(
         "one application too many runs in a queue",
-        "model.queue",
-        "self.max_applications and self.running >= self.max_applications:",
-        "self.max_applications and self.running > self.max_applications:",
+        "quotas.rules",
+        "queue.max_applications and queue.running >= queue.max_applications:",
+        "queue.max_applications and queue.running > queue.max_applications:",
         ORDER,
     ),
     Mutant(
         "promises do not count at the gate",
-        "model.queue",
-        "self.max.exceeded_by(self.allocated.plus(self.promised), shape.gate)",
-        "self.max.exceeded_by(self.allocated, shape.gate)",
+        "quotas.rules",
+        "queue.max.exceeded_by(queue.allocated.plus(queue.gang_quota_promised), gate)",
+        "queue.max.exceeded_by(queue.allocated, gate)",
         Seed(12, 120),
     ),
     Mutant(
@@ -84,16 +84,16 @@ MUTANTS = (
     ),
     Mutant(
         "one application too many runs for a user",
-        "model.user_usage",
+        "quotas.rules",
         "limit.max_applications and running >= limit.max_applications:",
         "limit.max_applications and running > limit.max_applications:",
         Seed(9, 180),
     ),
     Mutant(
         "users are groups",
-        "model.user_usage",
-        "ledger = (self.groups if is_group else self.users).find",
-        "ledger = (self.users if is_group else self.groups).find",
+        "quotas.rules",
+        "ledger = (usages.groups if is_group else usages.users).find",
+        "ledger = (usages.users if is_group else usages.groups).find",
         Seed(3, 120),
     ),
     Mutant(
@@ -134,14 +134,14 @@ MUTANTS = (
     Mutant(
         "what waits for a placeholder waits on",
         "commit",
-        "        application.parked -= 1",
+        "        application.awaiting_placeholder -= 1",
         "        pass",
         Seed(1, 73),
     ),
     Mutant(
         "a promise stays when the gang is over",
         "commit",
-        "            one.promised.subtract(gang.promised.items())",
+        "            one.gang_quota_promised.subtract(gang.promised.items())",
         "            pass",
         Seed(1, 73),
     ),
@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         "a claim stays when its room is given up",
         "commit_room",
-        "            one.claimed.subtract(reservation.items)",
+        "            one.quota_reserved.subtract(reservation.items)",
         "            pass",
         Seed(3, 73),
     ),
@@ -182,9 +182,9 @@ MUTANTS = (
         Seed(2, 120),
     ),
     Mutant(
-        "a verdict is waited for for ever",
+        "a result is waited for for ever",
         "commit_room",
-        "    ask.hearing.on_trial -= trial.takes_one",
+        "    ask.predicate_history.predicate_reserved -= predicate_check.takes_one",
         "    pass",
         Seed(9, 73),
     ),
@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a node that is not ready takes daemons",
         "model.partition",
-        "if node.ordered or (shape.required_node == node.node_id and node.ready):",
-        "if node.ordered or shape.required_node == node.node_id:",
+        "if node.ordered or (request_class.required_node == node.node_id and node.ready):",
+        "if node.ordered or request_class.required_node == node.node_id:",
         Seed(47, 240),
     ),
     Mutant(
@@ -253,9 +253,9 @@ MUTANTS = (
     Mutant("a smaller share comes last", "decide.shares", "found.sort(reverse=True)", "found.sort()", ORDER),
     Mutant(
         "priority is not passed on",
-        "model.host",
-        "        if is_news and self.host is not None:",
-        "        if is_news and self.host is None:",
+        "model.parent_entity",
+        "        if is_news and self.parent_entity is not None:",
+        "        if is_news and self.parent_entity is None:",
         ORDER,
     ),
 )

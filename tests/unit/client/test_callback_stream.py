@@ -47,7 +47,7 @@ class FakeCallbacks:
         async for answer in requests:
             self.answers.put_nowait(answer)
 
-    async def verdicts(self, count: int) -> dict[int, tuple[bool, str]]:
+    async def results(self, count: int) -> dict[int, tuple[bool, str]]:
         found: dict[int, tuple[bool, str]] = {}
         while len(found) < count:
             found |= {each.callID: (each.success, each.reason) for each in (await self.answers.get()).predicates}
@@ -135,7 +135,7 @@ def test_verdicts_go_out_as_they_come_together_if_they_come_together() -> None:
 
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:
         callbacks.calls.put_nowait(predicates(10, 1, 2, 11))
-        assert await callbacks.verdicts(2) == {1: (True, ""), 2: (False, "is even")}
+        assert await callbacks.results(2) == {1: (True, ""), 2: (False, "is even")}
         rm.go_on.set()
         answer = await callbacks.answers.get()
         assert [each.callID for each in answer.predicates] == [10, 11]
@@ -148,13 +148,13 @@ def test_a_verdict_that_is_late_for_its_call_is_not_sent_on_the_next_one() -> No
 
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:
         callbacks.calls.put_nowait(predicates(1, 10))
-        assert await callbacks.verdicts(1) == {1: (True, "")}
+        assert await callbacks.results(1) == {1: (True, "")}
         callbacks.calls.put_nowait(None)
         callbacks.calls.put_nowait(predicates(3))
-        assert await callbacks.verdicts(1) == {3: (True, "")}
+        assert await callbacks.results(1) == {3: (True, "")}
         rm.go_on.set()
         callbacks.calls.put_nowait(predicates(5))
-        assert await callbacks.verdicts(1) == {5: (True, "")}
+        assert await callbacks.results(1) == {5: (True, "")}
         assert len(callbacks.hellos) == 2
 
     run(rm, story)

@@ -46,7 +46,7 @@ TIMEOUTS = {
     "completing_timeout_s": "completing_ns",
     "starting_timeout_s": "starting_ns",
     "placeholder_timeout_s": "placeholder_ns",
-    "gang_patience_s": "gang_patience_ns",
+    "gang_deadlock_timeout_s": "gang_deadlock_timeout_ns",
     "retention_days": "retention_ns",
     "reservation_delay_s": "reservation_delay_ns",
     "reservation_s": "reservation_ns",
@@ -55,7 +55,7 @@ TIMEOUTS = {
     "queue_cleanup_timeout_s": "cleanup_ns",
     "early_message_timeout_s": "early_message_ns",
     "predicates_timeout_s": "predicates_ns",
-    "refusal_rest_s": "refusal_ns",
+    "predicate_retry_delay_s": "refusal_ns",
 }
 
 
@@ -80,8 +80,8 @@ def test_settings_do_not_change() -> None:
     [
         ("log_format", "xml", "must be 'json' or 'console'"),
         ("grpc_reflection", "perhaps", "must be a valid boolean"),
-        ("cycle_placements_max", "0", "must be greater than or equal to 1"),
-        ("cycle_placements_max", "1.5", "must be a valid integer"),
+        ("cycle_allocations_max", "0", "must be greater than or equal to 1"),
+        ("cycle_allocations_max", "1.5", "must be a valid integer"),
         ("outbox_max_bytes", "-1", "must be greater than or equal to 65536"),
         ("inbox_max", "x", "must be a valid integer"),
         ("max_message_bytes", "1", "must be greater than or equal to 4194304"),

@@ -20,18 +20,18 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(file: Path) -> None:
-    file.write_text("inbox_max: 10\ncycle_placements_max: 10\nretention_days: 10\n")
+    file.write_text("inbox_max: 10\ncycle_allocations_max: 10\nretention_days: 10\n")
     settings = load_settings(
         {"inbox_max": 30, "log_level": None, "log_format": ""},
         {
             "SCHEDULERD_INBOX_MAX": "20",
-            "SCHEDULERD_CYCLE_PLACEMENTS_MAX": "20",
+            "SCHEDULERD_CYCLE_ALLOCATIONS_MAX": "20",
             "SCHEDULERD_LOG_LEVEL": "",
             "INBOX_MAX": "7",
         },
         file,
     )
-    assert (settings.inbox_max, settings.cycle_placements_max, settings.retention_days) == (30, 20, 10)
+    assert (settings.inbox_max, settings.cycle_allocations_max, settings.retention_days) == (30, 20, 10)
     assert settings.drain_timeout_s == Settings().drain_timeout_s
     assert (settings.log_level, settings.log_format) == ("info", "json"), "empty is not given"
 

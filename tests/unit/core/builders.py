@@ -37,7 +37,8 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.shape import Shape
+from schedulerd.core.model.request_class import PendingClass, RequestClass
+from schedulerd.core.quotas.quota_key import PLAIN
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import (
@@ -59,8 +60,12 @@ EVERYBODY = Acl(everybody=True)
 NOBODY = Acl()
 
 
-def a_shape(**amounts: int) -> Shape:
-    return Shape(Resources(amounts).canonical())
+def a_request_class(**amounts: int) -> RequestClass:
+    return RequestClass(Resources(amounts).canonical())
+
+
+def a_pending_class(**amounts: int) -> PendingClass:
+    return PendingClass(a_request_class(**amounts), PLAIN)
 
 
 def a_queue_spec(

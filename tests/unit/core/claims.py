@@ -86,8 +86,8 @@ def finished(talk: Conversation, *keys: str) -> list[Fact]:
 
 
 def reserved(facts: Sequence[Fact]) -> list[tuple[str, str, bool]]:
-    """(key, node, whether it is firm) of each new reservation, in order."""
-    return [(one.allocation_key, one.node_id, one.firm) for one in of(Reserved, facts)]
+    """(key, node, whether it is entitled) of each new reservation, in order."""
+    return [(one.allocation_key, one.node_id, one.entitled) for one in of(Reserved, facts)]
 
 
 def ends(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
@@ -101,8 +101,8 @@ def refusals(facts: Sequence[Fact]) -> list[tuple[str, str]]:
 
 
 def kept(talk: Conversation) -> list[tuple[str, str, bool]]:
-    """(key, node, whether it is firm) of each reservation there is, in the order in which they began."""
-    return [(one.ask.key, one.node.node_id, one.is_firm) for one in talk.model().reservations]
+    """(key, node, whether it is entitled) of each reservation there is, in the order in which they began."""
+    return [(one.ask.key, one.node.node_id, one.is_entitled) for one in talk.model().reservations]
 
 
 def claim_root(guaranteed: int = 50, *, victims: dict[str, Any] | None = None, **fields: Any) -> QueueSpec:

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from schedulerd.config import matches
-from schedulerd.core.callback_facts import PreemptionVerdictWanted, VerdictReached, VerdictWanted
-from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks, GiveVerdicts, Verdict
+from schedulerd.core.callback_facts import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.commands import (
+    Command,
+    ConnectCallbacks,
+    DisconnectCallbacks,
+    GivePredicateResults,
+    PredicateResult,
+)
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import Conversation, a_partition_spec, numbered, of
 
-Wanted: TypeAlias = VerdictWanted | PreemptionVerdictWanted
+Wanted: TypeAlias = PredicateWanted | PreemptionPredicateWanted
 Opinion: TypeAlias = Callable[[Wanted], str]
 """Why not; '' if the ask may run there."""
 
@@ -61,13 +67,13 @@ class Judge(Conversation):
 
     def answer(self, *wanted: Wanted) -> list[Fact]:
         """Says what it thinks of these."""
-        return self.give(*(self.verdict(one) for one in wanted))
+        return self.give(*(self.result(one) for one in wanted))
 
-    def verdict(self, one: Wanted) -> Verdict:
-        return Verdict(one.call_id, self.opinion(one), getattr(one, "start_index", 0))
+    def result(self, one: Wanted) -> PredicateResult:
+        return PredicateResult(one.call_id, self.opinion(one), getattr(one, "start_index", 0))
 
-    def give(self, *verdicts: Verdict) -> list[Fact]:
-        return self.step(GiveVerdicts(self.rm_id, list(verdicts)))
+    def give(self, *results: PredicateResult) -> list[Fact]:
+        return self.step(GivePredicateResults(self.rm_id, list(results)))
 
     def pairs(self) -> list[tuple[str, str]]:
         """Key and node of everything it was asked so far, which is forgotten then."""
@@ -81,9 +87,9 @@ class Judge(Conversation):
 
     @property
     def open_calls(self) -> int:
-        return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_trials)
+        return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_predicate_checks)
 
 
 def outcomes(facts: list[Fact]) -> list[tuple[str, str, str]]:
     """Key, node and outcome of every call that is over."""
-    return [(one.allocation_key, one.node_id, one.outcome.value) for one in of(VerdictReached, facts)]
+    return [(one.allocation_key, one.node_id, one.outcome.value) for one in of(PredicateAnswered, facts)]

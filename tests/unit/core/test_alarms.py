@@ -5,15 +5,13 @@ from __future__ import annotations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.alarms import Alarm, AlarmKind, Alarms
-
-KIND = AlarmKind.EARLY_ITEM
+from schedulerd.core.alarms import Alarm, Alarms
 
 
 def ring_all(alarms: Alarms, now_ns: int) -> list[object]:
     rung: list[object] = []
     while (alarm := alarms.pop_due(now_ns)) is not None:
-        rung.append(alarm.subject)
+        rung.append(alarm.event)
     return rung
 
 
@@ -25,7 +23,7 @@ def test_nothing_is_due_when_nothing_was_set() -> None:
 
 def test_an_alarm_rings_at_its_deadline_and_once() -> None:
     alarms = Alarms()
-    alarms.set(10, KIND, "a")
+    alarms.set(10, "a")
     assert alarms.next_deadline_ns() == 10
     assert ring_all(alarms, 9) == []
     assert ring_all(alarms, 10) == ["a"]
@@ -35,15 +33,15 @@ def test_an_alarm_rings_at_its_deadline_and_once() -> None:
 def test_alarms_of_one_instant_ring_in_the_order_they_were_set() -> None:
     alarms = Alarms()
     for name in "cab":
-        alarms.set(5, KIND, name)
-    alarms.set(4, KIND, "first")
+        alarms.set(5, name)
+    alarms.set(4, "first")
     assert ring_all(alarms, 5) == ["first", "c", "a", "b"]
 
 
 def test_a_cancelled_alarm_never_rings() -> None:
     alarms = Alarms()
-    gone = alarms.set(1, KIND, "gone")
-    alarms.set(2, KIND, "kept")
+    gone = alarms.set(1, "gone")
+    alarms.set(2, "kept")
     alarms.cancel(gone)
     alarms.cancel(gone)
     alarms.cancel(None)
@@ -53,19 +51,19 @@ def test_a_cancelled_alarm_never_rings() -> None:
 
 def test_cancelling_one_that_has_rung_changes_nothing() -> None:
     alarms = Alarms()
-    rung = alarms.set(1, KIND, "a")
+    rung = alarms.set(1, "a")
     assert alarms.pop_due(1) is rung
     alarms.cancel(rung)
-    alarms.set(2, KIND, "b")
+    alarms.set(2, "b")
     assert ring_all(alarms, 2) == ["b"]
 
 
 def test_cancelled_alarms_do_not_pile_up() -> None:
     """Ten thousand timers that are set and cancelled, as for a job that never stops, leave next to nothing behind."""
     alarms = Alarms()
-    kept = alarms.set(10**9, KIND, "kept")
+    kept = alarms.set(10**9, "kept")
     for deadline in range(10_000):
-        alarms.cancel(alarms.set(10**6 - deadline, KIND, deadline))
+        alarms.cancel(alarms.set(10**6 - deadline, deadline))
     assert alarms.live() == [kept]
     assert len(alarms._heap) < 200
 
@@ -74,7 +72,7 @@ def test_cancelled_alarms_do_not_pile_up() -> None:
 def test_what_rings_is_what_a_sorted_list_says(plan: list[tuple[int, bool]], now_ns: int) -> None:
     alarms = Alarms()
     set_: list[tuple[int, int, Alarm]] = [
-        (deadline_ns, number, alarms.set(deadline_ns, KIND, number)) for number, (deadline_ns, _) in enumerate(plan)
+        (deadline_ns, number, alarms.set(deadline_ns, number)) for number, (deadline_ns, _) in enumerate(plan)
     ]
     for (_, cancel), (_, _, alarm) in zip(plan, set_, strict=True):
         if cancel:

@@ -1,4 +1,5 @@
-"""The asks of one shape: highest priority first, then oldest, whatever is added, dropped and updated meanwhile."""
+"""The asks of one request class: highest priority first, then oldest, whatever is added, dropped and updated
+meanwhile."""
 
 from __future__ import annotations
 
@@ -9,18 +10,18 @@ from hypothesis import strategies as st
 
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.ask_group import AskGroup
-from tests.unit.core.builders import a_shape, an_ask
+from tests.unit.core.builders import a_pending_class, an_ask
 
-SHAPE = a_shape(memory=10)
+CLASS = a_pending_class(memory=10)
 
 
 def make(number: int, priority: int) -> Ask:
-    return Ask(an_ask(f"k{number}", priority=priority), SHAPE, serial=number, asked_at_ns=0)
+    return Ask(an_ask(f"k{number}", priority=priority), CLASS.request_class, serial=number, asked_at_ns=0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=200))
 def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]]) -> None:
-    group, inside = AskGroup(SHAPE, "", placeholder=False), dict[str, Ask]()
+    group, inside = AskGroup(CLASS, "", placeholder=False), dict[str, Ask]()
     asks = [make(number, 0) for number in range(10)]
     for number, priority, leave in plan:
         ask = asks[number]
@@ -42,14 +43,14 @@ def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]])
 
 
 def test_another_ask_of_the_same_key_is_not_the_one_inside() -> None:
-    group, inside, other = AskGroup(SHAPE, "", placeholder=False), make(1, 0), make(1, 5)
+    group, inside, other = AskGroup(CLASS, "", placeholder=False), make(1, 0), make(1, 5)
     group.add(inside)
     assert inside in group
     assert other not in group
 
 
 def test_what_left_does_not_pile_up() -> None:
-    group, kept = AskGroup(SHAPE, "", placeholder=False), make(0, priority=9)
+    group, kept = AskGroup(CLASS, "", placeholder=False), make(0, priority=9)
     group.add(kept)
     for number in range(1, 5_000):
         ask = make(number, priority=0)
@@ -60,7 +61,7 @@ def test_what_left_does_not_pile_up() -> None:
 
 
 def test_updates_of_one_ask_do_not_pile_up() -> None:
-    group, kept, updated = AskGroup(SHAPE, "", placeholder=False), make(0, priority=9), make(1, priority=0)
+    group, kept, updated = AskGroup(CLASS, "", placeholder=False), make(0, priority=9), make(1, priority=0)
     group.add(kept)
     for _ in range(5_000):
         group.add(updated)
@@ -71,7 +72,7 @@ def test_updates_of_one_ask_do_not_pile_up() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 2), st.booleans()), max_size=60), st.integers(0, 10))
 def test_all_in_order_are_those_inside_from_the_first_on(plan: list[tuple[int, int, bool]], some: int) -> None:
-    group, inside = AskGroup(SHAPE, "", placeholder=False), dict[str, Ask]()
+    group, inside = AskGroup(CLASS, "", placeholder=False), dict[str, Ask]()
     asks = [make(number, 0) for number in range(10)]
     for number, priority, leave in plan:
         ask = asks[number]

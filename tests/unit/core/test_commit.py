@@ -39,7 +39,7 @@ class Books:
         self.partition = Partition("rm", a_partition_spec(DEEP))
         queue = self.partition.root.find("root.p.a")
         assert queue is not None
-        self.queues = queue.lineage
+        self.queues = queue.path_to_root
         self.app = Application(an_app("app", "root.p.a", user="ann"), self.partition, queue, 1, 0)
         self.app.state = self.app.state.ACCEPTED
         self.partition.applications["app"] = queue.applications["app"] = self.app
@@ -49,8 +49,8 @@ class Books:
 
     def ask(self, key: str = "k", count: int = 1, placeholder: bool = False, **amounts: int) -> Ask:
         spec = a_placeholder(key) if placeholder else an_ask(key)
-        shape = self.partition.shapes.of(Resources(amounts or {"memory": 10}))
-        ask = self.app.asks[key] = Ask(spec, shape, self.partition.next_serial(), 0)
+        request_class = self.partition.request_classes.of(Resources(amounts or {"memory": 10}))
+        ask = self.app.asks[key] = Ask(spec, request_class, self.partition.next_serial(), 0)
         commit.demand(self.app, ask, count)
         return ask
 
@@ -83,7 +83,7 @@ def test_demand_and_withdrawal_are_counted_on_the_whole_path(books: Books) -> No
 
 
 def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
-    allocation = commit.place(books.app, books.ask(count=2), books.node, "u1")
+    allocation = commit.allocate(books.app, books.ask(count=2), books.node, "u1")
     assert books.pending() == [{"memory": 10}] * 4
     assert books.allocated() == [{"memory": 10}] * 5
     assert books.node.available == {"memory": 90}
@@ -93,7 +93,7 @@ def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
 
 
 def test_a_placeholder_is_counted_apart(books: Books) -> None:
-    commit.place(books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
     assert (books.app.allocated, books.app.placeholder_allocated) == ({}, {"memory": 10})
     assert books.app.placeholders == 1
     assert books.app.is_idle
@@ -101,7 +101,7 @@ def test_a_placeholder_is_counted_apart(books: Books) -> None:
 
 def test_what_is_free_again_is_free_everywhere(books: Books) -> None:
     ask = books.ask()
-    commit.free(commit.place(books.app, ask, books.node, "u1"))
+    commit.free(commit.allocate(books.app, ask, books.node, "u1"))
     assert books.node.available == {"memory": 100}
     assert (books.partition.allocations, books.app.allocations, books.app.asks) == ({}, {}, {})
 
@@ -111,11 +111,11 @@ def test_ledgers_forget_names_that_fall_to_0(books: Books, placeholder: bool) ->
     """A resource manager that asks for ever new resource names must not fill the memory."""
     for number in range(20):
         ask = books.ask(f"k{number}", 2, placeholder, **{f"r{number}": 5, "memory": 1})
-        allocation = commit.place(books.app, ask, books.node, f"u{number}")
+        allocation = commit.allocate(books.app, ask, books.node, f"u{number}")
         commit.withdraw(books.app, ask)
         commit.free(allocation)
     assert [dict(ledger) for ledger in books.ledgers()] == [{}] * len(books.ledgers())
-    assert list(books.partition.shapes.known()) == []
+    assert list(books.partition.request_classes.known()) == []
 
 
 def test_a_node_forgets_a_resource_it_only_owed() -> None:
@@ -130,14 +130,14 @@ def test_a_node_forgets_a_resource_it_only_owed() -> None:
 
 
 def test_a_user_without_usage_and_applications_is_forgotten(books: Books) -> None:
-    commit.free(commit.place(books.app, books.ask(), books.node, "u1"))
+    commit.free(commit.allocate(books.app, books.ask(), books.node, "u1"))
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}, "until the application is done"
     commit.retire(books.app)
     assert dict(books.partition.usages.users.items()) == {}
 
 
 def test_a_user_whose_placeholders_are_still_there_is_not_forgotten(books: Books) -> None:
-    commit.place(books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
     commit.retire(books.app)
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}
 
@@ -176,9 +176,18 @@ def test_after_any_history_that_ends_with_nothing_nothing_is_left(plan: list[tup
     talk.release_asks()
     talk.release()
     for queue in talk.model().root.subtree():
-        assert (dict(queue.allocated), dict(queue.pending), queue.lines.shapes(), queue.needs) == ({}, {}, [], {})
+        assert (dict(queue.allocated), dict(queue.pending), queue.pending_index.pending_classes(), queue.needs) == (
+            {},
+            {},
+            [],
+            {},
+        )
     partition = talk.model()
-    assert (partition.allocations, list(partition.shapes.known()), list(partition.shapes.parked())) == ({}, [], [])
+    assert (
+        partition.allocations,
+        list(partition.request_classes.known()),
+        list(partition.request_classes.unschedulable()),
+    ) == ({}, [], [])
     assert all(node.available == node.capacity for node in partition.nodes.values())
 
 

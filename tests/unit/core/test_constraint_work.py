@@ -188,12 +188,14 @@ def test_pools_of_many_selectors_have_few_members_together_and_go_with_their_ask
     assert len(known.rules) <= 10
 
 
-@pytest.mark.parametrize("shapes", [0, 300])
-def test_a_node_that_changes_costs_the_same_however_many_shapes_wait(shapes: int) -> None:
+@pytest.mark.parametrize("request_classes", [0, 300])
+def test_a_node_that_changes_costs_the_same_however_many_shapes_wait(request_classes: int) -> None:
     def work(nodes: int, changed: int) -> int:
         talk = a_cluster(nodes)
-        sizes = [an_ask(f"large-{at}", 2_000 + at) for at in range(shapes)]
-        wishes = [an_ask(f"choosy-{at}", 10, constraint=on(one_of("zone", f"none-{at}"))) for at in range(shapes)]
+        sizes = [an_ask(f"large-{at}", 2_000 + at) for at in range(request_classes)]
+        wishes = [
+            an_ask(f"choosy-{at}", 10, constraint=on(one_of("zone", f"none-{at}"))) for at in range(request_classes)
+        ]
         talk.step(UpdateAllocations(RM, asks=[*sizes, *wishes]))
         talk.schedule()
         talk.sleep(SECOND_NS * 60)

@@ -20,7 +20,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS
-from tests.sim.sightings import Sightings
+from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, History, new_scheduler, simulate
 from tests.sim.world import World
 from tests.unit.core.builders import (
@@ -57,7 +57,7 @@ def living() -> Counter[str]:
 
 
 def history_of(kind: type[World]) -> History:
-    history, failure = simulate(SEED, STEPS, Sightings(), (kind,))
+    history, failure = simulate(SEED, STEPS, Observations(), (kind,))
     assert failure is None
     return history
 
@@ -176,7 +176,7 @@ def test_what_the_resource_manager_was_told_is_freed_in_slices_too() -> None:
     talk.asks(*(an_ask(f"k{at}") for at in range(100)))
     talk.schedule()
     talk.sleep(60 * SECOND_NS)
-    told = talk.scheduler.cluster.resource_managers[RM].told_states
+    told = talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker
     assert told is not None
     assert len(told.told) == 100
     talk.register()

@@ -144,8 +144,8 @@ def test_one_for_which_somebody_ends_says_who_instead() -> None:
         "k": "no node has room: 1 considered: 1 not enough memory; "
         "room is kept for it on node n1, 2 allocations have to end first"
     }
-    assert talk.queue().claimed == talk.queue("root.b").leaving == {"memory": 20}
-    assert (talk.queue().leaving, talk.queue("root.b").claimed) == ({}, {})
+    assert talk.queue().quota_reserved == talk.queue("root.b").leaving == {"memory": 20}
+    assert (talk.queue().leaving, talk.queue("root.b").quota_reserved) == ({}, {})
     [reservation] = talk.node().reservations
     assert len(reservation.waits_for) == 2
 

@@ -76,8 +76,8 @@ def test_a_turn_that_nobody_gave_is_noticed() -> None:
     talk.apps(an_app("later"))
     talk.asks(an_ask("k", app="later"))
     first, later = talk.model().applications["app"], talk.model().applications["later"]
-    assert (first.waits_its_turn, later.waits_its_turn) == (False, True)
-    first.waits_its_turn, later.waits_its_turn = True, False
+    assert (first.awaits_start, later.awaits_start) == (False, True)
+    first.awaits_start, later.awaits_start = True, False
     found = violations(talk.scheduler)
     assert "[rm-1]default: it is the turn of app in root.a" in found
     assert "[rm-1]default: it is not the turn of later in root.a" in found

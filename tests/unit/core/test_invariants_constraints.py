@@ -79,8 +79,8 @@ def forgotten_tag(known: Constraints) -> None:
 
 
 def given_up(known: Constraints) -> None:
-    (shape,) = known.no_better
-    wish = known.affinity(shape)
+    (request_class,) = known.no_better
+    wish = known.affinity(request_class)
     assert wish is not None
     wish.change("b", 1)
 

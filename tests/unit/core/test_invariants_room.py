@@ -26,33 +26,33 @@ def a_talk() -> Conversation:
     talk.apps(an_app("daemons", "root.d"))
     talk.asks(a_daemon(), an_ask("big", 20))
     wait(talk, 2 * SECOND_NS)
-    assert [one.is_firm for one in talk.model().reservations] == [True, False]
+    assert [one.is_entitled for one in talk.model().reservations] == [True, False]
     return talk
 
 
-def firm(partition: Partition) -> Reservation:
-    return next(one for one in partition.reservations if one.is_firm)
+def entitled(partition: Partition) -> Reservation:
+    return next(one for one in partition.reservations if one.is_entitled)
 
 
 def soft(partition: Partition) -> Reservation:
-    return next(one for one in partition.reservations if not one.is_firm)
+    return next(one for one in partition.reservations if not one.is_entitled)
 
 
 def victim_runs_in_the_same_application(partition: Partition) -> None:
-    [victim] = firm(partition).victims
-    firm(partition).application = victim.application
+    [victim] = entitled(partition).victims
+    entitled(partition).application = victim.application
 
 
 def nobody_knows_the_victim(partition: Partition) -> None:
-    firm(partition).victims.clear()
+    entitled(partition).victims.clear()
 
 
 def the_victim_does_not_know(partition: Partition) -> None:
-    next(iter(firm(partition).victims)).makes_room = None
+    next(iter(entitled(partition).victims)).makes_room = None
 
 
 def the_victim_goes_for_another_reason(partition: Partition) -> None:
-    next(iter(firm(partition).victims)).releasing = TerminationType.TIMEOUT
+    next(iter(entitled(partition).victims)).releasing = TerminationType.TIMEOUT
 
 
 def the_node_forgot(partition: Partition) -> None:
@@ -68,7 +68,7 @@ def less_is_pending(partition: Partition) -> None:
 
 
 def one_too_many_counts(partition: Partition) -> None:
-    partition.reserved += 1
+    partition.aging_reservations += 1
 
 
 def it_would_never_end(partition: Partition) -> None:
@@ -82,15 +82,15 @@ def more_is_leaving(partition: Partition) -> None:
 
 
 def more_is_claimed(partition: Partition) -> None:
-    partition.root.children["a"].claimed["memory"] = 3
+    partition.root.children["a"].quota_reserved["memory"] = 3
 
 
 def more_is_kept(partition: Partition) -> None:
-    partition.nodes["n2"].kept["memory"] += 1
+    partition.nodes["n2"].reserved["memory"] += 1
 
 
 def more_is_firmly_kept(partition: Partition) -> None:
-    partition.nodes["n2"].firmly_kept["memory"] = 1
+    partition.nodes["n2"].entitled_reserved["memory"] = 1
 
 
 def more_leaves_the_node(partition: Partition) -> None:
@@ -113,7 +113,7 @@ def test_a_state_with_reservations_is_sound() -> None:
         (the_node_forgot, "the reservation of ask big on node n2 is not where it should be"),
         (the_ask_forgot, "2 reservations are known, nodes have 2, asks 1"),
         (less_is_pending, "ask big has 1 reservations, and 0 pending"),
-        (one_too_many_counts, "2 reservations count that are not firm"),
+        (one_too_many_counts, "2 reservations count that are not entitled"),
         (it_would_never_end, "the reservation of ask big on node n2 would never end"),
         (
             the_victim_does_not_know,
@@ -129,7 +129,7 @@ def test_a_state_with_reservations_is_sound() -> None:
         ),
         (nobody_knows_the_victim, "uuid-1 goes for the sake of somebody who does not know"),
         (more_is_leaving, "leaving root is {'memory': 11}, counted {'memory': 10}"),
-        (more_is_claimed, "claimed in root.a is {'memory': 3}, counted {}"),
+        (more_is_claimed, "reserved in root.a is {'memory': 3}, counted {}"),
         (more_is_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
         (more_is_firmly_kept, "node n2 has a wrong account of what is kept there, or on its way out"),
         (more_leaves_the_node, "node n2 has a wrong account of what is kept there, or on its way out"),

@@ -28,7 +28,7 @@ from schedulerd.core.commands import (
     Utilization,
 )
 from schedulerd.core.constraint_checks import EXPRESSIONS_MAX
-from schedulerd.core.decide.placement import LEVELS_MAX
+from schedulerd.core.decide.queue_placement import LEVELS_MAX
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationRejected,

@@ -31,7 +31,7 @@ def test_a_terminal_state_only_leads_to_another_terminal_one() -> None:
 
 def test_every_terminal_state_but_the_last_ends_by_itself() -> None:
     assert {state for state in TERMINAL_STATES if APPLICATION[state]} == TERMINAL_STATES - {S.EXPIRED}
-    assert all(TIMED_STATES[state] == ("retention_ns", T.EXPIRE) for state in TERMINAL_STATES - {S.EXPIRED})
+    assert all(TIMED_STATES[state] == ("retention_ns", T.EXPIRE) for state in TERMINAL_STATES - {S.EXPIRED, S.REJECTED})
 
 
 def test_what_a_timer_does_is_legal_in_its_state() -> None:

@@ -9,7 +9,7 @@ import pytest
 from schedulerd.config import matches
 from schedulerd.core import checks
 from schedulerd.core.checks import Mistake
-from schedulerd.core.decide.placement import (
+from schedulerd.core.decide.queue_placement import (
     FORCE_CREATE_TAG,
     LEAVES_LOOKED_FOR_AMONG,
     NAMES_LENGTH_MAX,

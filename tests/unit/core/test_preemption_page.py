@@ -125,7 +125,7 @@ def test_the_numbers_that_the_page_works_with(talk: Conversation) -> None:
     for row in ASKS[: 1 + [bool(row["ended"]) for row in ASKS].index(True)]:
         claim(talk, row)
     prod, batch = talk.queue("root.prod"), talk.queue("root.batch")
-    assert prod.allocated["vcore"] + prod.claimed["vcore"] == 6 * CORE
+    assert prod.allocated["vcore"] + prod.quota_reserved["vcore"] == 6 * CORE
     assert batch.allocated["vcore"] - batch.leaving["vcore"] == 10 * CORE
 
 

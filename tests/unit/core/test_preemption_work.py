@@ -19,7 +19,7 @@ from benchmarks.measurement import WrongResult
 from benchmarks.workload import RM_ID, Ask
 from benchmarks.workloads import POD
 from schedulerd.core.commands import Command, RingAlarms, RunCycle, UpdateAllocations
-from schedulerd.core.decide.prospects import PORTION
+from schedulerd.core.decide.node_candidates import PORTION
 from schedulerd.core.handlers import preemption
 from schedulerd.core.invariants import violations
 from schedulerd.core.preemption_facts import Preempted

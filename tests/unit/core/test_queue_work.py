@@ -31,7 +31,7 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.facts import Allocated
-from schedulerd.core.model import ask_group, line
+from schedulerd.core.model import ask_group, pending_index
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.queue import Queue
@@ -87,14 +87,14 @@ class Counts:
         self.calls: Counter[str] = Counter()
         self._patch = monkeypatch
         self._count(cycle, "next_ask", "asks tried")
-        for contender in (Queue, Application, AskGroup):
-            self._count(contender, "key", "keys worked out")
-        self._count(line._Line, "put", "places given anew")
-        for module in (line, ask_group):
+        for entity in (Queue, Application, AskGroup):
+            self._count(entity, "key", "keys worked out")
+        self._count(pending_index.ClassOrder, "put", "places given anew")
+        for module in (pending_index, ask_group):
             self._count(module, "heappush", "heap operations")
             self._count(module, "heappop", "heap operations")
-        self._count(line, "heapreplace", "heap operations")
-        self._count(line, "heapify", "heap operations", len)
+        self._count(pending_index, "heapreplace", "heap operations")
+        self._count(pending_index, "heapify", "heap operations", len)
 
     def _count(self, owner: Any, name: str, what: str, weight: Callable[..., int] = lambda *_: 1) -> None:
         original = getattr(owner, name)

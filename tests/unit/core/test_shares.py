@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.decide.shares import application_key, shares
 from schedulerd.core.decide.shares import queue_key as full_queue_key
-from schedulerd.core.model.line import Key
+from schedulerd.core.model.pending_index import Key
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ApplicationOrder, QueueProperties
 

@@ -8,16 +8,16 @@ from typing import cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.callback_facts import (
-    VerdictWanted,
+    PredicateWanted,
 )
-from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, GiveVerdicts
+from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, GivePredicateResults
 from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.callback_stream import CallbackStream
 from schedulerd.daemon.callbacks import GRACE_SECONDS, Callbacks, Cancellable
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.encode import ResponseEncoder
@@ -39,9 +39,9 @@ class CallbackCall(FakeContext):
     def answer(self, answer: callback_pb2.CallbackAnswer) -> None:
         self.requests.put_nowait(answer.SerializeToString())
 
-    def verdicts(self, *call_ids: int) -> None:
-        verdicts = [callback_pb2.PredicatesVerdict(callID=call_id, success=True) for call_id in call_ids]
-        self.answer(callback_pb2.CallbackAnswer(predicates=verdicts))
+    def results(self, *call_ids: int) -> None:
+        results = [callback_pb2.PredicatesResult(callID=call_id, success=True) for call_id in call_ids]
+        self.answer(callback_pb2.CallbackAnswer(predicates=results))
 
     @property
     def received(self) -> callback_pb2.CallbackCall:
@@ -69,7 +69,7 @@ class World:
     def __init__(self) -> None:
         self.scheduler = RecordingScheduler()
         self.tally = CallbackTally()
-        self.links = Links(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.links = RmSessions(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
         self.grace_is_over = True
         """False to have a stream's end not told before `end_grace`."""
         self._waiting: list[Timer] = []
@@ -114,17 +114,19 @@ class World:
         self.callbacks.deliver(facts, at(0))
 
     def want(self, *call_ids: int, rm_id: str = "rm") -> None:
-        self.say(*(VerdictWanted(rm_id, "default", "app", f"ask-{one}", "node", one, True) for one in call_ids))
+        self.say(*(PredicateWanted(rm_id, "default", "app", f"ask-{one}", "node", one, True) for one in call_ids))
 
     @property
-    def heard(self) -> list[ConnectCallbacks | DisconnectCallbacks | GiveVerdicts]:
+    def heard(self) -> list[ConnectCallbacks | DisconnectCallbacks | GivePredicateResults]:
         """What the scheduler was told of callbacks, in order."""
         commands = [command for _, command in self.scheduler.stepped]
-        return [one for one in commands if isinstance(one, ConnectCallbacks | DisconnectCallbacks | GiveVerdicts)]
+        return [
+            one for one in commands if isinstance(one, ConnectCallbacks | DisconnectCallbacks | GivePredicateResults)
+        ]
 
     @property
-    def verdicts(self) -> list[int]:
-        return [verdict.call_id for one in self.heard if isinstance(one, GiveVerdicts) for verdict in one.verdicts]
+    def results(self) -> list[int]:
+        return [result.call_id for one in self.heard if isinstance(one, GivePredicateResults) for result in one.results]
 
 
 def run(

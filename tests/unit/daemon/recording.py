@@ -12,7 +12,7 @@ from schedulerd.core.commands import Command, RegisterResourceManager
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Acl, PartitionSpec, QueueSpec, Timeouts
-from schedulerd.daemon.link import Ending
+from schedulerd.daemon.rm_session import CloseReason
 
 QUEUES = (
     PartitionSpec(
@@ -62,18 +62,18 @@ class FakeStream:
         self.is_lost = False
         self.written_seconds_ago = math.inf
         self.over = asyncio.Event()
-        self.ending: Ending | None = None
-        self.gives_way = False
+        self.ending: CloseReason | None = None
+        self.yields_to_gang = False
         self.may_read: bool | None = None
 
     def is_in_doubt(self, seconds: float) -> bool:
         return self.written_seconds_ago < seconds
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CloseReason) -> None:
         self.ending = self.ending or ending
 
     def give_way(self) -> None:
-        self.gives_way = True
+        self.yields_to_gang = True
 
     def let_read(self, allowed: bool) -> None:
         self.may_read = allowed

@@ -9,9 +9,9 @@ from typing import cast
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import UpdateNodes
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.stream_call import Parse, ServicerContext
 from schedulerd.daemon.streams import Dialogue, StreamSession
 from schedulerd.wire.decode import RequestDecoder
@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, outbox_bytes_max: int = 1_000_000, in_doubt_seconds: float | None = None) -> None:
         self.scheduler = RecordingScheduler()
-        self.links = Links(
+        self.links = RmSessions(
             ResponseEncoder(),
             lambda command: self.owner.post(command),
             outbox_bytes_max=outbox_bytes_max,

@@ -14,7 +14,7 @@ from schedulerd.core.callback_facts import (
     SchedulingStateChanged,
 )
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.daemon.link import Ending
+from schedulerd.daemon.rm_session import CloseReason
 from tests.unit.daemon.callback_world import CallbackCall, World, run
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import registration
@@ -24,7 +24,7 @@ from tests.unit.daemon.recording import registration
     ("send", "code", "reason"),
     [
         (
-            lambda call: call.verdicts(1),
+            lambda call: call.results(1),
             grpc.StatusCode.INVALID_ARGUMENT,
             "hello: is missing; the first message says whose stream it is and what is served on it",
         ),
@@ -110,9 +110,9 @@ def test_a_newer_stream_takes_over_and_what_was_asked_on_the_older_one_is_void()
         ]
         assert world.tally.streams == 1
         world.want(2)
-        newer.verdicts(1)
+        newer.results(1)
         await turns()
-        assert (older.asked, newer.asked, world.verdicts) == ([1], [2], [])
+        assert (older.asked, newer.asked, world.results) == ([1], [2], [])
         second.cancel()
 
     run(play)
@@ -203,7 +203,7 @@ def test_an_rm_that_goes_is_not_reported_as_disconnected_besides() -> None:
 def test_a_shutdown_ends_callback_streams_too() -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
         await served
         assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")
         await world.links.closed(1)

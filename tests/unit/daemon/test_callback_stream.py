@@ -9,9 +9,9 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.callback_facts import (
+    PredicateNotWanted,
     SchedulingState,
     SchedulingStateChanged,
-    VerdictNotWanted,
 )
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.daemon import calls as calls_module
@@ -35,10 +35,10 @@ def test_an_rm_is_asked_and_its_answers_reach_the_scheduler() -> None:
         world.want(9, rm_id="other")
         await turns()
         assert context.asked == [1, 2, 3]
-        context.verdicts(2, 1)
-        context.verdicts(3)
+        context.results(2, 1)
+        context.results(3)
         await turns()
-        assert world.verdicts == [2, 1, 3]
+        assert world.results == [2, 1, 3]
         served.cancel()
 
     run(play)
@@ -75,11 +75,11 @@ def test_answers_that_nobody_waits_for_are_counted_and_go_no_further() -> None:
         context, served = await world.connected(predicates=True)
         world.want(1, 2)
         await turns()
-        world.say(VerdictNotWanted("rm", 2))
-        context.verdicts(1, 1, 2, 77)
+        world.say(PredicateNotWanted("rm", 2))
+        context.results(1, 1, 2, 77)
         context.answer(callback_pb2.CallbackAnswer(stateDump=callback_pb2.StateDumpAnswer(callID=1, dump="{}")))
         await turns()
-        assert world.verdicts == [1]
+        assert world.results == [1]
         assert world.tally.late_answers[CallKind.PREDICATES] == 3
         assert world.tally.late_answers[CallKind.STATE_DUMP] == 1
         assert not served.done()
@@ -99,7 +99,7 @@ def test_a_client_that_does_not_read_costs_what_is_kept_for_it(monkeypatch: pyte
             world.say(SchedulingStateChanged("rm", "default", "app", str(number), SchedulingState.SKIPPED, ""))
             world.callbacks.send_events("rm", [si_pb2.EventRecord(objectID=str(number))])
             await turns(3)
-            world.say(VerdictNotWanted("rm", number))
+            world.say(PredicateNotWanted("rm", number))
         context.reading.set()
         await turns()
         assert [told.allocationKey for told in context.received.schedulingStates][-10:] == list(
@@ -122,8 +122,8 @@ def test_answers_wait_while_the_inbox_has_enough_of_them(monkeypatch: pytest.Mon
         context, served = await world.connected(predicates=True)
         world.want(*range(40))
         await turns(200)
-        context.verdicts(*range(40))
-        while len(world.verdicts) < 40:
+        context.results(*range(40))
+        while len(world.results) < 40:
             depths.append(world.owner.depth)
             await turns(1)
         served.cancel()
@@ -137,7 +137,7 @@ def test_the_loop_turns_while_a_message_full_of_rubbish_is_read(monkeypatch: pyt
 
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
-        context.verdicts(*range(1000))
+        context.results(*range(1000))
         passed = 0
         while world.tally.late_answers[CallKind.PREDICATES] < 1000:
             passed += 1

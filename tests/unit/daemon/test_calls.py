@@ -10,10 +10,10 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
-    VerdictWanted,
 )
 from schedulerd.daemon import calls as module
 from schedulerd.daemon.calls import Calls, NoStateDump
@@ -33,11 +33,11 @@ class World:
 
     def want(self, *call_ids: int) -> None:
         for call_id in call_ids:
-            self.calls.want_verdict(VerdictWanted("rm", "default", "app", f"ask-{call_id}", "node", call_id, True))
+            self.calls.want_result(PredicateWanted("rm", "default", "app", f"ask-{call_id}", "node", call_id, True))
 
     def want_preemption(self, call_id: int) -> None:
-        self.calls.want_verdict(
-            PreemptionVerdictWanted("rm", "default", "app", f"ask-{call_id}", "node", call_id, ("victim",), 0)
+        self.calls.want_result(
+            PreemptionPredicateWanted("rm", "default", "app", f"ask-{call_id}", "node", call_id, ("victim",), 0)
         )
 
     def tell(self, *keys: str) -> None:
@@ -99,8 +99,8 @@ def test_more_than_a_message_takes_follows_in_the_next_with_what_is_answered_fir
 def test_what_is_not_wanted_any_longer_is_not_sent(world: World) -> None:
     world.want(1, 2)
     world.want_preemption(3)
-    world.calls.void_verdict(1)
-    world.calls.void_verdict(3)
+    world.calls.void_result(1)
+    world.calls.void_result(3)
     message = world.next()
     assert ([call.callID for call in message.predicates], len(message.preemptionPredicates)) == ([2], 0)
     assert world.tally.dropped[CallKind.PREDICATES] == world.tally.dropped[CallKind.PREEMPTION_PREDICATES] == 1
@@ -114,7 +114,7 @@ def test_an_answer_counts_once_and_only_while_it_is_waited_for(world: World) -> 
     assert not world.calls.answered(CallKind.PREDICATES, 1), "it has been answered"
     assert not world.calls.answered(CallKind.PREEMPTION_PREDICATES, 2), "it is of another kind"
     assert world.calls.answered(CallKind.PREDICATES, 2)
-    world.calls.void_verdict(3)
+    world.calls.void_result(3)
     assert not world.calls.answered(CallKind.PREDICATES, 3), "it is not wanted any longer"
     assert not world.calls.answered(CallKind.PREDICATES, -9), "nobody asked"
     assert world.tally.late_answers == {
@@ -129,9 +129,9 @@ def test_what_is_void_is_forgotten_whether_it_was_sent_or_not(world: World) -> N
         world.want(call_id)
         if call_id % 2:
             world.calls.next_message()
-        world.calls.void_verdict(call_id)
+        world.calls.void_result(call_id)
     assert not world.calls._open
-    assert not world.calls._verdicts
+    assert not world.calls._results
 
 
 def test_a_reader_that_falls_behind_gets_the_newest_states_and_events(

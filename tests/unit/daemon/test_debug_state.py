@@ -10,7 +10,7 @@ import pytest
 from schedulerd.core.invariants import extent
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.debug_state import StateQuery, debug_state
+from schedulerd.daemon.debug_state import StateParameters, debug_state
 from schedulerd.instant import Instant
 from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask
 
@@ -28,16 +28,16 @@ def a_scheduler() -> Scheduler:
 def test_invariants_are_checked_up_to_the_bound_and_not_beyond() -> None:
     scheduler = a_scheduler()
     assert extent(scheduler) == 2 + 2 + 4 + 2
-    checked = debug_state(scheduler, recount_items_max=10)(StateQuery())
+    checked = debug_state(scheduler, recount_items_max=10)(StateParameters())
     assert (checked.violations, checked.not_checked_because) == ([], "")
-    unchecked = debug_state(scheduler, recount_items_max=9)(StateQuery())
+    unchecked = debug_state(scheduler, recount_items_max=9)(StateParameters())
     assert unchecked.violations is None
     assert unchecked.not_checked_because == "10 items are more than the 9 of the setting recount_items_max"
 
 
 @pytest.mark.parametrize("part", ["rm", "partition", "application", "node"])
 def test_invariants_are_not_checked_for_who_asks_for_a_part(part: str) -> None:
-    state = debug_state(a_scheduler(), recount_items_max=10)(StateQuery.model_validate({part: "x"}))
+    state = debug_state(a_scheduler(), recount_items_max=10)(StateParameters.model_validate({part: "x"}))
     assert state.violations is None
     assert state.not_checked_because == "only a part was asked for, and all is needed for that"
 
@@ -46,19 +46,19 @@ def test_an_invariant_that_does_not_hold_is_shown() -> None:
     scheduler = a_scheduler()
     (partition,) = scheduler.cluster.partitions()
     partition.nodes["n1"].allocated.add([("memory", 1)])
-    (found, *_) = debug_state(scheduler, recount_items_max=10)(StateQuery()).violations or []
+    (found, *_) = debug_state(scheduler, recount_items_max=10)(StateParameters()).violations or []
     assert "allocated of node n1" in found
 
 
 def test_what_is_asked_for_is_shown_and_the_rest_counted() -> None:
     look_at = debug_state(a_scheduler(), recount_items_max=10)
-    (manager,) = look_at(StateQuery(application="app-1", node="n0")).resource_managers
+    (manager,) = look_at(StateParameters(application="app-1", node="n0")).resource_managers
     (partition,) = manager.partitions
     assert [one.application_id for one in partition.applications] == ["app-1"]
     assert [one.node_id for one in partition.nodes] == ["n0"]
-    bounded = look_at(StateQuery(limit=1))
+    bounded = look_at(StateParameters(limit=1))
     assert bounded.left_out["nodes"] == 1
-    assert look_at(StateQuery()).left_out == {}
+    assert look_at(StateParameters()).left_out == {}
 
 
 def test_a_gang_is_shown_with_its_task_groups_and_no_more_of_them_than_asked_for() -> None:
@@ -68,14 +68,14 @@ def test_a_gang_is_shown_with_its_task_groups_and_no_more_of_them_than_asked_for
     talk.now_ns += 5
     talk.schedule()
     look_at = debug_state(talk.scheduler, recount_items_max=100)
-    (app,) = look_at(StateQuery()).resource_managers[0].partitions[0].applications
+    (app,) = look_at(StateParameters()).resource_managers[0].partitions[0].applications
     assert app.gang_first_asked_ns is not None
     assert app.gang_full_ns == app.gang_first_asked_ns + 5
-    assert [(one.name, one.wanted, one.placed, one.idle, one.parked) for one in app.task_groups] == [
+    assert [(one.name, one.wanted, one.placed, one.idle, one.awaiting_placeholder) for one in app.task_groups] == [
         ("driver", 1, 1, 1, 0),
         ("workers", 1, 1, 0, 1),
     ]
-    assert look_at(StateQuery(limit=1)).left_out["task groups"] == 1
+    assert look_at(StateParameters(limit=1)).left_out["task groups"] == 1
 
 
 def test_times_are_shown_as_wall_time_by_the_clocks_as_they_stand_at_the_look() -> None:
@@ -85,8 +85,8 @@ def test_times_are_shown_as_wall_time_by_the_clocks_as_they_stand_at_the_look() 
     talk.asks(a_placeholder("p", app="incomplete"), a_placeholder("q", 1_000, app="incomplete"))
     talk.schedule()
     now = Instant(talk.now_ns + 5, 1_700_000_000 * SECOND_NS)
-    (manager,) = debug_state(talk.scheduler, 100, clocks=lambda: now)(StateQuery()).resource_managers
-    (inside,) = debug_state(talk.scheduler, 100, clocks=lambda: Instant(0, 0))(StateQuery()).resource_managers
+    (manager,) = debug_state(talk.scheduler, 100, clocks=lambda: now)(StateParameters()).resource_managers
+    (inside,) = debug_state(talk.scheduler, 100, clocks=lambda: Instant(0, 0))(StateParameters()).resource_managers
     shown, known = times_of(asdict(manager)), times_of(asdict(inside))
     assert [one - (now.wall_ns - now.monotonic_ns) for _, one in shown] == [one for _, one in known]
     assert {name for name, _ in shown} >= {

@@ -24,8 +24,8 @@ from starlette.types import Message
 from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views import NodeView
-from schedulerd.daemon import looks, scrapes
-from schedulerd.daemon.debug_state import LIMIT_MAX, StateQuery
+from schedulerd.daemon import scrapes, state_queries
+from schedulerd.daemon.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.http import (
     BODY_BYTES_MAX,
     LAST_WRITES_SECONDS,
@@ -36,9 +36,9 @@ from schedulerd.daemon.http import (
 )
 from schedulerd.daemon.http_access import Gate
 from schedulerd.daemon.logs import LogLevel
-from schedulerd.daemon.looks import LOOP_SHARE_MAX, Looks
 from schedulerd.daemon.scrapes import Scrapes
 from schedulerd.daemon.slices import GAP_SECONDS, Slices
+from schedulerd.daemon.state_queries import LOOP_SHARE_MAX, StateQueries
 from tests.unit import virtual_loop
 
 
@@ -52,11 +52,11 @@ class Daemon:
     debug_state: object = field(default_factory=dict)
     look_seconds: float = 0.0
     """How long a look holds the loop, by the clock that looks are measured with."""
-    queries: list[StateQuery] = field(default_factory=list)
+    queries: list[StateParameters] = field(default_factory=list)
     gate: Gate = field(default_factory=lambda: Gate(Settings(http_bind="127.0.0.1:0"), None))
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
-    def look(self, query: StateQuery) -> object:
+    def look(self, query: StateParameters) -> object:
         self.queries.append(query)
         return self.debug_state
 
@@ -71,7 +71,7 @@ class Daemon:
             not_ready_because=lambda: self.not_ready_because,
             gate=self.gate,
             journal_state=lambda: self.journal,
-            looks=Looks(self.look, clock=self.clock),
+            looks=StateQueries(self.look, clock=self.clock),
             loop_age_seconds_max=5.0,
         )
 
@@ -205,7 +205,10 @@ def test_the_state_as_json(daemon: Daemon) -> None:
 def test_the_state_of_what_is_asked_for(daemon: Daemon) -> None:
     assert daemon.request("GET", "/debug/state?rm=a&partition=b&application=c&node=d&limit=7").status_code == 200
     assert daemon.request("GET", "/debug/state").status_code == 200
-    assert daemon.queries == [StateQuery(rm="a", partition="b", application="c", node="d", limit=7), StateQuery()]
+    assert daemon.queries == [
+        StateParameters(rm="a", partition="b", application="c", node="d", limit=7),
+        StateParameters(),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_a_wrong_question_about_the_state_is_refused(daemon: Daemon, query: str,
 
 
 def test_more_looks_than_may_be_asked_for_are_turned_away(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
     response = daemon.request("GET", "/debug/state")
     assert response.status_code == 503
     assert response.json()["description"] == (

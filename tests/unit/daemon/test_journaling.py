@@ -33,7 +33,7 @@ def test_without_the_setting_there_is_none() -> None:
 
 
 def test_it_says_what_the_scheduler_is_made_of(tmp_path: Path) -> None:
-    settings = Settings(journal=tmp_path, completing_timeout_s=7, cycle_placements_max=3)
+    settings = Settings(journal=tmp_path, completing_timeout_s=7, cycle_allocations_max=3)
     recorder = begin_journal(settings, SEED, Metrics())
     assert recorder is not None
     asyncio.run(end_journal(recorder, failed=False))

@@ -12,9 +12,9 @@ import pytest
 from schedulerd.core.commands import StopCause, StopResourceManager
 from schedulerd.core.facts import NodeAccepted, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.daemon.link import Link
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
+from schedulerd.daemon.rm_session import RmSession
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from tests.instants import at
@@ -29,11 +29,11 @@ KINDS = pytest.mark.parametrize("kind", Stream)
 
 
 class Line:
-    """Links with the one of a registered RM, and what was posted for the scheduler."""
+    """RM sessions with the one of a registered RM, and what was posted for the scheduler."""
 
     def __init__(self, in_doubt_seconds: float | None = IN_DOUBT_SECONDS) -> None:
         self.posted: list[Any] = []
-        self.links = Links(
+        self.links = RmSessions(
             ResponseEncoder(), self.posted.append, outbox_bytes_max=1_000, in_doubt_seconds=in_doubt_seconds
         )
         self.say(ResourceManagerState.INIT, "registered")
@@ -41,7 +41,7 @@ class Line:
     def say(self, state: ResourceManagerState, cause: str) -> None:
         self.links.deliver([ResourceManagerChanged("rm", state, cause)], at(0))
 
-    def attach(self, kind: Stream, peer: str = SAME) -> tuple[FakeStream, Link]:
+    def attach(self, kind: Stream, peer: str = SAME) -> tuple[FakeStream, RmSession]:
         stream = FakeStream(peer)
         self.links.open(stream)
         return stream, self.links.attach("rm", kind, stream)
@@ -120,7 +120,7 @@ def test_whose_loss_is_noticed_after_another_connection_has_taken_over_is_stoppe
 ) -> None:
     older, link = line.attach(kind)
     newer, _ = line.attach(kind, OTHER)
-    assert older.gives_way
+    assert older.yields_to_gang
     older.is_lost, older.written_seconds_ago = is_lost, 0.0
     line.links.detach(link, kind, older)
     line.links.detach(link, kind, newer)

@@ -15,8 +15,8 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.core.checks import TAGS_LENGTH_MAX
 from schedulerd.daemon import request_limits
-from schedulerd.daemon.links import Refused
 from schedulerd.daemon.request_limits import VERSION_LENGTH_MAX, RequestLimits
+from schedulerd.daemon.rm_sessions import Refused
 from schedulerd.wire.item_count import FIELDS_MAX
 from schedulerd.wire.reading import PIECE_BYTES_MAX
 
@@ -103,7 +103,7 @@ def test_one_client_registers_a_quarter_of_them() -> None:
 
 
 def test_verdicts_are_items_too() -> None:
-    answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesVerdict()] * 3)
+    answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesResult()] * 3)
     raw = answer.SerializeToString()
     assert parsed(raw, callback_pb2.CallbackAnswer, 3) == answer
     with pytest.raises(Refused):

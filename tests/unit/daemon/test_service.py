@@ -19,11 +19,11 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.handlers import resource_managers
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.daemon.groups import GroupResolver, Groups
-from schedulerd.daemon.links import Links
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
 from schedulerd.daemon.reloads import Reloads
 from schedulerd.daemon.request_limits import RequestLimits
+from schedulerd.daemon.rm_sessions import RmSessions
 from schedulerd.daemon.service import DETAILS_BYTES_MAX, SchedulerService, UnaryContext, bounded
 from schedulerd.wire.encode import ResponseEncoder
 from tests.unit.daemon.fake_call import Aborted, FakeContext
@@ -59,7 +59,7 @@ class Daemon:
     def __init__(self, read: Callable[[str], QueueFileText]) -> None:
         self.scheduler = RecordingScheduler()
         self.managers = self.scheduler.cluster.resource_managers
-        self.links = Links(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.links = RmSessions(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
         self.owner = Owner(self.scheduler, [self.links.deliver], NoStopwatch(), inbox_max=INBOX_MAX, placements_max=1)
         self.queue_files = QueueFiles(read, load_here)
 

@@ -13,13 +13,13 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.commands import RegisterResourceManager
-from schedulerd.daemon import looks, state_service
+from schedulerd.daemon import state_queries, state_service
 from schedulerd.daemon.admin_service import AdminService
 from schedulerd.daemon.calls import NoStateDump
-from schedulerd.daemon.debug_state import StateQuery, debug_state
-from schedulerd.daemon.looks import Looks
+from schedulerd.daemon.debug_state import StateParameters, debug_state
 from schedulerd.daemon.owner import Owner
 from schedulerd.daemon.queue_files import QueueFiles
+from schedulerd.daemon.state_queries import StateQueries
 from schedulerd.daemon.state_service import ANSWER_BYTES_MAX, DUMPS_BYTES_MAX, STATE_BYTES_MAX, StateService
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_partition_spec, an_app, an_ask
 from tests.unit.daemon.recording import NoStopwatch, load_here
@@ -41,7 +41,7 @@ class World:
         owner = Owner(scheduler, [], NoStopwatch(), inbox_max=10, placements_max=1)
         managers = scheduler.cluster.resource_managers
         admin = AdminService(owner, QueueFiles(_no_file, load_here), managers, lambda *_: None, load_here)
-        self.looks = Looks(debug_state(scheduler, recount_items_max=1_000))
+        self.looks = StateQueries(debug_state(scheduler, recount_items_max=1_000))
         self.service = StateService(managers, admin.check_registered, self.looks, self._dump_of)
 
     async def _dump_of(self, rm_id: str, timeout_seconds: float) -> str:
@@ -100,7 +100,7 @@ def test_a_dump_of_one_rm_has_nothing_of_others() -> None:
 
 
 def test_more_dumps_than_may_be_asked_for_are_refused_and_no_rm_hears_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
 
     async def story(world: World) -> None:
         with pytest.raises(Aborted) as aborted:
@@ -157,7 +157,7 @@ def test_an_answer_is_never_more_than_a_client_takes_whatever_rms_say(letter: st
         for name in names:
             world.talk.scheduler.step(1, RegisterResourceManager(name, (a_partition_spec(),)))
 
-        async def filled(_query: StateQuery, _client: str | None = None) -> str:
+        async def filled(_query: StateParameters, _client: str | None = None) -> str:
             return json.dumps("x" * (STATE_BYTES_MAX - 2))
 
         world.looks.take = filled  # type: ignore[method-assign, assignment]

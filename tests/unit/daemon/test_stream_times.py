@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.daemon.link import Ending
+from schedulerd.daemon.rm_session import CloseReason
 from schedulerd.daemon.streams import (
     FINISH_SECONDS,
     GIVE_WAY_IDLE_SECONDS,
@@ -114,7 +114,7 @@ def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
         newer, second = world.open()
         newer.hello()
         await turns()
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=9))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=9))
         await asyncio.sleep(8)
         older.reading.set()
         await asyncio.gather(first, second)
@@ -163,7 +163,7 @@ def test_a_client_that_has_finished_has_so_long_to_read() -> None:
 def test_a_drain_waits_as_long_as_it_was_told_to() -> None:
     async def play(world: World) -> None:
         context, served = await taking_nothing(world)
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=9))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=9))
         await served
         assert (seconds(), context.status) == (9, (grpc.StatusCode.UNAVAILABLE, "draining"))
         assert context.answered == []

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from schedulerd._generated.si.v1.si_pb2 import NodeRequest
 from schedulerd.daemon import streams as module
-from schedulerd.daemon.link import Ending
 from schedulerd.daemon.resumption import RECEIVED_HEADER, SENT_HEADER
+from schedulerd.daemon.rm_session import CloseReason
 from schedulerd.daemon.stream_call import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.streams import StreamSession
 from tests.unit.daemon.fake_call import turns
@@ -251,7 +251,7 @@ def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
         context.reading.clear()
         context.send("node-0")
         await turns()
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining", flush_seconds=5))
         await turns()
         assert not served.done()
         context.reading.set()
@@ -265,7 +265,7 @@ def test_a_drain_lets_the_reader_have_what_waits_first() -> None:
 
 def test_a_stream_that_opens_while_the_daemon_shuts_down_is_told_so_and_leaves_nothing_undone() -> None:
     async def play(world: World) -> None:
-        world.links.close(Ending(grpc.StatusCode.UNAVAILABLE, "draining"))
+        world.links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "draining"))
         context, served = world.open()
         await served
         assert context.status == (grpc.StatusCode.UNAVAILABLE, "draining")

@@ -1,4 +1,7 @@
-"""`docs/interface.md` has every method, message, field, enum value and constant, nothing else, and tests that exist."""
+"""`docs/interface.md` has every method, message, field, enum value and constant, and nothing else.
+
+Each row has a test (`interface.toml`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from schedulerd.core.handlers.application_states import STATE_AWARE_DISABLE_TAG
 from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES, READY_ATTRIBUTE
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from schedulerd.wire.items import NODE_PARTITION_ATTRIBUTE
-from tests.unit.docs.named_tests import DOCS, NAMED, defined
+from tests.unit.docs.named_tests import DOCS, load_named_tests, mistakes
 
 TEXT = (DOCS / "interface.md").read_text(encoding="utf-8")
 FILES: list[FileDescriptor] = [
@@ -26,6 +29,7 @@ FILES: list[FileDescriptor] = [
 HEADING = re.compile(r"^### (?P<title>[^\n]+)\n(?P<body>.*?)(?=^## |^### |\Z)", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?:Options of )?`([\w.]+)`")
 CELLS = re.compile(r"(?<!\\)\|")
+NAMED_TESTS = load_named_tests("interface")
 
 CONSTANTS = {
     "ARCH": "si/arch",
@@ -120,7 +124,7 @@ def test_every_method_field_and_value_has_a_row_and_no_other(name: str) -> None:
 
 
 def test_every_constant_has_a_row_and_no_other() -> None:
-    found = {constant.strip("`"): value.strip("`") for constant, value, _, _ in SECTIONS["Constants"]}
+    found = {constant.strip("`"): value.strip("`") for constant, value, _ in SECTIONS["Constants"]}
     assert found == CONSTANTS
 
 
@@ -137,17 +141,35 @@ def test_constants_are_what_the_scheduler_looks_for() -> None:
     assert CONSTANTS["DomainYuniKorn"] + CONSTANTS["KeyRequiredNode"] == REQUIRED_NODE_TAG
 
 
-ABOUT = {title: found for title, found in SECTIONS.items() if found}
+def plain(cell: str) -> str:
+    """A heading or a cell as `interface.toml` has it: without backticks."""
+    return cell.replace("`", "")
+
+
+ABOUT = {plain(title): found for title, found in SECTIONS.items() if found}
+
+
+def test_every_section_with_rows_has_a_table_and_no_other() -> None:
+    assert sorted(set(ABOUT) - set(NAMED_TESTS)) == [], "sections of interface.md that interface.toml does not have"
+    assert sorted(set(NAMED_TESTS) - set(ABOUT)) == [], "tables of interface.toml that interface.md has no rows for"
 
 
 @pytest.mark.parametrize("title", ABOUT)
-def test_every_row_says_something_and_names_tests_that_exist(title: str) -> None:
-    for row in ABOUT[title]:
-        assert all(row), row
-        named = NAMED.findall(row[-1])
-        assert named, row
-        assert set(named) <= defined()
-        assert NAMED.sub("", row[-1]).strip(", ") == "", "the last cell is a list of tests"
+def test_every_row_says_something_and_has_an_entry(title: str) -> None:
+    assert [row for row in ABOUT[title] if len(row) < 2 or not all(row)] == []
+    keys = [plain(row[0]) for row in ABOUT[title]]
+    assert sorted(keys) == sorted(NAMED_TESTS.get(title, {})), (
+        "the rows of interface.md and the entries of interface.toml"
+    )
+
+
+@pytest.mark.parametrize("title", NAMED_TESTS)
+def test_every_entry_names_tests_that_exist(title: str) -> None:
+    assert {name: found for name, named in NAMED_TESTS[title].items() if (found := mistakes(named))} == {}
+
+
+def test_the_page_itself_names_no_tests() -> None:
+    assert "::test_" not in TEXT
 
 
 def test_links_lead_to_pages() -> None:

@@ -1,34 +1,46 @@
-"""`docs/limits.md` has the limits as they are, and tests that exist."""
+"""`docs/limits.md` has the limits as they are, and each of them has a test (`limits.toml`)."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import schedulerd
 from schedulerd.config import Settings
-from tests.unit.docs.named_tests import DOCS, NAMED, defined
+from tests.unit.docs.named_tests import DOCS, load_named_tests, mistakes
 
 TEXT = (DOCS / "limits.md").read_text(encoding="utf-8")
+HEADS = ("| limit |", "| time limit |")
 ROW = re.compile(
-    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+(?:\.\d+)?)(?: [sd])? \| (?:`(?P<where>[\w.]+)`|fixed) \| [^|]+ "
-    r"\| (?P<tests>[^|]+) \|$",
+    r"^\| (?P<limit>[^|]+) \| (?P<value>\d+(?:\.\d+)?)(?: [sd])? \| (?:`(?P<where>[\w.]+)`|fixed) \| [^|]+ \|$",
     re.M,
 )
 ROWS = list(ROW.finditer(TEXT))
+NAMES = Counter(row["where"] or "fixed" for row in ROWS)
+NAMED_TESTS = load_named_tests("limits")
+
+
+def key(row: re.Match[str]) -> str:
+    """What `limits.toml` calls a row: its setting or constant, and if other rows have the same one its first cell
+    too."""
+    name = row["where"] or "fixed"
+    return name if NAMES[name] == 1 else f"{name}: {row['limit']}"
+
+
+KEYS = [key(row) for row in ROWS]
 
 
 def test_every_line_of_the_tables_is_a_limit() -> None:
-    heads = ("| limit |", "| how long |")
-    lines = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(heads)]
+    lines = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
     assert len(ROWS) == len(lines)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["where"]], ids=lambda row: row["limit"])
+@pytest.mark.parametrize("row", [row for row in ROWS if row["where"]], ids=key)
 def test_a_limit_is_what_the_page_says(row: re.Match[str]) -> None:
     module, dot, name = row["where"].rpartition(".")
     value = getattr(importlib.import_module(module), name) if dot else Settings.model_fields[name].default
@@ -42,14 +54,14 @@ def test_every_setting_that_is_a_limit_or_a_time_is_there() -> None:
 
 
 OF_OTHERS = ("_generated", "simulate", "replay", "core.decide", "core.handlers")
-"""No part of the daemon, or bounds of one search, which are no limit for anybody."""
+"""No part of the daemon, or bounds of one search, which are no limit of what a client may send."""
 
 CONSTANT = re.compile(r"^([A-Z]\w*_(?:MAX|SECONDS|SECONDS_MAX|SECONDS_MIN|S))\b[^=\n]*=", re.M)
 
 NO_LIMITS = {
     "schedulerd.admin_client.TIMEOUT_SECONDS": "of the command line",
     "schedulerd.client.channel.MESSAGE_BYTES_MAX": "that of the daemon",
-    "schedulerd.core.model.trial.REASONS_MAX": "of a text",
+    "schedulerd.core.model.predicate_check.REASONS_MAX": "of a text",
     "schedulerd.core.node_selector.TEXTS_MAX": "what is read once is not read again",
     "schedulerd.core.reading.UINT64_MAX": "of a type",
     "schedulerd.daemon.collector.BUSY_SECONDS_MIN": "of Python's collector",
@@ -77,12 +89,23 @@ def test_every_constant_that_is_a_limit_is_there() -> None:
     assert found - named == set(NO_LIMITS)
 
 
-def test_tests_in_the_text_exist() -> None:
-    assert set(NAMED.findall(TEXT)) <= defined()
+def test_every_row_has_an_entry_and_every_entry_its_row() -> None:
+    assert set(NAMED_TESTS) == {"rows", "text"}
+    assert len(set(KEYS)) == len(ROWS)
+    assert sorted(set(KEYS) - set(NAMED_TESTS["rows"])) == [], "rows of limits.md that limits.toml does not have"
+    assert sorted(set(NAMED_TESTS["rows"]) - set(KEYS)) == [], "entries of limits.toml that limits.md has no row for"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["limit"])
-def test_every_limit_has_a_test(row: re.Match[str]) -> None:
-    named = NAMED.findall(row["tests"])
-    assert named
-    assert set(named) <= defined()
+@pytest.mark.parametrize("name", KEYS)
+def test_every_limit_has_a_test(name: str) -> None:
+    assert mistakes(NAMED_TESTS["rows"].get(name, [])) == []
+
+
+@pytest.mark.parametrize("statement", NAMED_TESTS["text"])
+def test_every_statement_with_a_test_stands_in_the_text_once(statement: str) -> None:
+    assert " ".join(TEXT.split()).count(statement) == 1
+    assert mistakes(NAMED_TESTS["text"][statement]) == []
+
+
+def test_the_page_itself_names_no_tests() -> None:
+    assert "::test_" not in TEXT

@@ -195,7 +195,7 @@ def test_the_format_before_is_refused_with_what_is_read_and_what_wrote_it(tmp_pa
     _, _, sentence = str(refused.value).partition("000001.journal: ")
     assert sentence == (
         f"its format is 1, written by schedulerd 0.1.0{'x' * 35}; this is schedulerd {__version__}, "
-        "which reads format 2 only: read the journal with the version that wrote it"
+        "which reads format 3 only: read the journal with the version that wrote it"
     )
 
 
@@ -247,7 +247,7 @@ def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: P
 
 
 def test_a_field_that_only_a_newer_version_has_is_refused(tmp_path: Path) -> None:
-    names = {**a_header().to_values()["names"], "RunCycle": ["placements_max", "dice"]}
+    names = {**a_header().to_values()["names"], "RunCycle": ["allocations_max", "dice"]}
     journal = Journal.open(made(tmp_path, [1, 2, "RunCycle", [7, 6]], names=names))
     with pytest.raises(JournalUnreadable, match="RunCycle has no field dice"):
         list(journal)

@@ -11,7 +11,7 @@ from schedulerd.core.commands import RunCycle
 from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.journal import Digest, FactsDigest, Journal
 from schedulerd.journal.recorder import JournalRecorder
-from schedulerd.journal.writer import Ending
+from schedulerd.journal.writer import RecordingEnd
 from tests.instants import at
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
 
@@ -22,7 +22,7 @@ class World:
     """A recorder whose journal is told all that a scheduler is."""
 
     def __init__(self, parent: Path) -> None:
-        self.endings: list[Ending] = []
+        self.endings: list[RecordingEnd] = []
         self.recorder = JournalRecorder.begin(
             parent, a_header(), self.endings.append, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
         )
@@ -55,7 +55,7 @@ def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(t
     world.recorder.command(at(1), RunCycle(7))
     world.recorder.facts([fact])
     world.digest.update([fact])
-    fact.placements = 2
+    fact.allocations = 2
     world.recorder.close("enough")
     assert list(Journal.open(tmp_path))[1] == Digest(1, world.digest.hexdigest())
 

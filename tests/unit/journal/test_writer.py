@@ -17,7 +17,7 @@ from schedulerd.journal import writer as module
 from schedulerd.journal.digest import DIGEST_COMMANDS
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.files import JournalFiles, open_new
-from schedulerd.journal.writer import Ending, JournalWriter
+from schedulerd.journal.writer import JournalWriter, RecordingEnd
 from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class World:
 
     def __init__(self, directory: Path, disk: Disk | None = None, all_max: int = GENEROUS_BYTES) -> None:
         self.directory = directory
-        self.endings: list[Ending] = []
+        self.endings: list[RecordingEnd] = []
         open_file = open_new if disk is None else disk.open
         files = JournalFiles(
             directory, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=all_max, open_file=open_file
@@ -70,7 +70,7 @@ def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> N
     for digest in digests:
         before = records[: records.index(digest)]
         assert sum(isinstance(record, Entry) for record in before) == digest.commands
-    assert world.endings == [Ending("told to", True, len(STORY), size(tmp_path))]
+    assert world.endings == [RecordingEnd("told to", True, len(STORY), size(tmp_path))]
 
 
 def test_a_step_that_raised_is_the_last_one_and_proves_nothing(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
     sizes = [module._size(text, "[]") for text in texts(STORY)]
     bound = sum(sizes[:20])
     monkeypatch.setattr(module, "WAITING_BYTES_MAX", bound)
-    endings: list[Ending] = []
+    endings: list[RecordingEnd] = []
     files = JournalFiles(
         tmp_path,
         a_header(),
@@ -263,7 +263,7 @@ def test_a_file_that_is_removed_moved_or_replaced_ends_the_journal(
     ended = threading.Event()
     world = World(directory)
 
-    def on_end(ending: Ending) -> None:
+    def on_end(ending: RecordingEnd) -> None:
         world.endings.append(ending)
         ended.set()
 

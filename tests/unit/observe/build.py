@@ -45,11 +45,11 @@ def ask(
     rm_id: str = RM,
     *,
     placeholder: bool = False,
-    was_parked: bool = False,
+    awaited_placeholder: bool = False,
     **resources: int,
 ) -> facts.AskAdded:
     size = Resources(resources)
-    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", size, count, placeholder, was_parked)
+    return facts.AskAdded(rm_id, PARTITION, queue, APPLICATION, "key-1", size, count, placeholder, awaited_placeholder)
 
 
 def withdrawn(
@@ -142,13 +142,15 @@ def swap_refused() -> gang_facts.SwapRefused:
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 
-def reserved(firm: bool = True) -> preemption_facts.Reserved:
+def reserved(entitled: bool = True) -> preemption_facts.Reserved:
     size = Resources(vcore=10)
-    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, firm)
+    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, entitled)
 
 
-def reservation_ended(end: preemption_facts.ReservationEnd, firm: bool = True) -> preemption_facts.ReservationEnded:
-    return preemption_facts.ReservationEnded(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", firm, end, kept_ns=5)
+def reservation_ended(end: preemption_facts.ReservationEnd, entitled: bool = True) -> preemption_facts.ReservationEnded:
+    return preemption_facts.ReservationEnded(
+        RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", entitled, end, kept_ns=5
+    )
 
 
 def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:
@@ -180,12 +182,12 @@ def ask_rejected(code: facts.RejectCode, rm_id: str = RM) -> facts.AskRejected:
     return facts.AskRejected(rm_id, PARTITION, APPLICATION, "key-1", code, "because of a test")
 
 
-def verdict_wanted() -> callback_facts.VerdictWanted:
-    return callback_facts.VerdictWanted(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, allocate=True)
+def predicate_wanted() -> callback_facts.PredicateWanted:
+    return callback_facts.PredicateWanted(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, allocate=True)
 
 
-def verdict_reached(outcome: callback_facts.VerdictOutcome, waited_ns: int = 0) -> callback_facts.VerdictReached:
-    return callback_facts.VerdictReached(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
+def result_reached(outcome: callback_facts.PredicateOutcome, waited_ns: int = 0) -> callback_facts.PredicateAnswered:
+    return callback_facts.PredicateAnswered(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
 
 
 def node_recommended() -> callback_facts.NodeRecommended:

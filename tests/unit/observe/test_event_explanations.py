@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from schedulerd.core import configuration_facts, facts, gang_facts, preemption_facts
-from schedulerd.core.callback_facts import NodeRecommended, VerdictOutcome, VerdictReached
+from schedulerd.core.callback_facts import NodeRecommended, PredicateAnswered, PredicateOutcome
 from schedulerd.core.facts import Fact, RejectCode
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
@@ -100,7 +100,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
         "uses memory 40 of max 25; 2 allocations are to end",
     ),
     (
-        VerdictReached(RM, P, "app", "k", "n", 1, VerdictOutcome.REFUSED, "node affinity", 5),
+        PredicateAnswered(RM, P, "app", "k", "n", 1, PredicateOutcome.REFUSED, "node affinity", 5),
         ("REQUEST", "k", *NOTHING, "app"),
         "it may not run on node n: node affinity",
     ),
@@ -114,9 +114,9 @@ def test_it_names_object_reference_and_cause(fact: Fact, wanted: Said, message: 
     assert (said(told), told.message, told.timestampNano) == (wanted, message, at(7).wall_ns)
 
 
-@pytest.mark.parametrize("outcome", [VerdictOutcome.AGREED, VerdictOutcome.VOID])
-def test_a_verdict_that_is_no_refusal_is_no_event(outcome: VerdictOutcome) -> None:
-    assert recorded(VerdictReached(RM, P, "app", "k", "n", 1, outcome, "", 5)) == []
+@pytest.mark.parametrize("outcome", [PredicateOutcome.AGREED, PredicateOutcome.VOID])
+def test_a_verdict_that_is_no_refusal_is_no_event(outcome: PredicateOutcome) -> None:
+    assert recorded(PredicateAnswered(RM, P, "app", "k", "n", 1, outcome, "", 5)) == []
 
 
 def test_every_fact_is_an_event_or_known_to_be_none() -> None:

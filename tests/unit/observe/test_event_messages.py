@@ -1,4 +1,4 @@
-"""Events in the three shapes of the interface."""
+"""Events in the three request classes of the interface."""
 
 from __future__ import annotations
 

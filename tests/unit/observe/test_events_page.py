@@ -56,7 +56,7 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
         listener.recorder.observe([build.withdrawn(cause, memory=1)], at(0))
     for release in facts.ReleaseCause:
         listener.recorder.observe([build.release_requested(TerminationType.TIMEOUT, release)], at(0))
-    listener.recorder.observe([build.ask(was_parked=True, memory=1)], at(0))
+    listener.recorder.observe([build.ask(awaited_placeholder=True, memory=1)], at(0))
     return listener.events()
 
 

@@ -31,7 +31,7 @@ SECOND_NS = 10**9
 
 def gauges_of_gangs(metrics: Metrics) -> tuple[float, float, float, float]:
     """Asks and placeholders that are pending, placeholders that are allocated, and parked asks, of the queue."""
-    names = ("pending_asks", "pending_placeholders", "allocated_placeholders", "parked_asks")
+    names = ("pending_asks", "pending_placeholders", "allocated_placeholders", "asks_awaiting_placeholder")
     pending, waiting, there, parked = (samples(metrics, f"schedulerd_{name}")[PARTITION, QUEUE, RM] for name in names)
     return pending, waiting, there, parked
 
@@ -49,7 +49,7 @@ def test_a_placeholder_from_ask_to_swap() -> None:
     assert gauges_of_gangs(metrics) == (3, 2, 0, 0)
     metrics.observe([allocated(placeholder=True, vcore=10)], at(0))
     assert gauges_of_gangs(metrics) == (2, 1, 1, 0)
-    metrics.observe([withdrawn(WithdrawCause.PARKED, vcore=10)], at(0))
+    metrics.observe([withdrawn(WithdrawCause.AWAITING_PLACEHOLDER, vcore=10)], at(0))
     metrics.observe(
         [release_requested(TerminationType.PLACEHOLDER_REPLACED, ReleaseCause.REPLACED, placeholder=True)], at(0)
     )
@@ -66,8 +66,8 @@ def test_a_parked_ask_that_is_pending_again_was_added_once() -> None:
         application(None, ApplicationState.NEW),
         allocated(placeholder=True, recovered=True, vcore=10),
         ask(vcore=10),
-        withdrawn(WithdrawCause.PARKED, vcore=10),
-        ask(was_parked=True, vcore=10),
+        withdrawn(WithdrawCause.AWAITING_PLACEHOLDER, vcore=10),
+        ask(awaited_placeholder=True, vcore=10),
     )
     assert gauges_of_gangs(metrics) == (1, 0, 1, 0)
     assert samples(metrics, "schedulerd_asks_added_total") == {(PARTITION, RM): 1}
@@ -110,7 +110,11 @@ def test_gangs_are_counted_and_the_time_they_took_is_observed() -> None:
 
 def test_with_the_first_placeholder_all_events_start_at_zero_and_without_gangs_there_are_none() -> None:
     without = after(application(None, ApplicationState.NEW), ask(vcore=10))
-    assert samples(without, "schedulerd_placeholders_total") == samples(without, "schedulerd_parked_asks") == {}
+    assert (
+        samples(without, "schedulerd_placeholders_total")
+        == samples(without, "schedulerd_asks_awaiting_placeholder")
+        == {}
+    )
     metrics = after(ask(placeholder=True, vcore=10))
     assert samples(metrics, "schedulerd_gangs_total") == {
         (event, PARTITION, RM): 0 for event in ("complete", "timed_out", "gave_way")
@@ -122,9 +126,11 @@ def test_a_queue_with_nothing_but_a_parked_ask_is_not_forgotten() -> None:
     metrics = after(
         application(None, ApplicationState.NEW),
         ask(vcore=10),
-        withdrawn(WithdrawCause.PARKED, vcore=10),
+        withdrawn(WithdrawCause.AWAITING_PLACEHOLDER, vcore=10),
         forgotten(ApplicationState.NEW),
     )
     assert set(metrics._tally.queues) == {(RM, PARTITION, QUEUE)}
-    metrics.observe([ask(was_parked=True, vcore=10), withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], at(0))
+    metrics.observe(
+        [ask(awaited_placeholder=True, vcore=10), withdrawn(WithdrawCause.APPLICATION_REMOVED, vcore=10)], at(0)
+    )
     assert metrics._tally.queues == {}

@@ -335,7 +335,7 @@ def test_placement_latency_runs_from_the_ask_to_the_sender() -> None:
 
 def test_cycles_are_summed_up() -> None:
     metrics = after(facts.CycleRan(400, 2, True), facts.CycleRan(3, 1, False))
-    assert samples(metrics, "schedulerd_ask_shapes_parked_total") == {(): 3}
+    assert samples(metrics, "schedulerd_unschedulable_request_classes_total") == {(): 3}
     assert samples(metrics, "schedulerd_cycles_cut_total") == {(): 1}
 
 

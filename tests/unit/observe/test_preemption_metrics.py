@@ -76,13 +76,13 @@ def test_a_queue_above_its_max_is_counted_with_what_came_of_it() -> None:
 
 
 def test_reservations_are_counted_by_kind_from_first_to_last() -> None:
-    metrics = after(NODE, build.reserved(), build.reserved(firm=False), build.reserved(firm=False))
-    assert nonzero(metrics, "reservations") == {("firm",): 1, ("soft",): 2}
-    metrics.observe([build.reservation_ended(ReservationEnd.EXPIRED, firm=False)], at(0))
+    metrics = after(NODE, build.reserved(), build.reserved(entitled=False), build.reserved(entitled=False))
+    assert nonzero(metrics, "reservations") == {("entitled",): 1, ("aging",): 2}
+    metrics.observe([build.reservation_ended(ReservationEnd.EXPIRED, entitled=False)], at(0))
     metrics.observe([build.reservation_ended(ReservationEnd.PLACED)], at(0))
-    assert nonzero(metrics, "reservations") == {("soft",): 1}
-    assert nonzero(metrics, "reservations_made_total") == {("firm",): 1, ("soft",): 2}
-    assert nonzero(metrics, "reservations_ended_total") == {("firm", "placed"): 1, ("soft", "expired"): 1}
+    assert nonzero(metrics, "reservations") == {("aging",): 1}
+    assert nonzero(metrics, "reservations_made_total") == {("entitled",): 1, ("aging",): 2}
+    assert nonzero(metrics, "reservations_ended_total") == {("entitled", "placed"): 1, ("aging", "expired"): 1}
 
 
 def test_the_time_until_the_room_is_there_is_observed() -> None:
@@ -97,8 +97,8 @@ def test_with_the_first_node_of_a_partition_the_counts_start_at_zero() -> None:
     assert samples(metrics, "schedulerd_preemption_attempts_total") == {
         (outcome, PARTITION, RM): 0 for outcome in ("decided", "not_entitled", "quota", "no_victims", "no_node")
     }
-    assert samples(metrics, "schedulerd_reservations_ended_total")["soft", PARTITION, "expired", RM] == 0
-    assert samples(metrics, "schedulerd_reservations") == {(kind, PARTITION, RM): 0 for kind in ("firm", "soft")}
+    assert samples(metrics, "schedulerd_reservations_ended_total")["aging", PARTITION, "expired", RM] == 0
+    assert samples(metrics, "schedulerd_reservations") == {(kind, PARTITION, RM): 0 for kind in ("entitled", "aging")}
 
 
 def test_the_counts_of_a_queue_go_with_it_and_those_of_the_root_stay() -> None:
@@ -120,9 +120,9 @@ def test_a_new_start_of_the_resource_manager_leaves_totals_and_no_reservations()
     metrics.observe([build.resource_manager(ResourceManagerState.INIT)], at(0))
     assert samples(metrics, "schedulerd_reservations") == {}
     assert by_queue(metrics, "preemption_victims") == {"root": 1}
-    assert nonzero(metrics, "reservations_made_total") == {("firm",): 1}
+    assert nonzero(metrics, "reservations_made_total") == {("entitled",): 1}
     metrics.observe([NODE], at(0))
-    assert samples(metrics, "schedulerd_reservations") == {(kind, PARTITION, RM): 0 for kind in ("firm", "soft")}
+    assert samples(metrics, "schedulerd_reservations") == {(kind, PARTITION, RM): 0 for kind in ("entitled", "aging")}
     assert nonzero(metrics, "preemption_attempts_total") == {("decided",): 1}
 
 

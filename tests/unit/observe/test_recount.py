@@ -102,7 +102,9 @@ class World:
         """Per resource manager, how many allocations are asked for and not placed, placeholders and reservations."""
         return {
             partition.rm_id: Counter(
-                wanted=sum(app.parked + sum(ask.pending for ask in app.asks) for app in partition.applications),
+                wanted=sum(
+                    app.awaiting_placeholder + sum(ask.pending for ask in app.asks) for app in partition.applications
+                ),
                 pending_placeholders=sum(pending_placeholders(app) for app in partition.applications),
                 placeholders=sum(allocated_placeholders(app) for app in partition.applications),
                 reservations=sum(len(node.reservations) for node in partition.nodes),
@@ -273,7 +275,7 @@ def allocated_placeholders(app: views.ApplicationView) -> int:
     return sum(allocation.placeholder for allocation in app.allocations)
 
 
-def lineage(path: str) -> Iterator[str]:
+def path_to_root(path: str) -> Iterator[str]:
     """The queue and all above it; '' for an application without a queue stays alone."""
     while path:
         yield path
@@ -298,16 +300,16 @@ def recount(world: World) -> Gauges:
             for resource, amount in queue.allocated.items():
                 gauges["schedulerd_allocated_resources"][name, queue.path, resource, rm_id] += amount
         for app in (*partition.applications, *partition.terminated):
-            for path in tuple(lineage(app.queue)) or ("",):
+            for path in tuple(path_to_root(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
                 gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
-                gauges["schedulerd_parked_asks"][name, path, rm_id] += app.parked
+                gauges["schedulerd_asks_awaiting_placeholder"][name, path, rm_id] += app.awaiting_placeholder
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
             for reservation in node.reservations:
-                gauges["schedulerd_reservations"]["firm" if reservation.firm else "soft", name, rm_id] += 1
+                gauges["schedulerd_reservations"]["entitled" if reservation.entitled else "aging", name, rm_id] += 1
             for resource, amount in node.occupied.items():
                 gauges["schedulerd_occupied_resources"][name, resource, rm_id] += amount
         for resource, amount in partition.total.items():
@@ -357,7 +359,7 @@ def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Map
 
         lost = dropped.get(rm_id, Counter())
         gone = sum(value for (_, _, rm), value in withdrawn.items() if rm == rm_id)
-        waiting = root("schedulerd_pending_asks") + root("schedulerd_parked_asks")
+        waiting = root("schedulerd_pending_asks") + root("schedulerd_asks_awaiting_placeholder")
         key = ("default", rm_id)
         assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + lost["wanted"]
         waiting = root("schedulerd_pending_placeholders")

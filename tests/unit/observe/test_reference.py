@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core import configuration_facts, facts
-from schedulerd.core.callback_facts import VerdictOutcome
+from schedulerd.core.callback_facts import PredicateOutcome
 from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
@@ -68,9 +68,9 @@ def busy() -> Metrics:
             build.reserved(),
             build.reservation_ended(ReservationEnd.PLACED),
             build.released(vcore=1),
-            build.verdict_wanted(),
+            build.predicate_wanted(),
             build.node_recommended(),
-            build.verdict_reached(VerdictOutcome.AGREED),
+            build.result_reached(PredicateOutcome.AGREED),
             facts.ReleaseIgnored(build.RM, "", "", "", "", ""),
             configuration_facts.ConfigurationUpdated(build.RM),
             facts.ItemIgnored(build.RM, "", "", RejectCode.EMPTY_ID, ""),

@@ -7,7 +7,8 @@ from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
     DisconnectResourceManager,
-    GiveVerdicts,
+    GivePredicateResults,
+    PredicateResult,
     RegisterResourceManager,
     ReportUtilization,
     RingAlarms,
@@ -15,7 +16,6 @@ from schedulerd.core.commands import (
     StopResourceManager,
     TerminationType,
     UpdateConfiguration,
-    Verdict,
 )
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Question
@@ -212,7 +212,7 @@ def test_a_verdict_is_the_answer_to_its_question() -> None:
         (2, node(name="n2")),
         (3, ask("k1", "k2")),
         (3, CYCLE),
-        (4, GiveVerdicts(RM, [Verdict(1, refusal="port in use")])),
+        (4, GivePredicateResults(RM, [PredicateResult(1, refusal="port in use")])),
         (20, RingAlarms()),
     )
     refused = [question for question, answer in found.answers.items() if answer == Answer(SECOND_NS, "port in use")]

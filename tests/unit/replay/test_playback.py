@@ -77,7 +77,7 @@ def test_commands_behind_the_last_digest_are_not_proven(records: Records) -> Non
 def test_a_command_that_makes_the_scheduler_fail_is_kept_with_the_error(records: Records) -> None:
     def broken() -> Iterator[Entry | Digest]:
         yield from islice(records, 50)
-        yield Entry(at(START_NS), RunCycle(placements_max=None))  # type: ignore[arg-type]
+        yield Entry(at(START_NS), RunCycle(allocations_max=None))  # type: ignore[arg-type]
         raise AssertionError("nothing is read beyond it")
 
     playback = Playback(broken(), a_header().scheduler(matches))

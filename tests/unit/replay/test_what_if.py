@@ -10,14 +10,14 @@ import pytest
 from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
-    GiveVerdicts,
+    GivePredicateResults,
     NodeAction,
     NodeUpdate,
+    PredicateResult,
     RingAlarms,
     RunCycle,
     TerminationType,
     UpdateNodes,
-    Verdict,
 )
 from schedulerd.core.facts import (
     Allocated,
@@ -281,9 +281,9 @@ def test_a_resource_manager_answers_as_it_did() -> None:
         (2, node(name="n2")),
         (3, ask("k")),
         (3, CYCLE),
-        (3.25, GiveVerdicts(RM, [Verdict(1, refusal="port in use")])),
+        (3.25, GivePredicateResults(RM, [PredicateResult(1, refusal="port in use")])),
         (3.25, CYCLE),
-        (3.75, GiveVerdicts(RM, [Verdict(2)])),
+        (3.75, GivePredicateResults(RM, [PredicateResult(2)])),
         (4, ask("l")),
         (4, CYCLE),
     )

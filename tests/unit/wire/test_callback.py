@@ -1,4 +1,4 @@
-"""Facts become calls of the RM's version, and what it answers becomes verdicts."""
+"""Facts become calls of the RM's version, and what it answers becomes results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.callback_facts import (
-    PreemptionVerdictWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
-    VerdictWanted,
 )
-from schedulerd.core.commands import ConnectCallbacks, Verdict
+from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.wire import callback as module
-from schedulerd.wire.callback import CallDraft, HelloInvalid, InterfaceVersion, read_hello, verdicts_in
+from schedulerd.wire.callback import CallDraft, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
 
 StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
@@ -31,8 +31,8 @@ def read(filled: CallDraft) -> callback_pb2.CallbackCall:
     return callback_pb2.CallbackCall.FromString(filled.payload())
 
 
-def wanted(call_id: int = 7, *, allocate: bool = True) -> VerdictWanted:
-    return VerdictWanted("rm", "default", "app-1", "ask-1", "node-1", call_id, allocate)
+def wanted(call_id: int = 7, *, allocate: bool = True) -> PredicateWanted:
+    return PredicateWanted("rm", "default", "app-1", "ask-1", "node-1", call_id, allocate)
 
 
 def state(state: SchedulingState, reason: str = "") -> SchedulingStateChanged:
@@ -42,7 +42,7 @@ def state(state: SchedulingState, reason: str = "") -> SchedulingStateChanged:
 @pytest.mark.parametrize("allocate", [True, False])
 def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate: bool) -> None:
     filled = draft()
-    filled.verdict_wanted(wanted(7, allocate=allocate))
+    filled.predicate_wanted(wanted(7, allocate=allocate))
     assert read(filled) == callback_pb2.CallbackCall(
         predicates=[
             callback_pb2.PredicatesCall(
@@ -58,8 +58,8 @@ def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate
 def test_a_verdict_about_preemption_is_asked_for_with_the_victims_in_order() -> None:
     filled = draft()
     victims = ("b", "a", "c")
-    filled.preemption_verdict_wanted(
-        PreemptionVerdictWanted("rm", "default", "app-1", "ask-1", "node-1", 8, victims, 1)
+    filled.preemption_predicate_wanted(
+        PreemptionPredicateWanted("rm", "default", "app-1", "ask-1", "node-1", 8, victims, 1)
     )
     (call,) = read(filled).preemptionPredicates
     assert (call.callID, call.applicationID, call.partitionName) == (8, "app-1", "[rm]default")
@@ -120,7 +120,7 @@ def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> 
     by_items = draft()
     fullness = []
     for _ in range(2):
-        by_items.verdict_wanted(wanted())
+        by_items.predicate_wanted(wanted())
         fullness.append(by_items.is_full)
     assert fullness == [False, True]
     long_one = state(SchedulingState.FAILED, "r" * 500)
@@ -136,15 +136,15 @@ def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> 
 def test_verdicts_of_either_kind_come_in_pieces(count: int, pieces: list[int]) -> None:
     assert module.ITEMS_MAX == 500
     answer = callback_pb2.CallbackAnswer(
-        predicates=[callback_pb2.PredicatesVerdict(callID=number) for number in range(count)],
-        preemptionPredicates=[callback_pb2.PreemptionPredicatesVerdict(callID=number) for number in range(count)],
+        predicates=[callback_pb2.PredicatesResult(callID=number) for number in range(count)],
+        preemptionPredicates=[callback_pb2.PreemptionPredicatesResult(callID=number) for number in range(count)],
     )
-    found = list(verdicts_in(answer))
-    assert [(about, len(verdicts)) for about, verdicts in found] == [
+    found = list(results_in(answer))
+    assert [(about, len(results)) for about, results in found] == [
         *((False, size) for size in pieces),
         *((True, size) for size in pieces),
     ]
-    assert [verdict.call_id for _, verdicts in found for verdict in verdicts] == [*range(count)] * 2
+    assert [result.call_id for _, results in found for result in results] == [*range(count)] * 2
 
 
 def test_a_hello_says_what_is_served() -> None:
@@ -203,36 +203,36 @@ def test_a_version_that_nobody_knows_is_refused_with_those_that_are() -> None:
 def test_answers_become_verdicts_and_a_refusal_always_has_a_reason() -> None:
     answer = callback_pb2.CallbackAnswer(
         predicates=[
-            callback_pb2.PredicatesVerdict(callID=1, success=True, reason="ignored"),
-            callback_pb2.PredicatesVerdict(callID=2, reason="taint"),
-            callback_pb2.PredicatesVerdict(callID=3),
-            callback_pb2.PredicatesVerdict(callID=4, reason="r" * 10_000),
+            callback_pb2.PredicatesResult(callID=1, success=True, reason="ignored"),
+            callback_pb2.PredicatesResult(callID=2, reason="taint"),
+            callback_pb2.PredicatesResult(callID=3),
+            callback_pb2.PredicatesResult(callID=4, reason="r" * 10_000),
         ],
         preemptionPredicates=[
-            callback_pb2.PreemptionPredicatesVerdict(
+            callback_pb2.PreemptionPredicatesResult(
                 callID=5, response=si_pb2.PreemptionPredicatesResponse(success=True, index=2)
             ),
-            callback_pb2.PreemptionPredicatesVerdict(callID=6, response=si_pb2.PreemptionPredicatesResponse(index=2)),
-            callback_pb2.PreemptionPredicatesVerdict(callID=7),
+            callback_pb2.PreemptionPredicatesResult(callID=6, response=si_pb2.PreemptionPredicatesResponse(index=2)),
+            callback_pb2.PreemptionPredicatesResult(callID=7),
         ],
     )
-    (about_preemption, verdicts), (really, others) = verdicts_in(answer)
+    (about_preemption, results), (really, others) = results_in(answer)
     assert (about_preemption, really) == (False, True)
-    assert verdicts == [
-        Verdict(1),
-        Verdict(2, "taint"),
-        Verdict(3, "refused by the resource manager"),
-        Verdict(4, "r" * module.REASON_CHARACTERS_MAX),
+    assert results == [
+        PredicateResult(1),
+        PredicateResult(2, "taint"),
+        PredicateResult(3, "refused by the resource manager"),
+        PredicateResult(4, "r" * module.REASON_CHARACTERS_MAX),
     ]
     refusal = "refused by the resource manager, even without the victims"
-    assert others == [Verdict(5, index=2), Verdict(6, refusal), Verdict(7, refusal)]
+    assert others == [PredicateResult(5, index=2), PredicateResult(6, refusal), PredicateResult(7, refusal)]
 
 
 def test_a_long_answer_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ITEMS_MAX", 2)
     answer = callback_pb2.CallbackAnswer(
-        predicates=[callback_pb2.PredicatesVerdict(callID=number, success=True) for number in range(5)],
-        preemptionPredicates=[callback_pb2.PreemptionPredicatesVerdict(callID=number) for number in range(5, 8)],
+        predicates=[callback_pb2.PredicatesResult(callID=number, success=True) for number in range(5)],
+        preemptionPredicates=[callback_pb2.PreemptionPredicatesResult(callID=number) for number in range(5, 8)],
     )
-    pieces = [(about, [one.call_id for one in verdicts]) for about, verdicts in verdicts_in(answer)]
+    pieces = [(about, [one.call_id for one in results]) for about, results in results_in(answer)]
     assert pieces == [(False, [0, 1]), (False, [2, 3]), (False, [4]), (True, [5, 6]), (True, [7])]

@@ -264,11 +264,13 @@ def test_what_was_said_to_an_rm_can_be_forgotten() -> None:
 def test_so_many_sizes_are_kept_ready_and_one_more_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft, "SHAPES_MAX", 4)
     ready = draft.ReadyResources(si_pb2.Resource)
-    shapes = [Resources(vcore=amount) for amount in range(5)]
-    made = [ready.of(shape) for shape in shapes[:4]]
-    assert all(ready.of(shape) is message for shape, message in zip(shapes, made, strict=False))
-    ready.of(shapes[4])
-    assert ready.of(shapes[0]) is not made[0]
+    request_classes = [Resources(vcore=amount) for amount in range(5)]
+    made = [ready.of(request_class) for request_class in request_classes[:4]]
+    assert all(
+        ready.of(request_class) is message for request_class, message in zip(request_classes, made, strict=False)
+    )
+    ready.of(request_classes[4])
+    assert ready.of(request_classes[0]) is not made[0]
 
 
 def test_more_sizes_than_are_kept_ready(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ ANY_FACTS = any_facts(*get_args(facts.Fact), told=(*TOLD, NodeRecommended))
 def encoder() -> ResponseEncoder:
     """One for which rm-1 speaks this dialect, and nobody else does."""
     made = ResponseEncoder()
-    made.speak(RM, Dialect.V2021_02)
+    made.set_dialect(RM, Dialect.V2021_02)
     return made
 
 

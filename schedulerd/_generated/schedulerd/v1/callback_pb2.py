@@ -27,35 +27,35 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_dot_v2021__02_dot_si_
 from schedulerd._generated.si.v2022_12 import event_pb2 as si_dot_v2022__12_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cschedulerd/v1/callback.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\x1a\x14si/v2021_02/si.proto\x1a\x17si/v2022_12/event.proto\"\xf0\x01\n\x0e\x43\x61llbackAnswer\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.schedulerd.v1.CallbackHello\x12\x34\n\npredicates\x18\x02 \x03(\x0b\x32 .schedulerd.v1.PredicatesVerdict\x12H\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32*.schedulerd.v1.PreemptionPredicatesVerdict\x12\x31\n\tstateDump\x18\x04 \x01(\x0b\x32\x1e.schedulerd.v1.StateDumpAnswer\"\xbe\x01\n\rCallbackHello\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\x12\n\npredicates\x18\x02 \x01(\x08\x12\x1c\n\x14preemptionPredicates\x18\x03 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x04 \x01(\x08\x12\x18\n\x10schedulingStates\x18\x05 \x01(\x08\x12\x11\n\tstateDump\x18\x06 \x01(\x08\x12\x30\n\x07version\x18\x07 \x01(\x0e\x32\x1f.schedulerd.v1.InterfaceVersion\"\x8e\x04\n\x0c\x43\x61llbackCall\x12\x33\n\tconnected\x18\x01 \x01(\x0b\x32 .schedulerd.v1.CallbackConnected\x12\x31\n\npredicates\x18\x02 \x03(\x0b\x32\x1d.schedulerd.v1.PredicatesCall\x12\x45\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32\'.schedulerd.v1.PreemptionPredicatesCall\x12\x46\n\x10schedulingStates\x18\x04 \x03(\x0b\x32,.si.v1.UpdateContainerSchedulingStateRequest\x12\"\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x12.si.v1.EventRecord\x12/\n\tstateDump\x18\x06 \x01(\x0b\x32\x1c.schedulerd.v1.StateDumpCall\x12R\n\x16schedulingStatesOf2021\x18\x07 \x03(\x0b\x32\x32.si.v2021_02.UpdateContainerSchedulingStateRequest\x12.\n\x0c\x65ventsOf2021\x18\x08 \x03(\x0b\x32\x18.si.v2021_02.EventRecord\x12.\n\x0c\x65ventsOf2022\x18\t \x03(\x0b\x32\x18.si.v2022_12.EventRecord\"\x13\n\x11\x43\x61llbackConnected\"s\n\x0ePredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12#\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x15.si.v1.PredicatesArgs\"D\n\x11PredicatesVerdict\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0f\n\x07success\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x87\x01\n\x18PreemptionPredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12-\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x1f.si.v1.PreemptionPredicatesArgs\"d\n\x1bPreemptionPredicatesVerdict\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x35\n\x08response\x18\x02 \x01(\x0b\x32#.si.v1.PreemptionPredicatesResponse\"\x1f\n\rStateDumpCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\">\n\x0fStateDumpAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04\x64ump\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t*\x8e\x01\n\x10InterfaceVersion\x12\x1d\n\x19INTERFACE_VERSION_NOT_SET\x10\x00\x12\x1d\n\x19INTERFACE_VERSION_2021_02\x10\x01\x12\x1d\n\x19INTERFACE_VERSION_2022_12\x10\x02\x12\x1d\n\x19INTERFACE_VERSION_2023_06\x10\x03\x32W\n\x08\x43\x61llback\x12K\n\x07\x43onnect\x12\x1d.schedulerd.v1.CallbackAnswer\x1a\x1b.schedulerd.v1.CallbackCall\"\x00(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cschedulerd/v1/callback.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\x1a\x14si/v2021_02/si.proto\x1a\x17si/v2022_12/event.proto\"\xee\x01\n\x0e\x43\x61llbackAnswer\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.schedulerd.v1.CallbackHello\x12\x33\n\npredicates\x18\x02 \x03(\x0b\x32\x1f.schedulerd.v1.PredicatesResult\x12G\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32).schedulerd.v1.PreemptionPredicatesResult\x12\x31\n\tstateDump\x18\x04 \x01(\x0b\x32\x1e.schedulerd.v1.StateDumpAnswer\"\xbe\x01\n\rCallbackHello\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\x12\n\npredicates\x18\x02 \x01(\x08\x12\x1c\n\x14preemptionPredicates\x18\x03 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x04 \x01(\x08\x12\x18\n\x10schedulingStates\x18\x05 \x01(\x08\x12\x11\n\tstateDump\x18\x06 \x01(\x08\x12\x30\n\x07version\x18\x07 \x01(\x0e\x32\x1f.schedulerd.v1.InterfaceVersion\"\x8e\x04\n\x0c\x43\x61llbackCall\x12\x33\n\tconnected\x18\x01 \x01(\x0b\x32 .schedulerd.v1.CallbackConnected\x12\x31\n\npredicates\x18\x02 \x03(\x0b\x32\x1d.schedulerd.v1.PredicatesCall\x12\x45\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32\'.schedulerd.v1.PreemptionPredicatesCall\x12\x46\n\x10schedulingStates\x18\x04 \x03(\x0b\x32,.si.v1.UpdateContainerSchedulingStateRequest\x12\"\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x12.si.v1.EventRecord\x12/\n\tstateDump\x18\x06 \x01(\x0b\x32\x1c.schedulerd.v1.StateDumpCall\x12R\n\x16schedulingStatesOf2021\x18\x07 \x03(\x0b\x32\x32.si.v2021_02.UpdateContainerSchedulingStateRequest\x12.\n\x0c\x65ventsOf2021\x18\x08 \x03(\x0b\x32\x18.si.v2021_02.EventRecord\x12.\n\x0c\x65ventsOf2022\x18\t \x03(\x0b\x32\x18.si.v2022_12.EventRecord\"\x13\n\x11\x43\x61llbackConnected\"s\n\x0ePredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12#\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x15.si.v1.PredicatesArgs\"C\n\x10PredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0f\n\x07success\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x87\x01\n\x18PreemptionPredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12-\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x1f.si.v1.PreemptionPredicatesArgs\"c\n\x1aPreemptionPredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x35\n\x08response\x18\x02 \x01(\x0b\x32#.si.v1.PreemptionPredicatesResponse\"\x1f\n\rStateDumpCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\">\n\x0fStateDumpAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04\x64ump\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t*\x8e\x01\n\x10InterfaceVersion\x12\x1d\n\x19INTERFACE_VERSION_NOT_SET\x10\x00\x12\x1d\n\x19INTERFACE_VERSION_2021_02\x10\x01\x12\x1d\n\x19INTERFACE_VERSION_2022_12\x10\x02\x12\x1d\n\x19INTERFACE_VERSION_2023_06\x10\x03\x32W\n\x08\x43\x61llback\x12K\n\x07\x43onnect\x12\x1d.schedulerd.v1.CallbackAnswer\x1a\x1b.schedulerd.v1.CallbackCall\"\x00(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'schedulerd.v1.callback_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INTERFACEVERSION']._serialized_start=1621
-  _globals['_INTERFACEVERSION']._serialized_end=1763
+  _globals['_INTERFACEVERSION']._serialized_start=1617
+  _globals['_INTERFACEVERSION']._serialized_end=1759
   _globals['_CALLBACKANSWER']._serialized_start=111
-  _globals['_CALLBACKANSWER']._serialized_end=351
-  _globals['_CALLBACKHELLO']._serialized_start=354
-  _globals['_CALLBACKHELLO']._serialized_end=544
-  _globals['_CALLBACKCALL']._serialized_start=547
-  _globals['_CALLBACKCALL']._serialized_end=1073
-  _globals['_CALLBACKCONNECTED']._serialized_start=1075
-  _globals['_CALLBACKCONNECTED']._serialized_end=1094
-  _globals['_PREDICATESCALL']._serialized_start=1096
-  _globals['_PREDICATESCALL']._serialized_end=1211
-  _globals['_PREDICATESVERDICT']._serialized_start=1213
-  _globals['_PREDICATESVERDICT']._serialized_end=1281
-  _globals['_PREEMPTIONPREDICATESCALL']._serialized_start=1284
-  _globals['_PREEMPTIONPREDICATESCALL']._serialized_end=1419
-  _globals['_PREEMPTIONPREDICATESVERDICT']._serialized_start=1421
-  _globals['_PREEMPTIONPREDICATESVERDICT']._serialized_end=1521
-  _globals['_STATEDUMPCALL']._serialized_start=1523
-  _globals['_STATEDUMPCALL']._serialized_end=1554
-  _globals['_STATEDUMPANSWER']._serialized_start=1556
-  _globals['_STATEDUMPANSWER']._serialized_end=1618
-  _globals['_CALLBACK']._serialized_start=1765
-  _globals['_CALLBACK']._serialized_end=1852
+  _globals['_CALLBACKANSWER']._serialized_end=349
+  _globals['_CALLBACKHELLO']._serialized_start=352
+  _globals['_CALLBACKHELLO']._serialized_end=542
+  _globals['_CALLBACKCALL']._serialized_start=545
+  _globals['_CALLBACKCALL']._serialized_end=1071
+  _globals['_CALLBACKCONNECTED']._serialized_start=1073
+  _globals['_CALLBACKCONNECTED']._serialized_end=1092
+  _globals['_PREDICATESCALL']._serialized_start=1094
+  _globals['_PREDICATESCALL']._serialized_end=1209
+  _globals['_PREDICATESRESULT']._serialized_start=1211
+  _globals['_PREDICATESRESULT']._serialized_end=1278
+  _globals['_PREEMPTIONPREDICATESCALL']._serialized_start=1281
+  _globals['_PREEMPTIONPREDICATESCALL']._serialized_end=1416
+  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_start=1418
+  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_end=1517
+  _globals['_STATEDUMPCALL']._serialized_start=1519
+  _globals['_STATEDUMPCALL']._serialized_end=1550
+  _globals['_STATEDUMPANSWER']._serialized_start=1552
+  _globals['_STATEDUMPANSWER']._serialized_end=1614
+  _globals['_CALLBACK']._serialized_start=1761
+  _globals['_CALLBACK']._serialized_end=1848
 # @@protoc_insertion_point(module_scope)

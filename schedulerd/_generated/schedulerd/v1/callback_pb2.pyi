@@ -59,11 +59,11 @@ class CallbackAnswer(_message.Message):
     @_builtins.property
     def hello(self) -> Global___CallbackHello: ...
     @_builtins.property
-    def predicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicatesVerdict]:
+    def predicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicatesResult]:
         """Answers to `CallbackCall.predicates`."""
 
     @_builtins.property
-    def preemptionPredicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionPredicatesVerdict]:
+    def preemptionPredicates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionPredicatesResult]:
         """Answers to `CallbackCall.preemptionPredicates`."""
 
     @_builtins.property
@@ -74,8 +74,8 @@ class CallbackAnswer(_message.Message):
         self,
         *,
         hello: Global___CallbackHello | None = ...,
-        predicates: _abc.Iterable[Global___PredicatesVerdict] | None = ...,
-        preemptionPredicates: _abc.Iterable[Global___PreemptionPredicatesVerdict] | None = ...,
+        predicates: _abc.Iterable[Global___PredicatesResult] | None = ...,
+        preemptionPredicates: _abc.Iterable[Global___PreemptionPredicatesResult] | None = ...,
         stateDump: Global___StateDumpAnswer | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "stateDump", b"stateDump"]  # noqa: Y015
@@ -134,7 +134,7 @@ Global___CallbackHello: _TypeAlias = CallbackHello  # noqa: Y015
 
 @_typing.final
 class CallbackCall(_message.Message):
-    """What the scheduler sends: a batch of calls of any kinds. Verdicts and the state dump are wanted back, by call id."""
+    """What the scheduler sends: a batch of calls of any kinds. Results and the state dump are wanted back, by call id."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -149,7 +149,7 @@ class CallbackCall(_message.Message):
     EVENTSOF2022_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def connected(self) -> Global___CallbackConnected:
-        """Set in the first message of the stream: from now on asks wait for the RM's verdicts, if it serves predicates. Asks
+        """Set in the first message of the stream: from now on asks wait for the RM's results, if it serves predicates. Asks
         that it sent before it has read this may have been placed without them.
         """
 
@@ -221,7 +221,7 @@ Global___CallbackConnected: _TypeAlias = CallbackConnected  # noqa: Y015
 
 @_typing.final
 class PredicatesCall(_message.Message):
-    """May this ask be placed on this node? Until the verdict the ask holds its room there, and other asks go on. No verdict
+    """May this ask be placed on this node? Until the result the ask holds its room there, and other asks go on. No result
     within some seconds counts as a refusal.
     """
 
@@ -232,7 +232,7 @@ class PredicatesCall(_message.Message):
     PARTITIONNAME_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
     callID: _builtins.int
-    """What the verdict refers to; unique for the RM until it registers anew."""
+    """What the result refers to; unique for the RM until it registers anew."""
     applicationID: _builtins.str
     """The application that asked. Allocation keys are unique within an application only."""
     partitionName: _builtins.str
@@ -256,8 +256,8 @@ class PredicatesCall(_message.Message):
 Global___PredicatesCall: _TypeAlias = PredicatesCall  # noqa: Y015
 
 @_typing.final
-class PredicatesVerdict(_message.Message):
-    """Answers one `PredicatesCall`. The first verdict counts."""
+class PredicatesResult(_message.Message):
+    """Answers one `PredicatesCall`. The first result counts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -282,12 +282,12 @@ class PredicatesVerdict(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PredicatesVerdict: _TypeAlias = PredicatesVerdict  # noqa: Y015
+Global___PredicatesResult: _TypeAlias = PredicatesResult  # noqa: Y015
 
 @_typing.final
 class PreemptionPredicatesCall(_message.Message):
     """Could this ask be placed on this node if these victims were gone, and how many of them would have to be? Nobody is
-    asked to end before the verdict. No verdict within some seconds counts as a refusal.
+    asked to end before the result. No result within some seconds counts as a refusal.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -297,7 +297,7 @@ class PreemptionPredicatesCall(_message.Message):
     PARTITIONNAME_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
     callID: _builtins.int
-    """What the verdict refers to; no `PredicatesCall` has the same one."""
+    """What the result refers to; no `PredicatesCall` has the same one."""
     applicationID: _builtins.str
     """The application that asked."""
     partitionName: _builtins.str
@@ -321,8 +321,8 @@ class PreemptionPredicatesCall(_message.Message):
 Global___PreemptionPredicatesCall: _TypeAlias = PreemptionPredicatesCall  # noqa: Y015
 
 @_typing.final
-class PreemptionPredicatesVerdict(_message.Message):
-    """Answers one `PreemptionPredicatesCall`. The first verdict counts."""
+class PreemptionPredicatesResult(_message.Message):
+    """Answers one `PreemptionPredicatesCall`. The first result counts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -345,7 +345,7 @@ class PreemptionPredicatesVerdict(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PreemptionPredicatesVerdict: _TypeAlias = PreemptionPredicatesVerdict  # noqa: Y015
+Global___PreemptionPredicatesResult: _TypeAlias = PreemptionPredicatesResult  # noqa: Y015
 
 @_typing.final
 class StateDumpCall(_message.Message):

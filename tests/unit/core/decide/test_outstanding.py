@@ -27,7 +27,10 @@ ROOM = {"memory": 100, "vcore": 10}
 
 def counted(talk: Conversation) -> list[tuple[str, dict[str, int], int]]:
     """(leaf, size, count), as they are found."""
-    return [(one.leaf.path, one.shape.resources.nonzero(), one.pending) for one in outstanding(talk.model())]
+    return [
+        (one.leaf.path, one.pending_class.request_class.resources.nonzero(), one.pending)
+        for one in outstanding(talk.model())
+    ]
 
 
 def waits(talk: Conversation, *asks: NewAsk) -> None:
@@ -150,7 +153,7 @@ def test_what_others_were_asked_to_end_for_is_not_outstanding_and_has_its_quota(
     talk.asks(an_ask("runs", 10, 4, app="other"))
     talk.schedule()
     waits(talk, an_ask("claims", 10, allow_preempt_other=True), an_ask("waits", 10))
-    assert any(one.is_firm for one in talk.model().reservations)
+    assert any(one.is_entitled for one in talk.model().reservations)
     assert talk.outstanding() == [("app", "waits", 1)]
 
 
@@ -162,14 +165,14 @@ def test_one_that_others_were_asked_to_end_for_has_the_place_to_start_until_anot
     talk.asks(an_ask("runs", 10, 4, app="other"))
     talk.schedule()
     waits(talk, an_ask("claims", 10, allow_preempt_other=True))
-    assert any(one.is_firm for one in talk.model().reservations)
+    assert any(one.is_entitled for one in talk.model().reservations)
     waits(talk, an_ask("small", 2, app="second"))
     assert talk.outstanding() == []
     waits(talk, an_ask("more", 3))
     assert talk.outstanding() == [("app", "more", 1)]
     talk.nodes(a_node("n2", {"memory": 2}))
     assert placed(talk.schedule()) == [("second", "small", "n2")]
-    assert any(one.is_firm for one in talk.model().reservations)
+    assert any(one.is_entitled for one in talk.model().reservations)
     assert talk.outstanding() == []
 
 
@@ -218,7 +221,7 @@ def test_a_real_ask_with_a_placeholder_to_take_is_not_outstanding() -> None:
     assert talk.model().swaps, "nobody was swapped yet"
     assert talk.outstanding() == [("app", "large", 3), ("gang", "real", 1)]
     talk.schedule()
-    assert talk.app("gang").parked == 1
+    assert talk.app("gang").awaiting_placeholder == 1
     assert talk.outstanding() == [("app", "large", 3), ("gang", "real", 1)]
 
 
@@ -258,5 +261,5 @@ def test_who_starts_with_what_is_outstanding_has_started_for_what_it_is_refused_
     talk.schedule()
     talk.schedule()
     assert talk.outstanding() == [("app", "large", 1)]
-    sizes = [(one.shape.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
+    sizes = [(one.pending_class.request_class.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
     assert sizes == [({"memory": 50}, 1), ({"memory": 10}, 1)]

@@ -1,4 +1,5 @@
-"""What a look at outstanding asks costs, counted and not timed: by shapes and leaves, not by asks or applications."""
+"""What a look at outstanding asks costs, counted and not timed: by request classes and leaves, not by asks or
+applications."""
 
 from __future__ import annotations
 
@@ -41,17 +42,18 @@ def tried(root: QueueSpec, apps: list[c.NewApplication], pending: list[c.NewAsk]
     return partition
 
 
-def waiting(asks: int, *, applications: int = 1, leaves: int = 1, shapes: int = SHAPES) -> Partition:
-    """Asks that find no node, every application with asks of up to five shapes, in leaves with a large quota."""
+def waiting(asks: int, *, applications: int = 1, leaves: int = 1, request_classes: int = SHAPES) -> Partition:
+    """Asks that find no node, every application with asks of up to five request classes, in leaves with a large
+    quota."""
     root = a_root(*(a_queue_spec(f"q{number}", max={"memory": 10**12}) for number in range(leaves)), max={"gpu": 1})
     apps = [an_app(f"a{number}", f"root.q{number % leaves}") for number in range(applications)]
     pending = [
-        an_ask(f"k{number}", 10 + (number // applications + number % applications // leaves) % shapes, app=app)
+        an_ask(f"k{number}", 10 + (number // applications + number % applications // leaves) % request_classes, app=app)
         for number, app in ((number, f"a{number % applications}") for number in range(asks))
     ]
     partition = tried(root, apps, pending)
     found = outstanding(partition)
-    assert (len(found), sum(one.pending for one in found)) == (shapes * leaves, asks)
+    assert (len(found), sum(one.pending for one in found)) == (request_classes * leaves, asks)
     return partition
 
 
@@ -80,9 +82,9 @@ def test_applications_that_the_quota_keeps_out_are_not_gone_through() -> None:
 
 
 def test_a_look_costs_by_shapes_and_leaves() -> None:
-    def calls(leaves: int, shapes: int) -> float:
-        partition = waiting(2_000, applications=leaves, leaves=leaves, shapes=shapes)
-        return calls_during(lambda: outstanding(partition)) / (leaves * shapes)
+    def calls(leaves: int, request_classes: int) -> float:
+        partition = waiting(2_000, applications=leaves, leaves=leaves, request_classes=request_classes)
+        return calls_during(lambda: outstanding(partition)) / (leaves * request_classes)
 
     once = calls(2, 5)
     assert calls(20, 5) < 1.5 * once
@@ -90,7 +92,7 @@ def test_a_look_costs_by_shapes_and_leaves() -> None:
 
 
 def test_no_more_places_are_looked_at_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    partition = waiting(500, leaves=2, applications=2, shapes=50)
+    partition = waiting(500, leaves=2, applications=2, request_classes=50)
     assert len(module.looked_at(partition, 7)) == 3
     assert len(outstanding(partition, 7)) == 6
     assert len(module.looked_at(partition)) == 50

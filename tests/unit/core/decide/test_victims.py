@@ -14,9 +14,9 @@ from schedulerd.core.decide import victims
 from schedulerd.core.decide.victims import (
     Budget,
     Candidate,
-    Effort,
     Rank,
     VictimSet,
+    WorkBudget,
     harmless_part,
     rank_of,
     smallest_set,
@@ -40,8 +40,10 @@ def allocations(*amounts: Mapping[str, int]) -> list[Allocation]:
     made = []
     for number, one in enumerate(amounts):
         spec = an_ask(f"{number}", resources=Resources(one))
-        shape = application.partition.shape_of(spec)
-        made.append(Allocation(f"{number}", application, Ask(spec, shape, number, 0), node, spec, shape))
+        request_class = application.partition.request_class_of(spec)
+        made.append(
+            Allocation(f"{number}", application, Ask(spec, request_class, number, 0), node, spec, request_class)
+        )
     return made
 
 
@@ -56,7 +58,7 @@ def candidates(
         Candidate(
             one,
             ranks[at] if ranks else ORDINARY,
-            sum(amount * UNIT[name] for name, amount in one.shape.items),
+            sum(amount * UNIT[name] for name, amount in one.request_class.items),
             budgets[at] if budgets else (),
         )
         for at, one in enumerate(made)
@@ -150,9 +152,9 @@ def test_the_set_comes_with_its_harm_and_the_least_protected_first() -> None:
     low, high = (0, 0), (2, 0)
     found = smallest_set(candidates(5, 7, 2, ranks=[high, low, low]), {"memory": 14}, UNIT)
     assert found is not None
-    assert found.harm == ((high, 50), (low, 90))
+    assert found.cost == ((high, 50), (low, 90))
     assert [one.uuid for one in found.victims][-1] == "0"
-    assert found.order() == (found.harm, 3)
+    assert found.order() == (found.cost, 3)
 
 
 # what queues can spare
@@ -216,7 +218,7 @@ def test_it_says_the_least_protected_first_as_well() -> None:
     found = smallest_set(candidates(10, 4, ranks=[high, low]), {"memory": 14}, UNIT)
     assert found is not None
     assert [one.uuid for one in found.victims] == ["1", "0"]
-    assert found.harm == ((high, 100), (low, 40))
+    assert found.cost == ((high, 100), (low, 40))
 
 
 @pytest.mark.usefixtures("hurried")
@@ -228,30 +230,30 @@ def test_it_keeps_to_the_budgets_too() -> None:
 
 
 def test_many_different_ones_do_not_go_too_deep() -> None:
-    effort = Effort()
-    found = smallest_set(candidates(*range(1, 3_001)), {"memory": 100_000}, UNIT, effort)
+    budget = WorkBudget()
+    found = smallest_set(candidates(*range(1, 3_001)), {"memory": 100_000}, UNIT, budget)
     assert found is not None
-    assert sum(one.shape.resources["memory"] for one in found.victims) >= 100_000
-    assert effort.visits <= victims.STEPS_MAX
+    assert sum(one.request_class.resources["memory"] for one in found.victims) >= 100_000
+    assert budget.visits <= victims.STEPS_MAX
 
 
 def test_it_stops_at_its_bound_with_a_set_that_is_enough() -> None:
-    effort = Effort()
+    budget = WorkBudget()
     amounts = [{"memory": 97 + 3 * number, "vcore": 200 - number} for number in range(60)]
-    found = smallest_set(candidates(*amounts), {"memory": 4_000, "vcore": 4_000}, UNIT, effort)
+    found = smallest_set(candidates(*amounts), {"memory": 4_000, "vcore": 4_000}, UNIT, budget)
     assert found is not None
     for name in ("memory", "vcore"):
-        assert sum(one.shape.resources[name] for one in found.victims) >= 4_000
-    assert 0 < effort.visits <= 2 * victims.STEPS_MAX
+        assert sum(one.request_class.resources[name] for one in found.victims) >= 4_000
+    assert 0 < budget.visits <= 2 * victims.STEPS_MAX
 
 
 def test_a_part_is_better_than_nothing_where_that_is_asked_for() -> None:
     budget = Budget({"memory": 9})
     given = candidates(5, 4, 2, budgets=[(budget,)] * 3)
-    assert {one.uuid for one in harmless_part(given, {"memory": 6}, UNIT, Effort())} == {"1", "2"}
-    part = harmless_part(given, {"memory": 30}, UNIT, Effort())
-    assert sum(one.shape.resources["memory"] for one in part) in range(6, 10)
-    assert harmless_part([], {"memory": 1}, UNIT, Effort()) == ()
+    assert {one.uuid for one in harmless_part(given, {"memory": 6}, UNIT, WorkBudget())} == {"1", "2"}
+    part = harmless_part(given, {"memory": 30}, UNIT, WorkBudget())
+    assert sum(one.request_class.resources["memory"] for one in part) in range(6, 10)
+    assert harmless_part([], {"memory": 1}, UNIT, WorkBudget()) == ()
 
 
 # against all sets
@@ -263,12 +265,14 @@ def sets(given: Sequence[Candidate]) -> Iterator[tuple[Candidate, ...]]:
 
 
 def is_enough(taken: Sequence[Candidate], need: Mapping[str, int]) -> bool:
-    return all(sum(one.allocation.shape.resources[name] for one in taken) >= amount for name, amount in need.items())
+    return all(
+        sum(one.allocation.request_class.resources[name] for one in taken) >= amount for name, amount in need.items()
+    )
 
 
 def is_spared(taken: Sequence[Candidate]) -> bool:
     for budget in {budget for one in taken for budget in one.budgets}:
-        below = [one.allocation.shape.resources for one in taken if budget in one.budgets]
+        below = [one.allocation.request_class.resources for one in taken if budget in one.budgets]
         for name, left in budget.left.items():
             if any(one[name] for one in below) and sum(one[name] for one in below) > left:
                 return False
@@ -277,8 +281,8 @@ def is_spared(taken: Sequence[Candidate]) -> bool:
 
 def order(taken: Sequence[Candidate], given: Sequence[Candidate]) -> tuple[object, ...]:
     ranks = sorted({one.rank for one in taken}, reverse=True)
-    harm = [(rank, sum(one.weight for one in taken if one.rank == rank)) for rank in ranks]
-    return harm, len(taken), sorted((given.index(one) for one in taken), reverse=True)
+    cost = [(rank, sum(one.weight for one in taken if one.rank == rank)) for rank in ranks]
+    return cost, len(taken), sorted((given.index(one) for one in taken), reverse=True)
 
 
 sizes = st.tuples(st.integers(0, 4), st.integers(0, 3)).filter(any)

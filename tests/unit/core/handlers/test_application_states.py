@@ -14,7 +14,7 @@ from schedulerd.core.fsm import IllegalMove
 from schedulerd.core.handlers import application_states
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS, Timeouts
-from schedulerd.core.turn import Turn
+from schedulerd.core.step_context import StepContext
 from schedulerd.wire.dialect import Stream
 from tests.unit.core.application_table import TABLE, Cell
 from tests.unit.core.builders import (
@@ -213,7 +213,7 @@ def test_an_illegal_move_is_refused_and_nothing_changes(state: S, trigger: T) ->
     application = talk.model().applications["job"]
     application.state = state
     alarms, log = talk.scheduler.cluster.alarms.live(), list(application.state_log)
-    turn = Turn(talk.scheduler.cluster, talk.now_ns)
+    turn = StepContext(talk.scheduler.cluster, talk.now_ns)
     with pytest.raises(IllegalMove):
         application_states.fire(turn, application, trigger)
     assert (application.state, list(application.state_log), turn.facts) == (state, log, [])

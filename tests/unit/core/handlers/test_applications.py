@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core import checks
 from schedulerd.core.commands import ApplicationRemoval, TerminationType, UpdateApplications
-from schedulerd.core.decide.placement import FORCE_CREATE_TAG
+from schedulerd.core.decide.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationChanged,

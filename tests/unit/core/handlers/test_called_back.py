@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from schedulerd.core.commands import NodeAction
-from schedulerd.core.model import waking
+from schedulerd.core.model import requeue
 from schedulerd.core.model.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 from tests.unit.core.judges import Judge, Refuses
@@ -35,7 +35,7 @@ def fill(talk: Judge) -> None:
 
 def how_many(talk: Judge) -> int:
     """Of them rest."""
-    return len(list(talk.model().turned_down))
+    return len(list(talk.model().refused_asks))
 
 
 def test_one_that_is_withdrawn_before_it_is_asked_about_gives_its_room_to_the_next() -> None:
@@ -56,14 +56,14 @@ def test_nobody_else_is_called_back_when_they_took_it() -> None:
     talk = resting([], ["a", "b", "c"])
     talk.nodes(a_node("n2", {"memory": 20}))
     assert [key for _, key, _ in placed(talk.schedule())] == ["a", "b"]
-    assert (how_many(talk), dict(talk.model().turned_down.wanted)) == (1, {})
+    assert (how_many(talk), dict(talk.model().refused_asks.nodes_to_retry)) == (1, {})
 
 
 @pytest.mark.parametrize(("looked_at", "rest_after_each_cycle"), [(1, [3, 2, 1, 0]), (2, [2, 0])])
 def test_so_many_nodes_are_looked_at_again_after_a_step(
     monkeypatch: pytest.MonkeyPatch, looked_at: int, rest_after_each_cycle: list[int]
 ) -> None:
-    monkeypatch.setattr(waking, "LOOKED_AT_MAX", looked_at)
+    monkeypatch.setattr(requeue, "LOOKED_AT_MAX", looked_at)
     talk = resting([f"a{number}" for number in range(5)], ["b"])
     fill(talk)
     talk.nodes(a_node("n2", {"memory": 10}), a_node("n3", {"memory": 10}))
@@ -79,9 +79,9 @@ def test_so_many_nodes_are_looked_at_again_after_a_step(
 def test_a_node_that_is_gone_is_wanted_no_longer() -> None:
     talk = resting([], ["a", "b"])
     talk.nodes(a_node("n2", {"memory": 10}))
-    assert [node.node_id for node in talk.model().turned_down.wanted] == ["n2"]
+    assert [node.node_id for node in talk.model().refused_asks.nodes_to_retry] == ["n2"]
     talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
-    assert not talk.model().turned_down.wanted
+    assert not talk.model().refused_asks.nodes_to_retry
 
 
 def test_a_node_that_goes_with_what_ran_there_is_not_wanted_by_those_who_require_it() -> None:
@@ -93,4 +93,4 @@ def test_a_node_that_goes_with_what_ran_there_is_not_wanted_by_those_who_require
     assert placed(talk.schedule()) == [("app", "c", "n1")]
     assert how_many(talk) == 2
     talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
-    assert not talk.model().turned_down.wanted
+    assert not talk.model().refused_asks.nodes_to_retry

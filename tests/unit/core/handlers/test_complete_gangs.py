@@ -25,7 +25,7 @@ from tests.unit.core.configurations import reload
 from tests.unit.core.gangs import a_full_gang, a_swap, asked_to_release, confirm, real
 
 S = ApplicationState
-TIMES = Timeouts(gang_patience_ns=0)
+TIMES = Timeouts(gang_deadlock_timeout_ns=0)
 GANG_NS = TIMES.placeholder_ns
 IDLE_NS = 40 * MINUTE_NS
 

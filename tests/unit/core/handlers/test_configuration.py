@@ -85,19 +85,19 @@ def test_another_text_that_says_the_same_replaces_the_text_alone() -> None:
     talk.apps(an_app())
     talk.asks(an_ask("k", memory=200))
     talk.schedule()
-    lines = talk.model().root.lines
+    lines = talk.model().root.pending_index
     facts = talk.step(UpdateConfiguration(RM, (a_file(A),), THIRD))
     assert facts == [ConfigurationUpdated(RM, changed=False, configuration=THIRD, replaced=FIRST)]
-    assert talk.model().root.lines is lines, "nobody was lined up anew"
+    assert talk.model().root.pending_index is lines, "nobody was lined up anew"
     assert not talk.scheduler.wants_cycle()
 
 
 def test_a_partition_that_did_not_change_is_not_lined_up_anew() -> None:
     talk = a_talk(a_file(A), a_file(A, name="gpu"))
-    default, gpu = talk.model().root.lines, talk.model("gpu").root.lines
+    default, gpu = talk.model().root.pending_index, talk.model("gpu").root.pending_index
     talk.step(UpdateConfiguration(RM, (a_file(A), a_file(A, QueueSpec("b"), name="gpu"))))
-    assert talk.model().root.lines is default
-    assert talk.model("gpu").root.lines is not gpu
+    assert talk.model().root.pending_index is default
+    assert talk.model("gpu").root.pending_index is not gpu
 
 
 def test_what_was_read_for_a_text_that_is_replaced_by_now_is_void() -> None:

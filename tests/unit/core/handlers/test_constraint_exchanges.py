@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.commands import AllocationRelease, NodeAction, UpdateAllocations, Verdict
+from schedulerd.core.commands import AllocationRelease, NodeAction, PredicateResult, UpdateAllocations
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
@@ -246,9 +246,9 @@ def test_who_is_on_trial_when_company_comes_elsewhere_is_asked_about_that_node_n
     talk.is_silent = True
     talk.schedule()
     assert talk.pairs()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere, it was asked again for its new size"
-    on_trial = next(iter(talk.model().callbacks.open_trials))
+    predicate_reserved = next(iter(talk.model().callbacks.open_predicate_checks))
     talk.is_silent = False
     talk.asks(an_ask("w1", tags=WEB))
     assert placed(talk.schedule()) == [("app", "w1", "n1")]
-    talk.give(Verdict(on_trial, "tainted"))
+    talk.give(PredicateResult(predicate_reserved, "tainted"))
     assert placed(talk.schedule()) == [("app", "b", "n1")]

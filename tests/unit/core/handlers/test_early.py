@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.alarms import AlarmKind
+from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.commands import (
     AllocationRelease,
     AskRelease,
@@ -346,4 +346,4 @@ def test_nothing_is_left_of_a_backlog_whose_resource_manager_registers_again() -
     talk.asks(*late_asks("k1", "k2", "k3"))
     talk.apps(an_app("late"))
     talk.register(a_partition_spec())
-    assert {alarm.kind for alarm in talk.scheduler.cluster.alarms.live()} == {AlarmKind.RECONNECT}
+    assert {type(alarm.event) for alarm in talk.scheduler.cluster.alarms.live()} == {ReconnectTimeout}

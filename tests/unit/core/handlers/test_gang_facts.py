@@ -28,7 +28,7 @@ from tests.unit.core.gangs import a_full_gang, a_gang, a_held_place, a_swap, con
 
 S = ApplicationState
 T = TerminationType
-PATIENT = Timeouts(gang_patience_ns=0)
+PATIENT = Timeouts(gang_deadlock_timeout_ns=0)
 
 
 def causes(facts: list[Fact]) -> list[ReleaseCause]:
@@ -42,8 +42,8 @@ def group_of(talk: Conversation, app: str = "gang") -> TaskGroupView:
 
 def wanted(facts: list[Fact]) -> int:
     """By how much these facts change what is asked for and not placed, parked or not."""
-    added = sum(one.count for one in of(AskAdded, facts) if not one.was_parked)
-    withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.PARKED)
+    added = sum(one.count for one in of(AskAdded, facts) if not one.awaited_placeholder)
+    withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.AWAITING_PLACEHOLDER)
     return added - withdrawn - sum(not one.recovered for one in of(Allocated, facts))
 
 
@@ -167,9 +167,9 @@ def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
     talk = a_full_gang(2)
     request = a_swap(talk)
     assert (request.placeholder, request.cause) == (True, ReleaseCause.REPLACED)
-    assert (group_of(talk).parked, group_of(talk).idle, group_of(talk).replaced) == (1, 1, 0)
+    assert (group_of(talk).awaiting_placeholder, group_of(talk).idle, group_of(talk).replaced) == (1, 1, 0)
     confirm(talk, request)
-    assert (group_of(talk).parked, group_of(talk).idle, group_of(talk).replaced) == (0, 1, 1)
+    assert (group_of(talk).awaiting_placeholder, group_of(talk).idle, group_of(talk).replaced) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("end", ["taken back", "updated", "application removed", "partition removed"])
@@ -189,7 +189,7 @@ def test_a_parked_ask_that_is_not_wanted_any_longer_is_withdrawn_like_any_other(
     else:
         facts = talk.step(UpdateConfiguration(RM, (a_partition_spec(name="other"),)))
         assert wanted(facts) == -3
-    assert sum(one.count for one in of(AskAdded, facts) if one.was_parked) == 2
+    assert sum(one.count for one in of(AskAdded, facts) if one.awaited_placeholder) == 2
 
 
 def test_a_parked_ask_that_loses_its_room_stands_with_others_of_its_size() -> None:
@@ -199,7 +199,7 @@ def test_a_parked_ask_that_loses_its_room_stands_with_others_of_its_size() -> No
     talk.asks(an_ask("other"))
     talk.schedule()
     talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
-    assert only(AskAdded, confirm(talk, request)).was_parked
+    assert only(AskAdded, confirm(talk, request)).awaited_placeholder
     talk.release_asks(application_id="gang", allocation_key="r")
     talk.release_asks(allocation_key="other")
     assert talk.queue("root").pending == {}

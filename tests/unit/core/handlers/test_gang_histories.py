@@ -66,7 +66,7 @@ def test_a_reload_that_ends_turns_does_not_let_a_real_ask_pass_its_placeholder()
     talk.apps(an_app("first"))
     [swap] = reals(talk, 1)
     talk.step(UpdateConfiguration(RM, (a_partition_spec(a_root()),)))
-    assert talk.app("gang").parked == 1
+    assert talk.app("gang").awaiting_placeholder == 1
     assert confirm(talk, swap) == [("gang", "r", "n1")]
 
 
@@ -104,7 +104,7 @@ def test_what_an_application_has_beside_its_gang_is_no_part_of_the_promise() -> 
     talk.schedule()
     talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE), a_node("n2", {"memory": 10}))
     placeholders(talk)
-    assert talk.queue("root").promised == {"memory": 10}
+    assert talk.queue("root").gang_quota_promised == {"memory": 10}
     a_gang(talk, "other", 10, "root.b")
     talk.nodes(a_node("n3", {"memory": 10}))
     assert {app for app, _, _ in placed(talk.schedule())} == {"gang"}
@@ -119,7 +119,7 @@ def test_the_order_in_a_nodes_report_does_not_matter_to_the_promise(order: tuple
         "r": an_existing("e2", "r", "gang", task_group="group"),
     }
     talk.nodes(a_node("n2", {"memory": 20}, *(existing[key] for key in order)))
-    assert talk.queue("root").promised == {}
+    assert talk.queue("root").gang_quota_promised == {}
 
 
 def test_placeholder_asks_that_are_taken_back_are_not_promised_any_longer() -> None:
@@ -128,11 +128,11 @@ def test_placeholder_asks_that_are_taken_back_are_not_promised_any_longer() -> N
     )
     a_gang(talk)
     placeholders(talk)
-    assert talk.queue("root").promised == {"memory": 10}
+    assert talk.queue("root").gang_quota_promised == {"memory": 10}
     a_gang(talk, "other", 10, "root.b")
     talk.nodes(a_node("n2", {"memory": 5}))
     talk.release_asks(application_id="gang", allocation_key="p")
-    assert talk.queue("root").promised == {}
+    assert talk.queue("root").gang_quota_promised == {}
     talk.nodes(a_node("n3", {"memory": 10}))
     placeholders(talk, 1, "other")
     assert len(talk.app("other").allocations) == 1
@@ -160,7 +160,7 @@ def test_a_placeholder_that_comes_again_does_not_use_up_what_is_promised_for_ano
         talk.release(application_id="gang", uuid=placed.uuid)
         talk.asks(an_ask(key, app="gang", task_group="group", placeholder=True))
         talk.schedule()
-        assert talk.queue("root").promised == {"memory": 10}
+        assert talk.queue("root").gang_quota_promised == {"memory": 10}
 
 
 def test_an_extra_placeholder_that_is_taken_back_was_never_promised() -> None:
@@ -171,7 +171,7 @@ def test_an_extra_placeholder_that_is_taken_back_was_never_promised() -> None:
     placeholders(talk)
     talk.asks(an_ask("extra", app="gang", task_group="group", placeholder=True))
     talk.release_asks(application_id="gang", allocation_key="extra")
-    assert talk.queue("root").promised == {"memory": 10}
+    assert talk.queue("root").gang_quota_promised == {"memory": 10}
 
 
 def test_a_placeholder_that_is_reported_while_its_application_completes_has_its_time() -> None:
@@ -239,7 +239,7 @@ def test_one_that_runs_completes_with_its_last_ask_though_a_placeholder_is_left(
 
 
 def test_gangs_whose_patience_ends_together_are_considered_one_after_the_other() -> None:
-    patience = Timeouts(gang_patience_ns=MINUTE_NS)
+    patience = Timeouts(gang_deadlock_timeout_ns=MINUTE_NS)
     root = a_root(*(a_queue_spec(name) for name in "ab"))
     talk = a_conversation(root=root, timeouts=patience)
     for leaf, name in zip("ab", ("first", "second"), strict=True):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from schedulerd.core.decide.namespace_tags import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, PARENT_QUEUE_TAG, QUOTA_TAG
-from schedulerd.core.decide.placement import FORCE_CREATE_TAG, RECOVERY_QUEUE
+from schedulerd.core.decide.queue_placement import FORCE_CREATE_TAG, RECOVERY_QUEUE
 from schedulerd.core.facts import Allocated, ApplicationAccepted, ApplicationRejected, RejectCode
 from schedulerd.core.queue_facts import QueueChanged, TagIgnored
 from schedulerd.core.resources import Resources

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
 from schedulerd.core.facts import Released, ReleaseRequested
 from schedulerd.core.preemption_facts import Preempted, RoomMade
@@ -327,7 +328,7 @@ def test_while_the_rm_is_away_nobody_is_asked_to_end_and_nothing_is_placed() -> 
 def test_nothing_is_left_of_it_when_the_rm_registers_again() -> None:
     talk = a_decision()
     talk.register()
-    assert [alarm.kind.name for alarm in talk.scheduler.cluster.alarms.live()] == ["RECONNECT"]
+    assert [type(alarm.event) for alarm in talk.scheduler.cluster.alarms.live()] == [ReconnectTimeout]
 
 
 def test_what_was_decided_is_not_undone_by_another_queue_file() -> None:

@@ -62,7 +62,7 @@ def slow_searches(root: QueueSpec | None = None) -> Iterator[Conversation]:
         talk.sleep(1)
         for _ in range(cycles):
             talk.cycle()
-        if talk.model().patience.search is None:
+        if talk.model().retry_timers.search is None:
             assert cycles > 3
             return
         yield talk
@@ -72,7 +72,7 @@ def slow_searches(root: QueueSpec | None = None) -> Iterator[Conversation]:
 def test_it_comes_to_the_same_as_at_once() -> None:
     for talk in slow_searches():
         assert preempted(talk.schedule()) == ["n1_1"]
-        assert talk.model().patience.search is None
+        assert talk.model().retry_timers.search is None
 
 
 @pytest.mark.usefixtures("slow")
@@ -158,7 +158,7 @@ def test_room_that_turns_up_behind_a_reservation_is_not_for_who_has_no_right_any
         talk.sleep(1)
         for _ in range(cycles):
             talk.cycle()
-        searches = talk.model().patience.search is not None
+        searches = talk.model().retry_timers.search is not None
         talk.nodes(a_node("n3", {"memory": 5}))
         talk.asks(an_ask("uses", 5, app="twin"))
         finished(talk, "n1_1", "n2_1")
@@ -192,13 +192,13 @@ def test_looking_for_nodes_to_keep_ends_after_a_slice(monkeypatch: pytest.Monkey
     talk.nodes(*(a_node(f"n{at}", rooms[at % 2]) for at in range(nodes)))
     talk.asks(*(an_ask(f"k{at}", resources=Resources(memory=20 + at, vcore=20)) for at in range(sizes)))
     talk.schedule()
-    effort = talk.model().patience.effort
+    budget = talk.model().retry_timers.budget
     talk.sleep(TIMES.reservation_delay_ns)
     looked_at = []
     while talk.scheduler.wants_cycle():
-        before = effort.visits
+        before = budget.visits
         talk.cycle(100)
-        looked_at.append(effort.visits - before)
+        looked_at.append(budget.visits - before)
     assert sum(looked_at) >= nodes * sizes
     assert max(looked_at) < 50 + sizes + nodes
     assert all(visits >= 50 for visits in looked_at[:-1])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.commands import NodeAction, NodeUpdate
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption_facts import ReservationEnded
@@ -177,7 +178,7 @@ def test_nothing_is_left_of_it_when_the_rm_registers_again() -> None:
     talk = a_reserved_node()
     talk.register()
     assert kept(talk) == []
-    assert [alarm.kind.name for alarm in talk.scheduler.cluster.alarms.live()] == ["RECONNECT"]
+    assert [type(alarm.event) for alarm in talk.scheduler.cluster.alarms.live()] == [ReconnectTimeout]
 
 
 def test_it_survives_another_queue_file_and_is_judged_by_that() -> None:

@@ -29,7 +29,7 @@ def test_the_node_that_lacks_least_is_kept_when_the_ask_is_old_enough() -> None:
     talk.asks(an_ask("big", 50))
     assert reserved(wait(talk, DELAY_NS - 1)) == []
     fact = only(Reserved, wait(talk, 1))
-    assert (fact.application_id, fact.allocation_key, fact.node_id, fact.firm) == ("app", "big", "n2", False)
+    assert (fact.application_id, fact.allocation_key, fact.node_id, fact.entitled) == ("app", "big", "n2", False)
     assert (fact.queue, fact.resources) == ("root.a", {"memory": 50})
 
 

@@ -106,7 +106,7 @@ def test_members_for_one_node_count_there_and_nowhere_else() -> None:
     assert [node for key, node, _ in reserved(wait(talk, DELAY_NS)) if key == "p"] == ["n1"]
     talk.asks(a_placeholder("q", 50, app="gang", task_group="q", tags=tags))
     wait(talk, DELAY_NS)
-    assert [key for key, _, is_firm in kept(talk) if not is_firm] == []
+    assert [key for key, _, is_entitled in kept(talk) if not is_entitled] == []
 
 
 def test_members_that_choose_their_nodes_count_there_and_nowhere_else() -> None:
@@ -230,16 +230,16 @@ def test_room_is_reserved_when_a_full_node_comes_that_the_gang_would_fit_on() ->
 
 
 def test_later_gangs_are_not_held_back_any_longer_when_the_earlier_one_needs_nodes() -> None:
-    talk = a_conversation(root=TWO_LEAVES, timeouts=Timeouts(gang_patience_ns=10 * SECOND_NS))
+    talk = a_conversation(root=TWO_LEAVES, timeouts=Timeouts(gang_deadlock_timeout_ns=10 * SECOND_NS))
     talk.apps(a_gang("first", 50), a_gang("second", 50, "root.b"))
     talk.asks(a_placeholder("p1", 10, 5, "first"), a_placeholder("p2", 10, 5, "second"))
     for number in range(3):
         talk.nodes(a_node(f"n{number + 1}", {"memory": 20}))
         talk.schedule()
     assert of(ReleaseRequested, wait(talk, 10 * SECOND_NS)) != []
-    assert talk.model().favoured is not None
+    assert talk.model().priority_gang is not None
     talk.nodes(a_node("n2", action=NodeAction.DRAIN_NODE), a_node("n3", action=NodeAction.DRAIN_NODE))
-    assert talk.model().favoured is None
+    assert talk.model().priority_gang is None
 
 
 def test_nobody_is_preempted_for_a_gang_that_waits_for_nodes() -> None:

@@ -6,7 +6,7 @@ import json
 
 from schedulerd.core.commands import NewApplication
 from schedulerd.core.decide.namespace_tags import MAX_APPLICATIONS_TAG, QUOTA_TAG
-from schedulerd.core.decide.placement import FORCE_CREATE_TAG
+from schedulerd.core.decide.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.facts import Allocated, ApplicationAccepted, ApplicationRejected, NodeAccepted, Released
 from schedulerd.core.invariants import violations
 from schedulerd.core.queue_facts import TagIgnored

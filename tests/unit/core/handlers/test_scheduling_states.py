@@ -167,7 +167,7 @@ def test_who_connects_anew_hears_everything_again(talk: Conversation) -> None:
     talk.asks(an_ask("k", 200))
     assert told(play(talk)) == [("app", "k", S.FAILED)]
     talk.step(DisconnectCallbacks(RM))
-    assert talk.scheduler.cluster.resource_managers[RM].told_states is None
+    assert talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker is None
     talk.asks(an_ask("other", 200, app="other"))
     assert told(play(talk, MINUTE_NS)) == []
     listen(talk)
@@ -179,13 +179,13 @@ def test_who_does_not_want_to_hear_costs_and_gets_nothing() -> None:
     listen(talk, scheduling_states=False)
     talk.asks(an_ask("k"), an_ask("large", 200))
     assert told(play(talk, MINUTE_NS)) == []
-    assert talk.scheduler.cluster.resource_managers[RM].told_states is None
+    assert talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker is None
 
 
 def test_nothing_is_remembered_of_asks_that_are_gone(talk: Conversation) -> None:
     talk.asks(an_ask("k", 200), an_ask("small"), an_ask("huge", 300, app="other"))
     play(talk)
-    states = talk.scheduler.cluster.resource_managers[RM].told_states
+    states = talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker
     assert states is not None
     assert {name[2] for name in states.told} == {"k", "huge"}
     talk.release_asks()
@@ -201,7 +201,7 @@ def test_nothing_is_remembered_of_asks_that_are_gone(talk: Conversation) -> None
 def test_an_idle_cluster_has_nothing_to_do(talk: Conversation) -> None:
     talk.asks(an_ask("k"))
     play(talk, 30 * SECOND_NS)
-    states = talk.scheduler.cluster.resource_managers[RM].told_states
+    states = talk.scheduler.cluster.resource_managers[RM].scheduling_state_tracker
     assert states is not None
     assert states.alarm is None
 

@@ -125,7 +125,7 @@ def test_a_confirmation_of_what_is_not_there_is_ignored_and_the_swap_waits(field
     talk, [request] = in_flight(1)
     facts = confirm(talk, request, **fields)
     assert [type(fact) for fact in facts] == [ReleaseIgnored]
-    assert talk.app("gang").parked == 1
+    assert talk.app("gang").awaiting_placeholder == 1
     assert placed(confirm(talk, request)) == [("gang", "r", "n1")]
 
 
@@ -174,7 +174,7 @@ def test_an_ask_made_larger_in_the_message_that_confirms_does_not_get_the_room_i
     talk, requests = in_flight(1, placeholders=1, memory=15)
     facts = talk.step(a_message(real(memory=12), releases=requests))
     assert placed(facts) == []
-    assert talk.app("gang").parked == 0
+    assert talk.app("gang").awaiting_placeholder == 0
     assert placed(talk.schedule()) == [("gang", "r", "n1")]
     assert talk.node().allocated == {"memory": 12}
 

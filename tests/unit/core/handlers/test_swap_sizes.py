@@ -142,8 +142,8 @@ def test_of_one_real_ask_for_many_as_many_are_swapped_as_there_are_placeholders_
     requests = of(ReleaseRequested, facts)
     assert len(requests) == 2
     assert placed(facts) == [("gang", "r", "n1")] * 3
-    assert [one.count for one in of(AskWithdrawn, facts) if one.cause is WithdrawCause.PARKED] == [1, 1]
-    assert talk.app("gang").parked == 2
+    assert [one.count for one in of(AskWithdrawn, facts) if one.cause is WithdrawCause.AWAITING_PLACEHOLDER] == [1, 1]
+    assert talk.app("gang").awaiting_placeholder == 2
     assert [only(Allocated, confirm(talk, one)).replaces for one in requests] == [one.uuid for one in requests]
     assert (talk.app("gang").allocated, talk.app("gang").pending) == ({"memory": 50}, {})
 
@@ -164,7 +164,7 @@ def test_fewer_wanted_than_placed_and_parked_withdraws_the_last_and_nothing_take
         confirm(talk, one)
     facts = talk.asks(real(count=2))
     assert [(one.count, one.cause) for one in of(AskWithdrawn, facts)] == [(1, WithdrawCause.UPDATED)]
-    assert (talk.app("gang").pending, talk.app("gang").parked) == ({}, 2 - confirmed)
+    assert (talk.app("gang").pending, talk.app("gang").awaiting_placeholder) == ({}, 2 - confirmed)
     assert talk.node().allocated == {"memory": 30}, "the placeholder was told to go, and goes when the RM confirms"
     for one in requests[confirmed:-1]:
         assert len(placed(confirm(talk, one))) == 1
@@ -179,7 +179,7 @@ def test_fewer_wanted_than_are_placed_withdraws_all_that_is_parked() -> None:
     requests = of(ReleaseRequested, talk.schedule())
     confirm(talk, requests[0])
     talk.asks(real(count=1))
-    assert talk.app("gang").parked == 0
+    assert talk.app("gang").awaiting_placeholder == 0
     assert placed(confirm(talk, requests[1]) + confirm(talk, requests[2]) + talk.schedule()) == []
 
 
@@ -239,5 +239,5 @@ def test_asks_of_higher_priority_take_placeholders_first_then_older_ones() -> No
     talk = a_full_gang(2)
     talk.asks(real("old"), real("young"), real("first", priority=5))
     talk.schedule()
-    parked = [one.key for one in talk.model().applications["gang"].asks.values() if one.parked]
+    parked = [one.key for one in talk.model().applications["gang"].asks.values() if one.awaiting_placeholder]
     assert sorted(parked) == ["first", "old"]

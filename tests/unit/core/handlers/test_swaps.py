@@ -99,10 +99,10 @@ def test_what_a_gang_that_was_let_start_still_lacks_counts_at_the_gate_of_the_ne
     talk = two_gangs()
     talk.schedule()
     assert talk.app("later").allocations == []
-    assert talk.queue("root").promised == {"memory": 10}
+    assert talk.queue("root").gang_quota_promised == {"memory": 10}
     talk.nodes(a_node("n3", {"memory": 100}))
     assert {app for app, _, _ in placed(talk.schedule())} == {"gang"}
-    assert talk.queue("root").promised == {}
+    assert talk.queue("root").gang_quota_promised == {}
 
 
 @pytest.mark.parametrize("end", ["removed", "timed out", "placeholders stopped"])
@@ -117,7 +117,7 @@ def test_the_promise_ends_with_the_time_of_the_gang(end: str) -> None:
     else:
         talk.release_asks(application_id="gang")
         talk.release(application_id="gang")
-    assert talk.queue("root").promised == {}
+    assert talk.queue("root").gang_quota_promised == {}
     talk.nodes(a_node("n3", {"memory": 100}))
     assert {app for app, _, _ in placed(talk.schedule())} == {"later"}
 
@@ -148,7 +148,7 @@ def test_a_swap_has_two_phases_and_is_one_update() -> None:
     assert "ask r takes the room" in request.message
     assert of(Allocated, facts) == []
     assert (talk.node().allocated, talk.queue().allocated) == ({"memory": 20}, {"memory": 20})
-    assert (talk.queue().pending, talk.app("gang").parked) == ({}, 1)
+    assert (talk.queue().pending, talk.app("gang").awaiting_placeholder) == ({}, 1)
     facts = confirm(talk, request)
     assert (only(Released, facts).confirm, only(Allocated, facts).replaces) == (False, "uuid-1")
     assert placed(facts) == [("gang", "r", "n1")]
@@ -250,7 +250,7 @@ def test_an_ask_released_in_flight_lets_its_placeholder_just_go() -> None:
     talk.asks(real("r"))
     request = only(ReleaseRequested, talk.schedule())
     talk.release_asks(application_id="gang", allocation_key="r")
-    assert talk.app("gang").parked == 0
+    assert talk.app("gang").awaiting_placeholder == 0
     assert placed(confirm(talk, request)) == []
     assert talk.node().allocated == {"memory": 10}
 

@@ -158,8 +158,8 @@ def test_a_queue_file_that_cannot_be_checked_is_refused(monkeypatch: pytest.Monk
 
 def test_a_verdict_that_cannot_be_checked_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = a_conversation(a_node("n1", {"memory": 100, "vcore": 100}))
-    monkeypatch.setattr(talk.scheduler.cluster.resource_managers[RM].callbacks, "open_trials", None)
-    facts = talk.scheduler.step(talk.now_ns, c.GiveVerdicts(RM, [c.Verdict(7)]))
+    monkeypatch.setattr(talk.scheduler.cluster.resource_managers[RM].callbacks, "open_predicate_checks", None)
+    facts = talk.scheduler.step(talk.now_ns, c.GivePredicateResults(RM, [c.PredicateResult(7)]))
     assert only(CheckFailed, facts).object_id == only(ItemIgnored, facts).object_id == "7"
 
 
@@ -211,7 +211,7 @@ def test_a_check_reads_only(monkeypatch: pytest.MonkeyPatch) -> None:
     talk.release_asks(application_id="later")
     talk.release_asks(application_id="nobody")
     talk.step(c.UpdateConfiguration(RM, (a_partition_spec(),)))
-    talk.step(c.GiveVerdicts(RM, [c.Verdict(1)]))
+    talk.step(c.GivePredicateResults(RM, [c.PredicateResult(1)]))
     talk.remove("app")
     talk.remove("app")
     talk.register()

@@ -1,0 +1,128 @@
+"""What quotas and limits would leave if some asks were placed: a count that goes along without changing any ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.quotas.usage import Usages
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import LimitSpec
+
+
+class _Supposed:
+    """What is supposed to be on top of what is."""
+
+    __slots__ = ("applications", "promised", "used")
+
+    def __init__(self) -> None:
+        self.used = Resources()
+        self.applications = 0
+        """That start to run."""
+        self.promised = Resources()
+        """What gangs that start have not placed yet (SEMANTICS G2); of queues only."""
+
+
+class _Account(NamedTuple):
+    """What one limit leaves to a user or a group in a queue."""
+
+    limit: LimitSpec
+    used: Mapping[str, int]
+    running: int
+    supposed: _Supposed
+
+
+class Headroom:
+    """Whether anything may start is asked for itself: what runs already need not."""
+
+    def __init__(self, usages: Usages) -> None:
+        self._usages = usages
+        self._queues: dict[Queue, _Supposed] = {}
+        self._accounts: dict[tuple[Queue, str, bool], _Supposed] = {}
+        """By queue, name, and whether it is that of a group."""
+
+    def room_for(self, leaf: Queue, pending_class: PendingClass, count: int) -> int:
+        """How many of `count` asks of the pending class in the leaf have room in quotas and limits."""
+        for queue in leaf.path_to_root:
+            if queue.max:
+                supposed = self._of(queue).used
+                for name, amount in pending_class.items:
+                    if name in queue.max:
+                        used = queue.allocated[name] + queue.quota_reserved[name] + supposed[name]
+                        count = min(count, max(0, queue.max[name] - used) // amount)
+            for one in self._limits(queue, pending_class):
+                for name, amount in pending_class.items:
+                    if one.limit.max is not None and name in one.limit.max:
+                        used = one.used.get(name, 0) + one.supposed.used[name]
+                        count = min(count, max(0, one.limit.max[name] - used) // amount)
+        return count
+
+    def take(self, leaf: Queue, pending_class: PendingClass, count: int) -> None:
+        """So many asks of the pending class are supposed to be placed."""
+        for supposed in self._touched(leaf, pending_class):
+            supposed.used.add(pending_class.items, count)
+
+    def lets_start(self, leaf: Queue, pending_class: PendingClass) -> bool:
+        """Whether one more application may start with an ask of the pending class, and its gang if the pending class
+        is of one."""
+        for queue in leaf.path_to_root:
+            supposed = self._of(queue)
+            if (
+                pending_class.quota_key.starts_application
+                and 0 < queue.max_applications <= queue.running + supposed.applications
+            ):
+                return False
+            if pending_class.quota_key.gang_gate and queue.max:
+                spoken_for = queue.allocated.plus(queue.gang_quota_promised).plus(supposed.used).plus(supposed.promised)
+                if queue.max.exceeded_by(spoken_for, pending_class.quota_key.gang_gate) is not None:
+                    return False
+            for one in self._limits(queue, pending_class):
+                if (
+                    pending_class.quota_key.starts_application
+                    and 0 < one.limit.max_applications <= one.running + one.supposed.applications
+                ):
+                    return False
+        return True
+
+    def start(self, leaf: Queue, pending_class: PendingClass, promised: Resources) -> None:
+        """An application is supposed to start with the pending class, and to have so much still to be placed of its
+        gang."""
+        for queue in leaf.path_to_root:
+            self._of(queue).promised.add(promised.items())
+        if pending_class.quota_key.starts_application:
+            self.run(leaf, pending_class)
+
+    def run(self, leaf: Queue, pending_class: PendingClass) -> None:
+        """One more application is supposed to run, with an ask of the pending class."""
+        for supposed in self._touched(leaf, pending_class):
+            supposed.applications += 1
+
+    def keep_promise(self, leaf: Queue, items: Resources) -> None:
+        """Of what is supposed to be placed, so much was promised to gangs that have started already."""
+        for queue in leaf.path_to_root:
+            self._of(queue).promised.subtract(items.items())
+
+    def _of(self, queue: Queue) -> _Supposed:
+        known = self._queues.get(queue)
+        if known is None:
+            known = self._queues[queue] = _Supposed()
+        return known
+
+    def _limits(self, queue: Queue, pending_class: PendingClass) -> Iterable[_Account]:
+        if pending_class.quota_key.limit_subject is None:
+            return
+        for limit, name, is_group in pending_class.quota_key.limit_subject.limits_at(queue):
+            ledger = (self._usages.groups if is_group else self._usages.users).find(name, queue.path)
+            used, running = (ledger.usage, len(ledger.applications)) if ledger is not None else (Resources(), 0)
+            yield _Account(limit, used, running, self._accounts.setdefault((queue, name, is_group), _Supposed()))
+
+    def _touched(self, leaf: Queue, pending_class: PendingClass) -> Iterable[_Supposed]:
+        """Of all that a placement of the pending class counts for, each once though several limits may be for it."""
+        if pending_class.quota_key.limit_subject is None:
+            return map(self._of, leaf.path_to_root)
+        found = {
+            id(one.supposed): one.supposed for queue in leaf.path_to_root for one in self._limits(queue, pending_class)
+        }
+        return *map(self._of, leaf.path_to_root), *found.values()

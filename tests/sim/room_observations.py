@@ -1,0 +1,123 @@
+"""What a simulation has to have seen of kept room and of those who end for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedulerd.core.commands import TerminationType, UpdateAllocations
+from schedulerd.core.facts import Fact, NodeChanged, ReleaseCause, Released, ReleaseIgnored
+from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.preemption_facts import (
+    Preempted,
+    PreemptionRefusal,
+    PreemptionRefused,
+    QuotaPreempted,
+    ReservationEnd,
+    ReservationEnded,
+    Reserved,
+    RoomMade,
+)
+from tests.sim.claim import kinds
+from tests.sim.moment import Moment
+from tests.sim.room_books import Place
+
+EXPECTED: tuple[str, ...] = (
+    *(f"kept room {end.value}" for end in ReservationEnd),
+    *(f"nobody ends: {refusal.value}" for refusal in PreemptionRefusal),
+    "asker gone before its room was made",
+    "ended above a lowered max",
+    "ended elsewhere, as a quota was short",
+    "ended for a required node",
+    "ended for another queue",
+    "ended: a placeholder",
+    "ended: an originator",
+    "ended: one that would rather be spared",
+    "nobody had to end",
+    "node changed under kept room",
+    "node lost under a victim",
+    "preemption confirmed when it is over",
+    "room kept after a wait",
+    "room kept at once",
+    "room made",
+    "several ended for one ask",
+    "several required-node asks on a node",
+    "victim confirmed as another type",
+    "victim finished by itself",
+    "placed after 1 ended for it",
+    "placed after 2 ended for it",
+)
+"""How many ended for one and in vain is counted by `storms`."""
+
+
+def seen(moment: Moment, fact: Fact) -> Iterator[str]:
+    match fact:
+        case Preempted():
+            yield from _ended_for(moment, fact)
+        case PreemptionRefused():
+            yield f"nobody ends: {fact.refusal.value}"
+        case QuotaPreempted(victims=count) if count:
+            yield "ended above a lowered max"
+        case Reserved():
+            yield "room kept at once" if fact.entitled else "room kept after a wait"
+            others = [place for place in moment.book.reservations if place.node_id == fact.node_id]
+            if _is_daemon(moment, Place.of(fact)) and any(_is_daemon(moment, place) for place in others):
+                yield "several required-node asks on a node"
+        case ReservationEnded():
+            yield f"kept room {fact.end.value}"
+            kept = moment.book.reservations.get(Place.of(fact))
+            if kept is not None and kept.victims and fact.end is ReservationEnd.NOT_NEEDED:
+                yield "asker gone before its room was made"
+        case RoomMade():
+            yield "room made"
+        case Released():
+            yield from _released(moment, fact)
+        case ReleaseIgnored():
+            yield from _ignored(moment, fact)
+        case NodeChanged(old_state=old_state) if old_state is not None:
+            if any(place.node_id == fact.node_id for place in moment.book.reservations):
+                yield "node changed under kept room"
+
+
+def _ended_for(moment: Moment, fact: Preempted) -> Iterator[str]:
+    if not fact.victims:
+        yield "nobody had to end"
+        return
+    is_daemon = _is_daemon(moment, Place.of(fact))
+    yield "ended for a required node" if is_daemon else "ended for another queue"
+    if len(fact.victims) > 1:
+        yield "several ended for one ask"
+    for victim in (moment.book.allocations[uuid] for _, uuid in fact.victims):
+        if victim.node_id != fact.node_id:
+            yield "ended elsewhere, as a quota was short"
+        if victim.placeholder:
+            yield "ended: a placeholder"
+        if kinds(moment.books, victim) == {2}:
+            yield "ended: an originator"
+        if kinds(moment.books, victim) == {1}:
+            yield "ended: one that would rather be spared"
+
+
+def _released(moment: Moment, fact: Released) -> Iterator[str]:
+    request = moment.book.leaving.get(fact.uuid)
+    if request is None or request.cause is not ReleaseCause.PREEMPTED:
+        return
+    if any(isinstance(one, NodeChanged) and one.state is NodeState.REMOVED for one in moment.later):
+        yield "node lost under a victim"
+    elif isinstance(moment.command, UpdateAllocations):
+        if fact.termination is TerminationType.STOPPED_BY_RM:
+            yield "victim finished by itself"
+        elif fact.termination is not request.termination:
+            yield "victim confirmed as another type"
+
+
+def _ignored(moment: Moment, fact: ReleaseIgnored) -> Iterator[str]:
+    preempted = TerminationType.PREEMPTED_BY_SCHEDULER
+    releases = moment.command.releases if isinstance(moment.command, UpdateAllocations) and fact.uuid else []
+    if any((one.uuid, one.termination) == (fact.uuid, preempted) for one in releases):
+        yield "preemption confirmed when it is over"
+
+
+def _is_daemon(moment: Moment, place: Place) -> bool:
+    """Whether it may run on one node only."""
+    ask = moment.ask(place.application_id, place.allocation_key)
+    return ask is not None and bool(ask.required_node)

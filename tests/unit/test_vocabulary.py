@@ -1,0 +1,168 @@
+"""Words that the project has given up: `docs/glossary.md` has those that it uses.
+
+A retired identifier is looked for in the syntax tree, as a name, attribute, argument, definition or field, and as a
+part of the names of settings and metrics. Prose is for readers, and is not checked here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedulerd.config.settings import Settings
+from schedulerd.observe.families import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+CORE = ("schedulerd/core",)
+CODE = ("schedulerd", "tests", "benchmarks")
+
+RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
+    "Shape": (CORE, "RequestClass, and QuotaKey for the account"),
+    "Shapes": (CORE, "RequestClasses"),
+    "shape": (CORE, "request_class, or pending_class with its account"),
+    "shapes": (CORE, "request_classes"),
+    "Line": (CORE, "ClassOrder"),
+    "Lines": (CORE, "PendingIndex"),
+    "Contender": (CODE, "SchedulingEntity"),
+    "contender": (CODE, "entity"),
+    "Host": (CORE, "ParentEntity"),
+    "host": (CORE, "ancestor, or parent_entity"),
+    "hosts": (CORE, "ancestors"),
+    "lineage": (CODE, "path_to_root"),
+    "Closing": (CODE, "Block"),
+    "ClosedFor": (CODE, "BlockReason"),
+    "closing": (CORE, "block"),
+    "passes_on": (CODE, "propagates_demand"),
+    "lets_stand": (CODE, "admits_group"),
+    "may_stand": (CODE, "is_schedulable"),
+    "stands": (("schedulerd/core/model/ask_group.py",), "has_ready"),
+    "waits_its_turn": (CODE, "awaits_start"),
+    "give_turn": (CODE, "admit_next"),
+    "whose_turn": (CODE, "next_to_start"),
+    "Party": (CODE, "LimitSubject"),
+    "party": (CODE, "limit_subject"),
+    "Patience": (CODE, "RetryTimers"),
+    "patience": (CORE, "timers"),
+    "claimants": (CODE, "preemptors"),
+    "nodeless": (CODE, "unreservable"),
+    "unserved": (CODE, "overflow"),
+    "dormant": (CODE, "waiting_for_change"),
+    "Trial": (CODE, "PredicateCheck"),
+    "trial": (CODE, "predicate_check"),
+    "trials": (CODE, "predicate_checks"),
+    "on_trial": (CODE, "predicate_reserved"),
+    "Hearing": (CODE, "PredicateHistory"),
+    "hearing": (CORE, "predicate_history"),
+    "Verdict": (CODE, "PredicateResult"),
+    "verdict": (CODE, "result"),
+    "verdicts": (CODE, "results"),
+    "GiveVerdicts": (CODE, "GivePredicateResults"),
+    "VerdictWanted": (CODE, "PredicateWanted"),
+    "TurnedDown": (CODE, "RefusedAsks"),
+    "turned_down": (CODE, "refused, or refused_asks"),
+    "waking": (CODE, "requeue"),
+    "Claim": (CORE, "PreemptionContext"),
+    "claimed": (CORE, "quota_reserved"),
+    "promised_quota": (CODE, "gang_quota_promised"),
+    "Side": (CODE, "VictimQueue"),
+    "_roof": (CODE, "_limiting_queue"),
+    "Prospects": (CODE, "NodeCandidates"),
+    "Harm": (CODE, "Cost"),
+    "harm": (CORE, "cost"),
+    "Effort": (CODE, "WorkBudget"),
+    "effort": (CORE, "budget"),
+    "firm": (CODE, "entitled"),
+    "is_firm": (CODE, "is_entitled"),
+    "firmly_kept": (CODE, "entitled_reserved"),
+    "favoured": (CODE, "priority_gang"),
+    "favour": (CODE, "set_priority_gang"),
+    "held_back_by": (CODE, "gang_ahead"),
+    "gives_way": (CODE, "yields_to_gang"),
+    "hearsay": (CODE, "recovery_mismatches"),
+    "departures": (CODE, "releases"),
+    "Turn": (CORE, "StepContext"),
+    "turn": (CORE, "context"),
+    "Look": (CORE, "StateQuery"),
+    "told_states": (CODE, "scheduling_state_tracker"),
+    "ToldStates": (CODE, "SchedulingStateTracker"),
+    "Sweep": (CODE, "Scan"),
+    "Draft": (("schedulerd/wire",), "ResponseBuilder"),
+    "Told": (("schedulerd/wire",), "Item"),
+    "speak": (("schedulerd/wire",), "set_dialect"),
+    "Link": (("schedulerd/daemon",), "RmSession"),
+    "Links": (("schedulerd/daemon",), "RmSessions"),
+    "Ending": (("schedulerd/daemon",), "CloseReason"),
+    "Chapter": (CODE, "RunSegment"),
+    "parked": (("schedulerd",), "unschedulable, or awaiting_placeholder"),
+    "gang_patience_s": (CODE, "gang_deadlock_timeout_s"),
+    "refusal_rest_s": (CODE, "predicate_retry_delay_s"),
+    "cycle_placements_max": (CODE, "cycle_allocations_max"),
+    "Pond": (("tests",), "SmallWorld"),
+    "ChoosyWorld": (("tests",), "ConstrainedWorld"),
+    "Sightings": (("tests",), "Observations"),
+}
+"""By retired identifier: the files below which it may not stand, and what to use in its place."""
+
+RETIRED_PARTS = ("parked", "verdict", "patience", "firm", "shape", "trial")
+"""No name of a setting or metric has one of these parts."""
+
+
+def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.keyword(arg=str(name)):
+                yield name, node.value.lineno
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                for alias in aliases:
+                    for part in (*alias.name.split("."), alias.asname or ""):
+                        yield part, node.lineno
+                if isinstance(node, ast.ImportFrom):
+                    yield from ((part, node.lineno) for part in (node.module or "").split("."))
+
+
+def _retired_in(path: str, source: str) -> list[str]:
+    return [
+        f"{path}:{line}: {name} is retired: use {RETIRED[name][1]}"
+        for name, line in _identifiers(ast.parse(source))
+        if name in RETIRED and path.startswith(RETIRED[name][0])
+    ]
+
+
+FILES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for top in CODE
+    for path in (ROOT / top).rglob("*.py")
+    if "_generated" not in path.parts
+)
+
+
+def test_no_file_uses_a_retired_identifier() -> None:
+    found = [one for path in FILES for one in _retired_in(path, (ROOT / path).read_text())]
+    assert not found, "\n".join(found[:50])
+
+
+@pytest.mark.parametrize(
+    "source", ["class Shape: pass", "x.shape = 1", "def f(shape): pass", "f(shape=1)", "from a.shape import b"]
+)
+def test_a_retired_identifier_is_found_wherever_it_stands(source: str) -> None:
+    assert _retired_in("schedulerd/core/somewhere.py", source)
+    assert not _retired_in("schedulerd/simulate/somewhere.py", source)
+
+
+@pytest.mark.parametrize("name", [*Settings.model_fields, *(family.name for family in FAMILIES)])
+def test_settings_and_metrics_have_no_retired_words(name: str) -> None:
+    assert not set(re.split("_", name)) & set(RETIRED_PARTS)
+
+
+def test_no_module_has_a_retired_name() -> None:
+    assert not {Path(path).stem for path in FILES if path.startswith("schedulerd/core")} & {
+        name for name, (scope, _) in RETIRED.items() if scope in (CORE, CODE)
+    }
