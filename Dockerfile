@@ -1,9 +1,10 @@
-# The first stage builds the wheel and the virtual environment, the second carries the latter and nothing else.
+# The first stage builds the wheel and the virtual environment. The second contains only the virtual environment and the
+# queue file.
 # Everything that pip fetches is pinned by hash. tests/packaging/test_container.py performs these steps.
 #   docker build .                            the core is interpreted
-#   docker build --build-arg COMPILED=1 .     the core is machine code, made of the same sources: docs/compiled.md
-# The base images are named by tag and not by digest: a digest in here would keep the fixes of the distribution out of
-# every later build, and be that of one registry. To build from images that were checked, give them by digest, which
+#   docker build --build-arg COMPILED=1 .     the core is compiled from the same sources: docs/compiled.md
+# The base images are named by tag and not by digest: a digest here would keep fixes of the distribution out of later
+# builds, and would be that of one registry. To build from checked images, name them by digest, which
 # docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}' prints:
 #   docker build --build-arg BUILD_IMAGE=python:3.11@sha256:... --build-arg RUN_IMAGE=python:3.11-slim@sha256:... .
 ARG BUILD_IMAGE=python:3.11
@@ -29,7 +30,7 @@ COPY config/queues.yaml /etc/schedulerd/queues.yaml
 WORKDIR /
 USER 10001:10001
 # gRPC for resource managers, and HTTP for /metrics, /livez and /readyz: the defaults of SCHEDULERD_GRPC_BIND and
-# SCHEDULERD_HTTP_BIND. Who moves the latter moves the health check too.
+# SCHEDULERD_HTTP_BIND. If you change the latter, change the health check too.
 EXPOSE 3333 9080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["python", "-c", "import http.client, sys; c = http.client.HTTPConnection('127.0.0.1', 9080, timeout=2); c.request('GET', '/livez'); sys.exit(c.getresponse().status != 200)"]

@@ -33,12 +33,12 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.invariants import violations
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption_facts import Preempted, PreemptionRefused
+from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefused
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS, Timeouts
-from schedulerd.daemon.collector import spare_the_old
+from schedulerd.daemon.runtime.collector import spare_the_old
 from schedulerd.ids import random_seed, uuid_source
 
 PATIENCE_NS = 60 * SECOND_NS

@@ -13,7 +13,7 @@ from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.measurement import WrongResult
 from benchmarks.workload import Size
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption_facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
 
 ELSEWHERE_MAX = 2
 """Sets of more victims are not tried on other nodes than the one that was decided for."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from benchmarks.measurement import Intake, Measurement, Placed, WrongResult, check, peak_rss_bytes
 from benchmarks.work import Work, work_so_far
 from benchmarks.workload import GANG_STYLE, GROUP, RM_ID, USER, Ask, Demand, Size, Workload
 from schedulerd.config import load_queue_file, matches
-from schedulerd.core import view
 from schedulerd.core.commands import (
     AllocationAffinity,
     AllocationRelease,
@@ -36,10 +36,12 @@ from schedulerd.core.invariants import violations
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Timeouts
-from schedulerd.daemon.collector import spare_the_old
-from schedulerd.daemon.pace import Pace
+from schedulerd.core.views import view
+from schedulerd.daemon.runtime.collector import spare_the_old
+from schedulerd.daemon.runtime.owner import Pace
 from schedulerd.ids import random_seed, uuid_source
-from schedulerd.wire.pieces import ITEMS_MAX
+from schedulerd.wire.decode import ITEMS_MAX
+from schedulerd.wire.decode_2021 import CONSTRAINTS_MAX
 
 PARTITION = "default"
 SERVICE = "service"
@@ -205,7 +207,8 @@ def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
 
 
 def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:
-    """Asks of equal size share one `Resources` object, as they do when they come out of the wire codec."""
+    """Asks of equal size share one `Resources` object, and asks of an equal demand one constraint, as they do when they
+    come out of the wire codec."""
     sizes: dict[Size, Resources] = {}
     return [
         NewAsk(
@@ -222,6 +225,7 @@ def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:
     ]
 
 
+@lru_cache(CONSTRAINTS_MAX)
 def _constraint(demand: Demand) -> PlacementConstraint:
     key, value = demand.wanted
     of_service = (Expression(SERVICE, Operator.IN, (demand.service,)),)

@@ -1,4 +1,4 @@
-"""Asks a running daemon what a queue file would do to it: the client side of `schedulerd validate FILE --against`."""
+"""Asks a running daemon what a queue file would change: the client of `schedulerd validate FILE --against`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _NOT_OURS = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNKNOWN, g
 
 
 class DaemonUnusable(Exception):
-    """The daemon cannot be asked; the text says what was found instead and what to look at."""
+    """The daemon cannot be asked; the text says what was found instead and what to check."""
 
 
 class ResourceManagerNotChosen(Exception):
-    """It is not clear on which resource manager the impact is wanted; the text says which there are."""
+    """No resource manager is chosen, or the daemon does not accept the chosen one; the text says why."""
 
 
 def tls_credentials(ca_file: Path, cert_file: Path | None, key_file: Path | None) -> grpc.ChannelCredentials:
-    """Trusts the authorities (PEM) of `ca_file`, and shows a certificate if there is one. Raises OSError."""
+    """Trusts the authorities (PEM) of `ca_file`, and presents a client certificate if given. Raises OSError."""
     return grpc.ssl_channel_credentials(
         ca_file.read_bytes(),
         None if key_file is None else key_file.read_bytes(),
@@ -34,7 +34,7 @@ def tls_credentials(ca_file: Path, cert_file: Path | None, key_file: Path | None
 
 
 class AdminClient:
-    """A connection to the daemon at `target`, HOST:PORT; without credentials it is in plain text."""
+    """A connection to the daemon at `target`, HOST:PORT; plain text without credentials."""
 
     def __init__(self, target: str, credentials: grpc.ChannelCredentials | None) -> None:
         self._target = target
@@ -50,9 +50,11 @@ class AdminClient:
         self._channel.close()
 
     def validate(self, text: str, rm_id: str) -> tuple[str, admin_pb2.ValidateConfigurationResponse]:
-        """What the queue file `text` would do to the resource manager, or to the only one there is if `rm_id` is empty.
+        """What the queue file `text` would change for the resource manager `rm_id`, or for the only one if `rm_id` is
+        empty.
 
-        Gives the id of that one too, '' if none is registered. Raises `DaemonUnusable` and `ResourceManagerNotChosen`.
+        Also returns the id of that resource manager, '' if none is registered. Raises `DaemonUnusable` and
+        `ResourceManagerNotChosen`.
         """
         answer = self._ask(text, rm_id)
         if rm_id or not answer.allowed or not answer.resourceManagers:

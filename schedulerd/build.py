@@ -1,4 +1,4 @@
-"""Which build of the package this is: the core is interpreted, or machine code made of the same sources."""
+"""The build of this package: the core is interpreted, or compiled to machine code from the same sources."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def core_build() -> str:
 
 
 def description() -> str:
-    """For people: the version, and how the core was built where that is not as usual."""
+    """The version, with the build of the core unless it is interpreted. For people."""
     return __version__ if core_build() == "interpreted" else f"{__version__} ({core_build()} core)"

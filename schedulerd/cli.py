@@ -1,8 +1,8 @@
-"""The command line: `serve` the daemon, `validate` a queue file, `simulate` a resource manager, run the `demo`, and
-`replay` a journal.
+"""The command line: `serve` the daemon, `validate` a queue file, connect it with `kubernetes`, `simulate` a resource
+manager, run the `demo`, and `replay` a journal.
 
-The flags of `serve` are made from the settings model, so a setting exists once. Clients and `replay` are imported when
-they are called: a daemon does not carry them, and need not have the terminal library they draw with.
+The flags of `serve` are made from the settings model, so each setting is defined once. All other commands but
+`validate` are imported when they are called: the daemon needs neither them nor the libraries that they use.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -24,6 +25,7 @@ from schedulerd.config import (
     load_queue_file,
     load_settings,
 )
+from schedulerd.settings.flags import setting_options
 
 USAGE = 1
 UNREADABLE = 2
@@ -31,16 +33,27 @@ INVALID = 3
 NOT_ASKED = 4
 INTERRUPTED = 130
 
+
+class _Late(NamedTuple):
+    """A command that is imported when it is first used."""
+
+    module: str
+    help: str
+    """Is shown if the module cannot be imported."""
+    extra: str
+    """What has to be installed then."""
+
+
 _LATE_COMMANDS = {
-    "demo": ("schedulerd.simulate.cli", "Start a daemon and a simulated resource manager beside it."),
-    "replay": ("schedulerd.replay.cli", "Play what a journal recorded: check it, explain it, ask what if."),
-    "simulate": ("schedulerd.simulate.cli", "Play a resource manager against a running scheduler."),
+    "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
+    "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
+    "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
+    "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon.", "simulate"),
 }
-"""The module of each, and its help where that module cannot be imported."""
 
 
 class _Commands(click.Group):
-    """A group that imports some commands only when they are asked for."""
+    """A group of commands, some of which are imported when they are first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_LATE_COMMANDS])
@@ -49,7 +62,7 @@ class _Commands(click.Group):
         if cmd_name not in _LATE_COMMANDS:
             return super().get_command(ctx, cmd_name)
         try:
-            command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name][0]), cmd_name)
+            command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name].module), cmd_name)
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error.name or "")
         assert isinstance(command, click.Command)
@@ -57,37 +70,28 @@ class _Commands(click.Group):
 
 
 def _not_installed(name: str, module: str) -> click.Command:
-    def say_so() -> None:
-        raise click.ClickException(f"{name} needs the module {module}: pip install 'schedulerd[simulate]'")
+    late = _LATE_COMMANDS[name]
 
-    return click.Command(name, callback=say_so, help=_LATE_COMMANDS[name][1])
+    def say_so() -> None:
+        raise click.ClickException(f"{name} needs the module {module}: pip install 'schedulerd[{late.extra}]'")
+
+    # Whatever else was written: what is missing is to be said first.
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=say_so, help=late.help, context_settings=anything)
 
 
 @click.group(cls=_Commands)
 @click.version_option(description(), message="schedulerd %(version)s")
 def cli() -> None:
-    """A batch scheduler that speaks the YuniKorn scheduler interface over gRPC."""
+    """A batch scheduler with the Apache YuniKorn scheduler interface over gRPC.
 
-
-def _setting_options() -> list[click.Parameter]:
-    """One flag per setting; None means not given, so that the environment and the file are asked."""
-    options: list[click.Parameter] = [
-        click.Option(["--settings"], type=click.Path(path_type=Path), help="Settings file (YAML).")
-    ]
-    for name, field in Settings.model_fields.items():
-        flag = f"--{name.replace('_', '-')}"
-        default = "" if field.default is None else f" [default: {field.default}]"
-        help_text = f"{field.description}{default}"
-        if field.annotation is bool:
-            options.append(click.Option([f"{flag}/--no-{flag[2:]}"], default=None, help=help_text))
-        else:
-            options.append(click.Option([flag], default=None, metavar="VALUE", help=help_text))
-    return options
+    Start with `schedulerd demo`, which needs nothing else, or with the page docs/first-day.md.
+    """
 
 
 def _serve(settings: Path | None, **flags: object) -> None:
     # Imported here, because validating a file needs neither gRPC nor the scheduler.
-    from schedulerd.daemon.failures import ExitCode
+    from schedulerd.daemon.runtime.failures import ExitCode
     from schedulerd.daemon.server import serve
 
     try:
@@ -102,12 +106,17 @@ cli.add_command(
     click.Command(
         "serve",
         callback=_serve,
-        params=_setting_options(),
-        help="""Run the daemon until SIGTERM or SIGINT, which it answers by draining; a second signal ends it at once.
+        params=setting_options(Settings, "grpc_bind"),
+        help="""Run the daemon.
 
-        A flag wins over the environment variable SCHEDULERD_NAME, and that over the settings file. Exit codes: 0
-        drained, 69 a port is taken, 70 a bug of schedulerd, 71 the shutdown was not over in time, 78 settings, queue
-        file or TLS files cannot be used.""",
+        It runs until SIGTERM or SIGINT, and then shuts down in order: it closes its streams, and pods keep running.
+        A second signal ends it at once.
+
+        Each setting is a flag, an environment variable (--grpc-bind is SCHEDULERD_GRPC_BIND), or a line of the
+        settings file (grpc_bind). A flag has precedence over the environment, and the environment over the file.
+
+        Exit codes: 0 shut down after a signal, 69 a port is in use, 70 a bug of schedulerd, 71 the shutdown did not
+        end in time, 78 the settings or a file that they name cannot be used, 128 + N ended by a second signal N.""",
     )
 )
 
@@ -117,11 +126,23 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
 
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--against", type=Target(), help="gRPC address of a running daemon to ask.")
-@click.option("--rm", "rm_id", default="", metavar="RMID", help="Its resource manager; needed if there are several.")
-@click.option("--tls-ca-file", type=_FILE, help="Authorities (PEM) of the daemon's certificate; turns TLS on.")
-@click.option("--tls-cert-file", type=_FILE, help="Own certificate chain (PEM), for mutual TLS.")
-@click.option("--tls-key-file", type=_FILE, help="Private key (PEM) of that certificate.")
+@click.option("--against", type=Target(), help="Also show what FILE would change in this daemon (gRPC address).")
+@click.option(
+    "--rm",
+    "rm_id",
+    default="",
+    metavar="RMID",
+    help="With --against: the resource manager whose queues would change. Required if several are registered.",
+)
+@click.option(
+    "--tls-ca-file",
+    type=_FILE,
+    help="With --against: certificate authorities (PEM) of the daemon's certificate. Turns TLS on.",
+)
+@click.option(
+    "--tls-cert-file", type=_FILE, help="With --against: certificate chain (PEM) of this client, for mutual TLS."
+)
+@click.option("--tls-key-file", type=_FILE, help="Private key (PEM) of the certificate in --tls-cert-file.")
 def validate(
     file: Path,
     against: str | None,
@@ -130,12 +151,13 @@ def validate(
     tls_cert_file: Path | None,
     tls_key_file: Path | None,
 ) -> None:
-    """Check a queue FILE and list all that is wrong with it, with line, key and what is allowed.
+    """Check a queue file.
 
-    With --against the daemon is asked what the file would change for what runs there; nothing is changed.
+    Lists all problems of FILE, each with its line, key and value, and what is allowed there. With --against, a running
+    daemon also says what the file would change for its queues and running work; nothing is changed.
 
-    Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 the file cannot be read, 3 it is not valid or the
-    daemon would refuse it, 4 the daemon cannot be asked.
+    Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 FILE cannot be read, 3 FILE is not valid or the daemon
+    would refuse it, 4 the daemon does not answer.
     """
     _check_client_options(against, rm_id, tls_ca_file, tls_cert_file, tls_key_file)
     try:
@@ -159,7 +181,7 @@ def _check_client_options(
     against: str | None, rm_id: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
 ) -> None:
     if against is None and (rm_id or ca_file or cert_file or key_file):
-        raise click.UsageError("--rm and the TLS files are about a running daemon: say which with --against HOST:PORT")
+        raise click.UsageError("--rm and the TLS files need a running daemon: name it with --against HOST:PORT")
     if (cert_file is None) != (key_file is None):
         raise click.UsageError("--tls-cert-file and --tls-key-file must be given together")
     if cert_file is not None and ca_file is None:
@@ -169,7 +191,7 @@ def _check_client_options(
 def _validate_against(
     text: str, target: str, rm_id: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
 ) -> int:
-    """Prints what the daemon says; returns the exit status."""
+    """Prints what the file would change in the daemon; returns the exit code."""
     # Imported here, because validating a file alone needs no gRPC.
     from schedulerd.admin_client import AdminClient, DaemonUnusable, ResourceManagerNotChosen, tls_credentials
 
@@ -183,7 +205,7 @@ def _validate_against(
     except ResourceManagerNotChosen as error:
         raise click.UsageError(f"{error}; choose one with --rm") from error
     if not answer.allowed:
-        # The reason lists problems too, but not all of a long list.
+        # The reason lists problems too, but not all of them if there are many.
         reason = answer.reason.splitlines()[0] if answer.problems else answer.reason
         click.echo(f"refused by {target}: {reason}", err=True)
         for one in answer.problems:
@@ -199,7 +221,7 @@ def _validate_against(
 
 
 def main() -> None:
-    """Runs the command line; wrong usage exits with 1, because 2 and more have a meaning of their own."""
+    """Runs the command line. Wrong usage exits with 1, because codes from 2 on mean something else in each command."""
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.UsageError as error:

@@ -1,6 +1,6 @@
-"""Where ids come from: the core has no randomness of its own, so that a history can be played again with the same ones.
+"""Ids from a seed: the core has no randomness of its own, so that a history can be replayed with the same ids.
 
-A seed is chosen once for a process. Who knows it (a journal says it) gets the same ids in the same order.
+A seed is chosen once for a process. The same seed (a journal contains it) gives the same ids in the same order.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def random_seed() -> int:
 
 
 def uuid_source(seed: int) -> Callable[[], str]:
-    """Gives a function that returns a new UUID (version 4) as text at each call; the same ones for the same seed.
+    """Returns a function that returns a new UUID (version 4) as text at each call. The same seed gives the same UUIDs.
 
-    `uuid.uuid4` asks the kernel each time, which costs a fifth of a placement; these have to be unique and not secret,
-    so a generator seeded once does.
+    `uuid.uuid4` asks the kernel each time, which costs a fifth of an allocation. These ids have to be unique but not
+    secret, so a generator that is seeded once is enough.
     """
     bits = random.Random(seed).getrandbits
 

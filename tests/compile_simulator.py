@@ -14,7 +14,8 @@ from setuptools import setup  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "schedulerd" / "core"
-INTERPRETED = ("__init__.py", "alarms.py", "commands.py", "*facts.py", "resources.py", "specs.py", "views.py")
+INTERPRETED: tuple[str, ...] = ("__init__.py", "alarms.py", "commands.py", "*facts.py", "resources.py", "specs.py")
+INTERPRETED += ("values.py", "plan.py")
 """Of the core: values, which would gain little. `resources.py` cannot be compiled (docs/compiled.md)."""
 BOOKS = (
     "tests/property/naive_constraints.py",
@@ -23,7 +24,7 @@ BOOKS = (
     "tests/sim/oracle.py",
     "tests/sim/rm_memory.py",
     "tests/sim/room_books.py",
-    "tests.sim.observations.py",
+    "tests/sim/observations.py",
     "tests/sim/watch.py",
 )
 """Of the simulator: what takes the longest, and has no subclasses."""

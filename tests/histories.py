@@ -27,8 +27,9 @@ from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import matches
-from schedulerd.core import callback_facts, facts
+from schedulerd.core import facts
 from schedulerd.core.commands import Command
+from schedulerd.core.predicates import facts as callback_facts
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.instant import Instant
 from schedulerd.journal.decode import CommandReader
@@ -53,8 +54,12 @@ RENAMED = {
     "Verdict": "PredicateResult",
     "verdicts": "results",
     "placements_max": "allocations_max",
+    "nobody reads its allocation stream": "its allocation stream is not open",
+    "schedulerd ended its allocation stream with an error, which the client was told": (
+        "schedulerd ended its allocation stream with an error"
+    ),
 }
-"""Commands and their fields that a history was recorded with, and what they are called now."""
+"""Commands, their fields and values that a history was recorded with, and what they are now."""
 
 
 class Play:
@@ -156,6 +161,7 @@ def compare(path: Path) -> str | None:
     commands, play = CommandReader(names), Play()
     told = []
     for now_ns, _, name, values in recorded["history"]:
+        values = [RENAMED.get(one, one) if isinstance(one, str) else one for one in values]
         told.append(play.step(now_ns, commands.command(RENAMED.get(name, name), values)))
     for at, (now, before) in enumerate(zip(_digests(told), recorded["digests"], strict=True)):
         if now != before:

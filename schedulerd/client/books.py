@@ -1,8 +1,8 @@
-"""What a resource manager has reported, and what has come of it: all that is needed to report it again.
+"""The books of a client: what the resource manager has reported, and the results, to report it again.
 
-The scheduler may have to be told everything anew, after it was restarted for instance. What counts then is what the
-resource manager knows, so the books change when it says something and when it hears something, and never by guess.
-Messages are kept as bytes: they are small that way, and keep no larger message alive that they came in.
+The scheduler needs a full report after it was restarted, for example. The report contains what the resource manager
+knows, so the books change only with messages that it sends or receives. Messages are kept as bytes: they are small that
+way, and keep no larger message alive that they came in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Node:
     draining: bool = False
     leaving: bool = False
     held: int = 0
-    """Allocations on it."""
+    """Number of allocations on the node."""
 
 
 @dataclass(slots=True)
@@ -37,32 +37,40 @@ class _Ask:
     message: bytes
     wanted: int
     """Allocations still to come."""
+    count: int = 1
+    """`maxAllocations` as it was asked for last."""
     placed: int = 0
-    """Allocations that have come, those that are gone included."""
+    """Number of allocations received, including those that are gone."""
     held: int = 0
     """Allocations that are there."""
+    before: bytes = b""
+    """The message before this one, if an allocation was there when this one was sent; it holds if this is rejected."""
+    sizes: bool = False
+    """Whether its amounts are those of its allocation, if there is one only: they resize it."""
     opted_out: bool = False
-    """It said that its allocations may not be ended for others."""
+    """Whether its allocations may not be preempted for others (`allowPreemptSelf: false`)."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """An allocation that is there, or whose end is not confirmed yet."""
+    """An allocation that exists, or whose release is not confirmed yet."""
 
     message: bytes
     key: str
     node_id: str
     release: bytes = b""
-    """What the resource manager said to end it; empty as long as it has not."""
+    """The release that the resource manager sent; empty if none."""
     wanted_back: bool = False
     """The scheduler waits for the resource manager to confirm its end."""
     opted_out: bool = False
-    """Its ask said that it may not be ended for others."""
+    """Whether it may not be preempted for others (`allowPreemptSelf: false` of its ask)."""
 
 
 @dataclass(slots=True)
 class _Application:
     added: bytes
+    before: bytes = b""
+    """What was sent before it was sent with other tags of its namespace; it holds if these are rejected."""
     accepted: bool = False
     leaving: bool = False
     asks: dict[str, _Ask] = field(default_factory=dict)
@@ -84,7 +92,7 @@ class Books:
     # What is said.
 
     def sent_node(self, info: si_pb2.NodeInfo) -> None:
-        """A node that is there already is not created again, whatever is said: the scheduler will reject that."""
+        """Notes a node. A known node is not created again, because the scheduler will reject it."""
         node = self._nodes.get(info.nodeID)
         if info.action == si_pb2.NodeInfo.CREATE:
             if node is None or node.leaving:
@@ -98,17 +106,35 @@ class Books:
             return
         elif info.action == si_pb2.NodeInfo.UPDATE:
             node.created = _updated(node.created, info)
+            self._found_running(info)
         elif info.action == si_pb2.NodeInfo.DECOMISSION:
             node.leaving = True
             self._forget_node_if_left(info.nodeID)
         else:
             node.draining = info.action == si_pb2.NodeInfo.DRAIN_NODE
 
+    def _found_running(self, info: si_pb2.NodeInfo) -> None:
+        """Notes what an update of a node says to run there: an allocation of its key on another node, or with another
+        UUID, has moved, as for the scheduler."""
+        uuids = {each.UUID for each in info.existingAllocations}
+        for allocation in info.existingAllocations:
+            application = self._applications.get(allocation.applicationID)
+            if application is None:
+                continue
+            moved = _moved(application, allocation, uuids)
+            if moved is None:
+                self._hold(allocation, info.nodeID)
+            else:
+                self._move(application, moved, allocation, info.nodeID)
+
     def sent_application(self, added: si_pb2.AddApplicationRequest) -> None:
-        """One that is there already is not added again, whatever is said: the scheduler will reject that."""
+        """Notes an application. A known application is not added again, because the scheduler will reject it; but for
+        other tags of its namespace, which hold from then on."""
         known = self._applications.get(added.applicationID)
         if known is None or known.leaving:
             self._applications[added.applicationID] = _Application(added.SerializeToString())
+        elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
+            known.before, known.added = known.added, added.SerializeToString()
 
     def sent_removal(self, application_id: str) -> None:
         application = self._applications.get(application_id)
@@ -123,18 +149,22 @@ class Books:
         if application is None:
             return
         known = application.asks.get(ask.allocationKey)
+        if known is not None and known.held:
+            known.before = known.message
         if known is None:
             known = application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
         else:
             known.message = ask.SerializeToString()
             known.wanted = max(0, ask.maxAllocations - known.placed)
+        known.count = ask.maxAllocations
+        known.sizes = ask.maxAllocations == 1
         known.opted_out = ask.HasField("preemptionPolicy") and not ask.preemptionPolicy.allowPreemptSelf
 
     def sent_ask_release(self, release: si_pb2.AllocationAskRelease) -> None:
         self._withdraw(release.applicationID, release.allocationKey)
 
     def sent_release(self, release: si_pb2.AllocationRelease) -> None:
-        """What the resource manager wants to end is there until that is confirmed; what it confirms is gone."""
+        """Notes a release. The allocation stays until the scheduler confirms it, unless this is a confirmation."""
         application_id = release.applicationID or self._owner_of(release.UUID)
         application = self._applications.get(application_id)
         if application is None:
@@ -164,10 +194,13 @@ class Books:
         for accepted in response.accepted:
             if accepted.applicationID in self._applications:
                 self._applications[accepted.applicationID].accepted = True
+                self._applications[accepted.applicationID].before = b""
         for rejected in response.rejected:
             application = self._applications.get(rejected.applicationID)
             if application is not None and not application.accepted:
                 del self._applications[rejected.applicationID]
+            elif application is not None and application.before:
+                application.added, application.before = application.before, b""
         for updated in response.updated:
             if updated.state in _OVER:
                 self.sent_removal(updated.applicationID)
@@ -186,7 +219,16 @@ class Books:
             if withdrawn.terminationType not in _BY_RM:  # else it confirms a release: the key may be asked for anew
                 self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
         for rejected in response.rejected:
+            self._restore(rejected.applicationID, rejected.allocationKey)
             self._withdraw(rejected.applicationID, rejected.allocationKey)
+
+    def _restore(self, application_id: str, key: str) -> None:
+        """The ask is rejected: what it was before holds for its allocation."""
+        application = self._applications.get(application_id)
+        ask = None if application is None else application.asks.get(key)
+        if ask is not None and ask.held:
+            ask.message, ask.before = ask.before, b""
+            ask.sizes = bool(ask.message) and si_pb2.AllocationAsk.FromString(ask.message).maxAllocations == 1
 
     def is_wanted_back(self, release: si_pb2.AllocationRelease) -> bool:
         """Whether the scheduler as it is now waits for the end of this allocation to be confirmed."""
@@ -196,10 +238,10 @@ class Books:
     # The full report.
 
     def allocations(self) -> Iterator[si_pb2.Allocation]:
-        """Those that are there."""
+        """The existing allocations."""
         for application in self._applications.values():
             for held in application.held.values():
-                yield si_pb2.Allocation.FromString(held.message)
+                yield _as_it_is(application, held)
 
     def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
         """All applications. One that has allocations is marked as running already: the scheduler takes it over although
@@ -212,12 +254,12 @@ class Books:
             yield added
 
     def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
-        """All nodes with what is on them."""
+        """All nodes with their allocations."""
         by_node: dict[str, list[si_pb2.Allocation]] = {}
         for application in self._applications.values():
             for held in application.held.values():
                 held.wanted_back = False
-                reported = si_pb2.Allocation.FromString(held.message)
+                reported = _as_it_is(application, held)
                 if held.opted_out:
                     reported.allocationTags[ALLOW_PREEMPTION_TAG] = "false"
                 by_node.setdefault(held.node_id, []).append(reported)
@@ -228,7 +270,7 @@ class Books:
             yield info
 
     def report_changes_of_nodes(self) -> Iterator[si_pb2.NodeInfo]:
-        """What was said of nodes beside that they are there: that they drain, that they go."""
+        """Changes of nodes other than their registration: drains and removals."""
         for node_id, node in self._nodes.items():
             attributes = si_pb2.NodeInfo.FromString(node.created).attributes  # one of them names the partition
             if node.draining:
@@ -237,7 +279,7 @@ class Books:
                 yield messages.node(node_id, None, action=si_pb2.NodeInfo.DECOMISSION, attributes=attributes)
 
     def report_asks(self) -> Iterator[si_pb2.AllocationAsk]:
-        """What is still to come. To the scheduler, what is there of an ask is all that was ever placed of it."""
+        """Asks for the allocations that are still to come. The scheduler counts only existing allocations as placed."""
         for application in self._applications.values():
             for ask in application.asks.values():
                 ask.placed = ask.held
@@ -256,7 +298,7 @@ class Books:
                     yield release
 
     def report_removals(self) -> Iterator[si_pb2.RemoveApplicationRequest]:
-        """Of applications whose allocations are not all confirmed to be gone."""
+        """Removals of applications with allocations that are not confirmed to be gone."""
         for application_id, application in self._applications.items():
             if application.leaving:
                 partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
@@ -285,6 +327,23 @@ class Books:
         if node is not None:
             node.held += 1
 
+    def _move(self, application: _Application, old_uuid: str, allocation: si_pb2.Allocation, node_id: str) -> None:
+        """The allocation stays what it is, but for its node, its UUID and its amounts."""
+        held = application.held.pop(old_uuid)
+        application.asks[held.key].sizes = False
+        message = si_pb2.Allocation.FromString(held.message)
+        message.UUID = allocation.UUID
+        message.nodeID = node_id
+        message.resourcePerAlloc.CopyFrom(allocation.resourcePerAlloc)
+        old_node, node = self._nodes.get(held.node_id), self._nodes.get(node_id)
+        held.message, held.node_id = message.SerializeToString(), node_id
+        application.held[allocation.UUID] = held
+        if node is not None:
+            node.held += 1
+        if old_node is not None:
+            old_node.held -= 1
+            self._forget_node_if_left(si_pb2.NodeInfo.FromString(old_node.created).nodeID)
+
     def _drop(self, application_id: str, uuid: str) -> None:
         application = self._applications.get(application_id)
         held = None if application is None else application.held.pop(uuid, None)
@@ -303,7 +362,7 @@ class Books:
             self._forget_node_if_left(held.node_id)
 
     def _withdraw(self, application_id: str, key: str) -> None:
-        """Nothing more is to come of the ask, or with '' of all asks of the application."""
+        """Notes that an ask, or with '' every ask of the application, gets no more allocations."""
         application = self._applications.get(application_id)
         if application is None:
             return
@@ -320,11 +379,41 @@ class Books:
             del self._nodes[node_id]
 
     def _forget_node(self, node_id: str) -> None:
-        """The scheduler did not take it, so nothing that was on it is an allocation any longer."""
+        """Forgets a rejected node, with its allocations."""
         del self._nodes[node_id]
         for application_id, application in list(self._applications.items()):
             for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
                 self._drop(application_id, uuid)
+
+
+def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:
+    """The application without the tags of its namespace."""
+    bare = si_pb2.AddApplicationRequest()
+    bare.CopyFrom(added)
+    for name in added.tags:
+        if name.lower().startswith("namespace."):
+            del bare.tags[name]
+    return bare
+
+
+def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:
+    """The allocation with the amounts that it was resized to, if it was."""
+    allocation = si_pb2.Allocation.FromString(held.message)
+    ask = application.asks[held.key]
+    if ask.sizes and ask.held == 1:
+        allocation.resourcePerAlloc.CopyFrom(si_pb2.AllocationAsk.FromString(ask.message).resourceAsk)
+    return allocation
+
+
+def _moved(application: _Application, allocation: si_pb2.Allocation, uuids: set[str]) -> str | None:
+    """The UUID of the allocation that is the same; None if there is none, by the rule of the scheduler."""
+    if allocation.UUID in application.held:
+        return allocation.UUID
+    of_key = [uuid for uuid, held in application.held.items() if held.key == allocation.allocationKey]
+    ask = application.asks.get(allocation.allocationKey)
+    if len(of_key) != 1 or of_key[0] in uuids or ask is None or ask.count > 1:
+        return None
+    return of_key[0]
 
 
 def _updated(created: bytes, change: si_pb2.NodeInfo) -> bytes:

@@ -1,7 +1,7 @@
-"""The callback stream of a resource manager: what the scheduler asks it and tells it beside the update streams.
+"""The callback stream of a resource manager: calls of the scheduler, and the answers.
 
-Answers go out as they come, many in a message if many come at a time. They are bound to the call of the stream they
-were asked on: the next one knows nothing of them, and after a registration their numbers mean something else.
+Answers are sent as they come, several in a message if possible. They belong to the stream on which the call came: a
+later stream does not know them, and after a registration the call ids are used again.
 """
 
 from __future__ import annotations
@@ -15,24 +15,20 @@ from grpc import aio
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.client.resource_manager import ResourceManager
+from schedulerd.client.rm_methods import Callbacks
 
 ResultT = TypeVar("ResultT")
 Spawn = Callable[[Awaitable[None]], None]
 
 
-def hello_of(rm: ResourceManager, rm_id: str) -> callback_pb2.CallbackHello | None:
-    """Which callbacks the class of `rm` has methods of its own for; None if it has none."""
-
-    def has(name: str) -> bool:
-        return getattr(type(rm), name) is not getattr(ResourceManager, name)
-
+def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
+    """Which callbacks `rm` serves; None if it serves none."""
     hello = callback_pb2.CallbackHello(
-        predicates=has("predicates"),
-        preemptionPredicates=has("preemption_predicates"),
-        events=has("on_events"),
-        schedulingStates=has("on_scheduling_states"),
-        stateDump=has("state_dump"),
+        predicates=rm.serves_callback("predicates"),
+        preemptionPredicates=rm.serves_callback("preemption_predicates"),
+        events=rm.serves_callback("on_events"),
+        schedulingStates=rm.serves_callback("on_scheduling_states"),
+        stateDump=rm.serves_callback("state_dump"),
     )
     if not hello.ByteSize():
         return None
@@ -46,10 +42,8 @@ class CallbackStream:
 
     name = "Callback"
 
-    def __init__(
-        self, channel: aio.Channel, hello: callback_pb2.CallbackHello, rm: ResourceManager, spawn: Spawn
-    ) -> None:
-        """`spawn` runs what an async method has returned."""
+    def __init__(self, channel: aio.Channel, hello: callback_pb2.CallbackHello, rm: Callbacks, spawn: Spawn) -> None:
+        """`spawn` runs the awaitable of an async method as a task."""
         self.connected = asyncio.Event()
         """Set while the scheduler waits for results."""
         self._method: Any = callback_pb2_grpc.CallbackStub(channel).Connect

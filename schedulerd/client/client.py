@@ -1,7 +1,7 @@
-"""The client of a resource manager: what it says as methods, what it hears as calls of its `ResourceManager`.
+"""The client of a resource manager: methods to send, and callbacks of a `ResourceManager` for what is received.
 
-It is a context, because it owns a connection and tasks: when the block ends they are gone, and when they fail the block
-ends, wherever it waits.
+The client is a context manager, because it owns a connection and tasks: they end with the block, and a failure of the
+connection ends the block, wherever it waits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import grpc
 
@@ -20,7 +20,14 @@ from schedulerd.client.channel import open_channel
 from schedulerd.client.connection import Connection, Registration
 from schedulerd.client.reporting import Reporting
 from schedulerd.client.requests import Requests
-from schedulerd.client.resource_manager import ResourceManager
+from schedulerd.client.rm_methods import Callbacks, Updates
+
+
+class Served(Updates, Callbacks, Protocol):
+    """A `ResourceManager`, or anything else with its methods."""
+
+    client: Client
+    """Set by the client."""
 
 
 class Client(Requests):
@@ -40,7 +47,7 @@ class Client(Requests):
     def __init__(
         self,
         target: str,
-        rm: ResourceManager,
+        rm: Served,
         *,
         rm_id: str,
         policy_group: str = "",
@@ -54,7 +61,7 @@ class Client(Requests):
         channel = open_channel(target, credentials)
         hello = hello_of(rm, rm_id)
         books = Books() if resync else None
-        reporting = Reporting(rm, books)
+        reporting = Reporting(rm, books, self.spawn)
         connection = Connection(
             target,
             channel,
@@ -109,19 +116,19 @@ class Client(Requests):
         await asyncio.Event().wait()
 
     async def unregister(self) -> None:
-        """Says that the resource manager goes for good: the scheduler forgets it. Nothing can be said after it."""
+        """Unregisters the resource manager: the scheduler forgets it at once. Nothing can be sent afterwards."""
         self._body = None
         await self._connection.unregister()
 
     def spawn(self, awaitable: Awaitable[None]) -> None:
-        """Runs something on the side, as what an async callback has returned; its failure is the client's."""
+        """Runs an awaitable as a task of the client; its failure is a failure of the client."""
         task = asyncio.ensure_future(awaitable)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     @property
     def requests_sent(self) -> int:
-        """In all; one that had to be sent again counts once."""
+        """Number of requests sent; a request that was sent again counts once."""
         return sum(stream.requests_sent for stream in self._connection.streams)
 
     @property
@@ -130,12 +137,12 @@ class Client(Requests):
 
     @property
     def times_resumed(self) -> int:
-        """How often the connection was lost and went on where it was."""
+        """How often a lost connection was restored without a new report."""
         return self._connection.times_resumed
 
     @property
     def times_resynced(self) -> int:
-        """How often everything had to be reported again."""
+        """How often everything was reported again."""
         return self._connection.times_resynced
 
     def _check_alive(self) -> None:
@@ -143,7 +150,7 @@ class Client(Requests):
             raise self._failure
 
     def _ended(self, task: asyncio.Future[None]) -> None:
-        """Of the connection or of something on the side. The first failure ends everything."""
+        """Called when a task of the client ends. The first failure ends the client."""
         self._tasks.discard(task)
         if task.cancelled() or task.exception() is None or self._failure is not None:
             return

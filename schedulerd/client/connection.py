@@ -36,14 +36,14 @@ BACKOFF_MOST_S = 1.0
 STABLE_AFTER_S = 1.0
 """Streams that lived shorter than this did not end the outage before them."""
 CLOSE_TIMEOUT_S = 2.0
-"""For the scheduler to read what was sent and to end the streams in turn; one that never does costs the client that."""
+"""Time for the scheduler to read everything and close the streams; after that the client closes them itself."""
 REGISTER_TIMEOUT_S = 30.0
 """For the answer to a registration after a loss."""
 UNREGISTER_TIMEOUT_S = 5.0
 
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN})
 _NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
-"""CANCELLED is what a server says of calls it has not begun to serve when it is stopped."""
+"""A server that is stopped answers CANCELLED to calls that it has not begun to serve."""
 _WRITE_FAILED = (grpc.StatusCode.INTERNAL, "Internal error from Core")
 """What `grpc.aio` says when a stream ended while a message was written to it, in place of how it ended
 (grpc/grpc#36066). Whoever ended it for a reason says so again to the next one."""
@@ -63,7 +63,7 @@ class Registration:
 
 
 class Listener(Protocol):
-    """Who is told what comes in, and reports what there is. Called from the event loop, in the order of each stream."""
+    """Receives all responses and makes the report. Called from the event loop, in the order of each stream."""
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None: ...
 
@@ -75,7 +75,7 @@ class Listener(Protocol):
         """The streams were lost, and the scheduler goes on with all of them where they were; nothing was lost."""
 
     def report(self, connection: Connection) -> None:
-        """Registered, and what was queued before is void: queues all applications and nodes that there are."""
+        """Called after a registration, when earlier queued items are void: queues all applications and nodes."""
 
     async def applications_answered(self) -> None:
         """Returns when all applications of the report are answered."""
@@ -167,7 +167,7 @@ class Connection:
         try:
             await asyncio.wait_for(self._channel.channel_ready(), timeout_s)
         except TimeoutError:
-            raise SchedulerUnreachable(f"nobody answers at {self._target} (waited {timeout_s:g} s)") from None
+            raise SchedulerUnreachable(f"no scheduler answers at {self._target} (waited {timeout_s:g} s)") from None
         await self._register(timeout_s)
         self.over = asyncio.create_task(self._serve(), name=f"connection of {self._rm_id}")
 
@@ -189,7 +189,8 @@ class Connection:
         await self.close()
 
     async def unregister(self) -> None:
-        """Says that this resource manager goes for good. SI has no word for it; schedulers that lack ours find out."""
+        """Unregisters this resource manager. SI has no message for it; a scheduler without ours notices the closed
+        streams."""
         self._closing = True
         if self.over is not None:
             self.over.cancel()
@@ -314,9 +315,9 @@ class Connection:
             if code is grpc.StatusCode.FAILED_PRECONDITION or (
                 code is grpc.StatusCode.ABORTED and details.startswith(_RESYNC)
             ):
-                return ResyncRequired(f"the scheduler does not know {who} any longer: {status_text(error)}")
+                return ResyncRequired(f"the scheduler no longer knows {who}: {status_text(error)}")
             if code is grpc.StatusCode.ABORTED:
-                raise Superseded(f"somebody else has taken the place of {who}: {status_text(error)}") from error
+                raise Superseded(f"another client has registered as {who}: {status_text(error)}") from error
             if code not in _LOST and (code, details) != _WRITE_FAILED:
                 raise StreamRefused(f"{self._target} ended the {name} stream: {status_text(error)}") from error
             return SchedulerUnreachable(f"lost the scheduler at {self._target}: {status_text(error)}")

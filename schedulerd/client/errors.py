@@ -10,7 +10,7 @@ class SchedulerError(Exception):
 
 
 class SchedulerUnreachable(SchedulerError):
-    """Nobody answers at the target, or no longer."""
+    """No scheduler answers at the target, or it no longer does."""
 
 
 class RegistrationRejected(SchedulerError):
@@ -18,11 +18,11 @@ class RegistrationRejected(SchedulerError):
 
 
 class ResyncRequired(SchedulerError):
-    """What the scheduler knows of this resource manager is gone or in doubt: it has to register and report again."""
+    """The scheduler no longer knows the state of this resource manager: it has to register and report again."""
 
 
 class Superseded(SchedulerError):
-    """Somebody else has registered with the same rmID. To register again would only throw them out in turn."""
+    """Another client has registered with the same rmID. Registering again would only disconnect it in turn."""
 
 
 class StreamRefused(SchedulerError):
@@ -30,7 +30,7 @@ class StreamRefused(SchedulerError):
 
 
 class SendQueueFull(SchedulerError):
-    """More waits to be sent than is kept; whoever says much has to `await client.drain()` now and then."""
+    """Too many items wait to be sent; a client that sends a lot has to `await client.drain()` now and then."""
 
 
 class NodeRejected(SchedulerError):

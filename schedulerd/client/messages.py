@@ -10,8 +10,13 @@ Amounts = Mapping[str, int]
 Tags = Mapping[str, str]
 
 ID_LENGTH_MAX = 1024
-"""Characters of an id that a scheduler takes. A much longer one does not even come back whole with its rejection, so
-nobody would know what was rejected."""
+"""Maximum number of characters of an id. A scheduler rejects a longer id, and shortens a much longer one in the
+rejection, so the client could not tell what was rejected."""
+
+PREDICATES_TAG = "schedulerd.io/predicates"
+"""Of an ask, with the value `none`: the scheduler does not ask about it on the callback stream."""
+ASKED_AT_TAG = "schedulerd.io/asked-at"
+"""Of an ask: when it was made first, in nanoseconds since the epoch."""
 
 
 def check_id(field: str, value: str) -> None:
@@ -23,6 +28,18 @@ def check_id(field: str, value: str) -> None:
 def resource(amounts: Amounts) -> si_pb2.Resource:
     """Amounts by resource name."""
     return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts.items()})
+
+
+def ask_tags(tags: Tags | None, *, predicates: bool, asked_at_ns: int | None) -> Tags | None:
+    """The tags of an ask with those that say what it has no field for."""
+    if predicates and asked_at_ns is None:
+        return tags
+    said = dict(tags or {})
+    if not predicates:
+        said[PREDICATES_TAG] = "none"
+    if asked_at_ns is not None:
+        said[ASKED_AT_TAG] = str(asked_at_ns)
+    return said
 
 
 def node(

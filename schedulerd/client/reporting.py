@@ -1,34 +1,33 @@
-"""What a client does with what it hears: keeps the books, settles who waits for an answer, and passes it on.
+"""Handles responses: updates the books, resolves pending answers, and calls the resource manager.
 
-And with the books what it says when the scheduler knows nothing any longer: a full report, in the order in which it can
-be understood.
+It also makes the full report for a scheduler that has lost the state, in the order in which the scheduler can use it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client.books import Books
 from schedulerd.client.connection import Connection
 from schedulerd.client.errors import ApplicationRejected, NodeRejected
-from schedulerd.client.resource_manager import ResourceManager, Told
+from schedulerd.client.rm_methods import Told, Updates
 
 NEW, REMOVE = range(2)
 """The lists of an ApplicationRequest, in the order in which they are taken."""
 ASKS, RELEASES, ASK_RELEASES = range(3)
-"""The lists of an AllocationRequest, likewise."""
+"""The lists of an AllocationRequest, in the order in which they are taken."""
 
 
 class Answers:
-    """Who waits for the acceptance of what, by its id."""
+    """The futures of items that are not accepted yet, by id."""
 
     def __init__(self, rejection: Callable[[str, str], Exception]) -> None:
         self._rejection = rejection
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._reported: set[str] = set()
-        """What of the report is not answered."""
+        """Ids of the report that are not answered yet."""
         self._all_answered = asyncio.Event()
         self._all_answered.set()
 
@@ -63,7 +62,7 @@ class Answers:
         await self._all_answered.wait()
 
     def _answered(self, item_id: str) -> asyncio.Future[None] | None:
-        """Who still waits for this answer."""
+        """The future of this answer, if it still waits."""
         self._reported.discard(item_id)
         if not self._reported:
             self._all_answered.set()
@@ -74,10 +73,12 @@ class Answers:
 class Reporting:
     """The listener of a connection."""
 
-    def __init__(self, rm: ResourceManager, books: Books | None) -> None:
+    def __init__(self, rm: Updates, books: Books | None, spawn: Callable[[Awaitable[None]], None]) -> None:
+        """`spawn` runs what an async method has returned."""
         self.nodes = Answers(NodeRejected)
         self.applications = Answers(ApplicationRejected)
         self._rm = rm
+        self._spawn = spawn
         self._books = books
         self._is_first = True
 
@@ -140,10 +141,10 @@ class Reporting:
 
     def _tell(self, told: Told) -> None:
         if told is not None:
-            self._rm.client.spawn(told)
+            self._spawn(told)
 
 
 def _look_at(answer: asyncio.Future[None]) -> None:
-    """Who does not wait for an answer hears of a rejection by callback: that is no error nobody has looked at."""
+    """Marks an exception as retrieved: a caller that does not await the answer gets the rejection by callback."""
     if not answer.cancelled():
         answer.exception()

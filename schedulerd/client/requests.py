@@ -1,11 +1,11 @@
-"""What a resource manager says, as methods with plain Python values.
+"""The requests of a resource manager, as methods with plain Python values.
 
 Amounts are whole numbers in the unit of their resource: thousandths for `vcore`, bytes for `memory`, pieces for
-everything else. There is no second vocabulary beside that of the interface: what comes back are its messages.
+everything else. Results are the messages of the interface.
 
-Methods queue and return at once, so they may be called from anywhere, also from what the scheduler just said. What is
-queued goes out together, many items in a request, and always in the order of the calls on each of the three streams.
-Between the streams there is no order; the scheduler waits for a moment for what another stream still has to bring.
+Methods queue an item and return at once, so they may be called from anywhere, callbacks included. Queued items are sent
+together, many in a request, in the order of the calls on each of the three streams. Between the streams there is no
+order; the scheduler waits for a short time for what another stream still has to bring.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NODE_PARTITION_ATTRIBUTE = "si/node-partition"
 
 
 class Requests(ABC):
-    """Everything that goes into the three update streams.
+    """All that can be sent on the three update streams.
 
-    Every method raises what has ended the connection, if it has ended, and `SendQueueFull`; those that add something
-    raise ValueError for an id of more than 1,024 characters.
+    Every method raises the error that has ended the connection, if it has ended, and `SendQueueFull`. Methods that add
+    something raise ValueError for an id of more than 1,024 characters.
     """
 
     def __init__(self, connection: Connection, reporting: Reporting, books: Books | None) -> None:
@@ -50,9 +50,9 @@ class Requests(ABC):
         partition: str = "",
         existing: Iterable[si_pb2.Allocation] = (),
     ) -> asyncio.Future[None]:
-        """Registers a node with all it has, what others use of it, and what of ours runs there already.
+        """Registers a node with its capacity, the use by other workloads (`occupied`) and its existing allocations.
 
-        What it returns may be awaited: it is done when the node is accepted, and raises `NodeRejected`.
+        The result may be awaited: it is done when the node is accepted, and raises `NodeRejected`.
         """
         messages.check_id("node_id", node_id)
         answer = self._reporting.nodes.expect(node_id)
@@ -75,23 +75,36 @@ class Requests(ABC):
         occupied: Amounts | None = None,
         attributes: Tags | None = None,
         partition: str = "",
+        existing: Iterable[si_pb2.Allocation] = (),
     ) -> None:
-        """Changes a node; what is None stays as it is."""
+        """Changes a node; values that are None stay as they are.
+
+        Allocations that run there already (`existing`) are taken over: an ask with such a key is withdrawn, and an
+        allocation with such a key on another node moves.
+        """
         if attributes is not None or partition:
             attributes = _with_partition(attributes, partition)
-        update = si_pb2.NodeInfo.UPDATE
-        self._say_node(messages.node(node_id, resources, action=update, occupied=occupied, attributes=attributes))
+        self._say_node(
+            messages.node(
+                node_id,
+                resources,
+                action=si_pb2.NodeInfo.UPDATE,
+                occupied=occupied,
+                attributes=attributes,
+                existing=existing,
+            )
+        )
 
     def drain_node(self, node_id: str, *, partition: str = "") -> None:
-        """Has nothing new placed on the node."""
+        """Drains the node: no new allocations are placed on it."""
         self._change_node(node_id, si_pb2.NodeInfo.DRAIN_NODE, partition)
 
     def undrain_node(self, node_id: str, *, partition: str = "") -> None:
-        """Has things placed again on a node that was drained."""
+        """Ends the drain of a node: allocations may be placed on it again."""
         self._change_node(node_id, si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
 
     def remove_node(self, node_id: str, *, partition: str = "") -> None:
-        """Takes the node away at once; `on_released` is called for all that is on it."""
+        """Removes the node at once; `on_released` is called for all allocations on it."""
         self._change_node(node_id, si_pb2.NodeInfo.DECOMISSION, partition)
 
     # Applications.
@@ -109,10 +122,10 @@ class Requests(ABC):
         placeholders: Amounts | None = None,
         gang_style: str = "",
     ) -> asyncio.Future[None]:
-        """Adds an application; with `placeholders`, what those of its gang take together, it is a gang, and
-        `execution_timeout_ms` is for how long they wait.
+        """Adds an application. With `placeholders`, the sum of all its placeholders, it is a gang, and
+        `execution_timeout_ms` is its gang timeout.
 
-        What it returns may be awaited: it is done when the application is accepted, and raises `ApplicationRejected`.
+        The result may be awaited: it is done when the application is accepted, and raises `ApplicationRejected`.
         """
         messages.check_id("application_id", application_id)
         self._check(self._connection.applications)
@@ -158,10 +171,15 @@ class Requests(ABC):
         originator: bool = False,
         allow_preempt_self: bool = True,
         allow_preempt_other: bool = False,
+        predicates: bool = True,
+        asked_at_ns: int | None = None,
     ) -> None:
-        """Asks for `count` allocations of `resources` each: `on_allocated` is called for every one of them.
+        """Asks for `count` allocations of `resources` each; `on_allocated` is called for each allocation.
 
-        The key is the application's own name for it, and comes back with each; asking again with the key changes it.
+        `key` is unique in the application, and comes back with each allocation. Another ask with the same key changes
+        this one. Without `predicates` the methods of that name are not called for the ask. `asked_at_ns`, in
+        nanoseconds since the epoch and not in the future, is when the ask was made first: it has that age, and goes
+        before asks that were made later.
         """
         messages.check_id("application_id", application_id)
         messages.check_id("key", key)
@@ -174,7 +192,7 @@ class Requests(ABC):
             maxAllocations=count,
             priority=priority,
             executionTimeoutMilliSeconds=execution_timeout_ms,
-            tags=tags,
+            tags=messages.ask_tags(tags, predicates=predicates, asked_at_ns=asked_at_ns),
             taskGroupName=task_group,
             placeholder=placeholder,
             Originator=originator,
@@ -187,10 +205,10 @@ class Requests(ABC):
         self._connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
 
     def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
-        """Takes back what is not placed yet of an ask, or of all asks of the application.
+        """Withdraws the pending part of an ask, or with an empty `key` of all asks of the application.
 
-        `on_ask_withdrawn` is called for each ask of which anything was still to come. An allocation that is on its way
-        comes before that.
+        `on_ask_withdrawn` is called for each ask that was still pending. Allocations that are already on their way come
+        before that.
         """
         self._check(self._connection.allocations)
         release = si_pb2.AllocationAskRelease(
@@ -204,11 +222,12 @@ class Requests(ABC):
         self._connection.allocations.to_add_to(ASK_RELEASES, release).releases.allocationAsksToRelease.append(release)
 
     def release(self, allocation: si_pb2.Allocation, message: str = "") -> None:
-        """Gives back an allocation: what ran there has ended. `on_released` is called when it is free."""
+        """Releases an allocation: its pod has ended. `on_released` is called when the room is free."""
         self._say_release(messages.release(allocation, si_pb2.STOPPED_BY_RM, message))
 
     def confirm(self, release: si_pb2.AllocationRelease) -> None:
-        """What the scheduler wanted to end has ended. Called by `ResourceManager` itself after `on_release_wanted`."""
+        """Confirms a release that the scheduler requested. `ResourceManager` calls this itself after
+        `on_release_wanted`."""
         termination = release.terminationType
         if self._books is not None and not self._books.is_wanted_back(release):
             # It was a scheduler that forgot all since who wanted it; the one that is there now waits for nothing.
@@ -216,7 +235,7 @@ class Requests(ABC):
         self._say_release(messages.release(release, termination))
 
     def allocations(self) -> list[si_pb2.Allocation]:
-        """Those that are there, by the books."""
+        """The existing allocations, according to the books."""
         if self._books is None:
             raise RuntimeError("a client with resync=False keeps no books")
         return list(self._books.allocations())
@@ -224,7 +243,7 @@ class Requests(ABC):
     # Messages as they are, and the connection.
 
     def send(self, request: si_pb2.NodeRequest | si_pb2.ApplicationRequest | si_pb2.AllocationRequest) -> None:
-        """Sends a request as it is, but for the rmID. It belongs to the client from here on."""
+        """Sends a whole request; only its rmID is set. The request belongs to the client from here on."""
         if isinstance(request, si_pb2.AllocationRequest):
             self._send_allocations(request)
         elif isinstance(request, si_pb2.ApplicationRequest):
@@ -237,8 +256,8 @@ class Requests(ABC):
             self._connection.nodes.put(request, len(request.nodes))
 
     async def drain(self) -> None:
-        """Waits until the scheduler has taken most of what is queued: to be awaited now and then by who says much, and
-        not by callbacks, because the scheduler waits with that for what it said to be read."""
+        """Waits until the scheduler has taken most of the queued items. A client that sends a lot should await this now
+        and then, but not in callbacks: the scheduler takes no more while its own responses are not read."""
         for stream in self._connection.streams:
             await stream.drain()
 
@@ -286,7 +305,7 @@ class Requests(ABC):
 
     @abstractmethod
     def _check_alive(self) -> None:
-        """Raises what has ended the connection, if it has ended."""
+        """Raises the error that has ended the connection, if it has ended."""
 
 
 def _with_partition(attributes: Tags | None, partition: str) -> Tags:

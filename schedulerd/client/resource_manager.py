@@ -1,32 +1,29 @@
-"""What a resource manager is told and asked: the methods for its author to override.
+"""Callbacks of a resource manager: methods to override.
 
-A method may be plain or async. Plain ones are called one after the other, in the order in which the scheduler said it
-on that stream, and nothing is read meanwhile. What an async one returns is run as a task of its own: they start in that
-order, and run side by side, so that to wait for a pod to end does not hold up the next allocation. An exception in
-either ends the client and is raised where its `async with` ends.
+A method may be plain or async. Plain methods are called one after the other, in the order of the responses on their
+stream, and nothing is read meanwhile. The coroutine of an async method runs as a task: these tasks start in that order
+and run side by side, so waiting for the end of a pod does not delay the next allocation. An exception in either ends
+the client, and is raised where its `async with` ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-
-if TYPE_CHECKING:
-    from schedulerd.client.client import Client
+from schedulerd.client.client import Client
+from schedulerd.client.rm_methods import Told
 
 _BY_RM = (si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE)
 
-Told = Awaitable[None] | None
-
 
 class ResourceManager:
-    """Does nothing with what it hears, but confirms the releases that the scheduler asks for."""
+    """A resource manager that ignores all responses, except that it confirms the releases that the scheduler
+    requests."""
 
     client: Client
-    """The connection it is used with; set when that is made."""
+    """The client that this object is used with; set when the client is made."""
 
     # What became of nodes and applications.
 
@@ -44,33 +41,33 @@ class ResourceManager:
     # What became of asks.
 
     def on_allocated(self, allocation: si_pb2.Allocation) -> Told:
-        """An ask was placed on a node: start there what it is for."""
+        """An ask was placed on a node: start its pod there."""
 
     def on_ask_rejected(self, rejected: si_pb2.RejectedAllocationAsk) -> Told: ...
 
     def on_ask_withdrawn(self, withdrawn: si_pb2.AllocationAskRelease) -> Told:
-        """The scheduler will not place an ask any longer. With TIMEOUT the scheduler has ended the ask, such as a
-        placeholder whose time is over; with STOPPED_BY_RM it confirms that the resource manager took the ask back,
-        alone or with its application."""
+        """The ask gets no more allocations. With TIMEOUT the scheduler has given it up, such as a placeholder whose
+        gang timeout has expired; with STOPPED_BY_RM it confirms that the resource manager withdrew the ask, alone or
+        with its application."""
 
     def on_release_wanted(self, release: si_pb2.AllocationRelease) -> Told:
-        """The scheduler wants an allocation to end: TIMEOUT, PREEMPTED_BY_SCHEDULER or PLACEHOLDER_REPLACED.
+        """The scheduler wants an allocation to be released: TIMEOUT, PREEMPTED_BY_SCHEDULER or PLACEHOLDER_REPLACED.
 
-        Its resources are free when the client has confirmed it, which it does when this has returned, or when what this
-        returned is done: so end here what runs there, and wait for it.
+        End its pod here, and wait for the end of the pod. When this method, or the awaitable that it returned, is done,
+        the client confirms the release, and the scheduler frees the room.
         """
 
     def on_released(self, release: si_pb2.AllocationRelease) -> Told:
-        """An allocation is no more: the resource manager has released it, or removed its node or its application. For
-        one that `on_release_wanted` was called for, the removal of its node calls nothing more."""
+        """An allocation is gone: the resource manager has released it, or removed its node or application. It is not
+        called for an allocation that goes with its node after `on_release_wanted` was called for it."""
 
     # What became of the connection.
 
     def on_resumed(self) -> Told:
-        """The connection was lost and is there again; everything goes on where it was."""
+        """The connection was lost and is restored; both sides continue where they were."""
 
     def on_resynced(self) -> Told:
-        """The scheduler knew nothing any longer, and everything was reported to it again."""
+        """The scheduler had lost the state, and everything was reported to it again."""
 
     # What the scheduler asks and tells on the callback stream, which is opened if any of these is overridden.
 
@@ -79,19 +76,23 @@ class ResourceManager:
         raise NotImplementedError
 
     def preemption_predicates(self, call: callback_pb2.PreemptionPredicatesCall) -> int | Awaitable[int | None] | None:
-        """How many of the victims have to go for this ask to fit on this node? The index of the last of them in
+        """Which victims have to be preempted for this ask to fit on this node? The index of the last one in
         `preemptAllocationKeys`, not below `startIndex`; None if it would not fit even without all of them."""
         raise NotImplementedError
 
     def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> Told:
-        """How far asks have come, in order."""
+        """Changes of the scheduling states of asks, in order."""
 
     def on_events(self, events: Sequence[si_pb2.EventRecord]) -> Told:
-        """What happened to objects of the scheduler, in order."""
+        """Events of the scheduler, in order."""
 
     def state_dump(self) -> str | Awaitable[str]:
         """The resource manager's own state as JSON text, for an operator who asked the scheduler for it."""
         raise NotImplementedError
+
+    def serves_callback(self, name: str) -> bool:
+        """Whether the class has a method of its own for this callback, so that the scheduler may call it."""
+        return getattr(type(self), name) is not getattr(ResourceManager, name)
 
     # Whole messages, for those who would rather have them: who overrides one of these does all that it does.
 

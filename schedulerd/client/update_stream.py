@@ -20,7 +20,7 @@ from grpc import aio
 from schedulerd.client.errors import SendQueueFull
 
 RESUMES_HEADER = "schedulerd-resumes"
-"""Of the server, in its initial metadata: it takes part."""
+"""Header of the server, in its initial metadata: it supports resumption."""
 RECEIVED_HEADER = "schedulerd-received"
 """Of the client: how many responses of this kind of stream have come since the registration."""
 SENT_HEADER = "schedulerd-sent"
@@ -34,11 +34,11 @@ that runs there, and gRPC servers take 4 MiB by default."""
 ITEMS_QUEUED_MAX = 1_000_000
 DRAINED_ITEMS_MAX = 10_000
 KEPT_BYTES_MAX = 16 << 20
-"""Of requests that were sent. It is more than connection and peer can have between them and what was read."""
+"""Maximum size of the sent requests that are kept. It is more than connection and peer can hold unread."""
 
 
 class Request(Protocol):
-    """What the three update requests have in common."""
+    """The common part of the three update requests."""
 
     rmID: str
 
@@ -78,7 +78,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         """`take` is given every response; `accepted` is called when `is_accepted` has become true."""
         self.name = name
         self.requests_sent = self.responses_received = 0
-        """In all, whatever came of them."""
+        """Totals, including requests and responses of earlier calls."""
         self.queued_items = 0
         self.room = asyncio.Event()
         """Set when something has left the queue."""
@@ -102,7 +102,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
         self._keeps = True
-        """Until it is known that the scheduler does not take part."""
+        """False once it is known that the scheduler does not support resumption."""
 
     def check_room(self, items: int) -> None:
         """Raises `SendQueueFull` if so many more are too many."""
@@ -113,7 +113,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
             )
 
     def put(self, request: RequestT, items: int) -> None:
-        """Queues a request as it is; `items` is how much of the queue it takes."""
+        """Queues a whole request; `items` is the number of items in it."""
         self._append(_Queued(request, items))
         self._open = None
 
@@ -139,7 +139,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
             await self.room.wait()
 
     def begin_anew(self) -> None:
-        """After a registration: what was queued or kept belongs to the one before it."""
+        """Starts again after a registration: earlier queued and kept requests are void."""
         self._queue.clear()
         self._open = None
         self.queued_items = 0
@@ -150,7 +150,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         self._keeps = True
 
     def finish(self) -> None:
-        """Sends what is queued and then says that this was all; the scheduler may still answer."""
+        """Sends all queued requests and ends the sending side; the scheduler may still answer."""
         self._finishing = True
         self._wake.set()
 

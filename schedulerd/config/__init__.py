@@ -1,7 +1,7 @@
-"""What operators write, read once and checked: the queue file and the daemon's settings.
+"""Configuration that operators write, read once and checked: the queue file and the daemon's settings.
 
-YAML text -> pydantic models -> the core's specs. Nothing outside this package sees a YAML key, a unit suffix or a
-default that was not spelled out.
+YAML text -> pydantic models -> the core's specs. Other packages see no YAML keys and no unit suffixes, and every
+default is filled in.
 """
 
 from schedulerd.config.files import FileUnusable, read_file
@@ -14,10 +14,10 @@ from schedulerd.config.policy_groups import (
     queue_file_paths,
     read_policy_group,
 )
-from schedulerd.config.problems import PROBLEMS_MAX, Problem, shorten
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.settings import HttpAccess, Settings
 from schedulerd.config.settings_layers import ENVIRONMENT_PREFIX, SettingsInvalid, load_settings
+from schedulerd.settings.problems import PROBLEMS_MAX, Problem, shorten
 
 __all__ = [
     "DEFAULT_GROUP",

@@ -1,15 +1,15 @@
 """Access lists of the queue file: `*`, `users`, `users groups` or ` groups`, each a list with commas.
 
-A name that is not well-formed is an error: a list that silently ignores an entry gives or takes rights nobody asked
-for (SEMANTICS H). Names as they come from OIDC, LDAP and Kubernetes service accounts are all well-formed.
+A malformed name is an error: a list that silently ignored an entry would give or take rights unnoticed (SEMANTICS H).
+Names from OIDC, LDAP and Kubernetes service accounts are all well-formed.
 """
 
 from __future__ import annotations
 
 import re
 
-from schedulerd.config.problems import shorten
 from schedulerd.core.specs import Acl
+from schedulerd.settings.problems import shorten
 
 WILDCARD = "*"
 USER_NAME = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*\$?")
@@ -18,9 +18,9 @@ NAME_RULE = "a name starts with a letter or _ and goes on with letters, digits a
 
 
 def parse_acl(text: str) -> Acl:
-    """Who is meant by `text`: nobody if it is empty, everybody for `*` in place of the users or the groups.
+    """Parses an access list. Empty means nobody; `*` in place of the users or of the groups means everybody.
 
-    Raises ValueError with what would be right.
+    Raises ValueError with a sentence that says what is allowed.
     """
     fields = text.split()
     if len(fields) > 2:

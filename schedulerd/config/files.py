@@ -2,7 +2,7 @@
 
 A file may be replaced while the daemon runs: by a FIFO, which would block whoever opens it, by a device that never
 ends, or by something far too large. A file on a network that does not answer blocks all the same, so a running daemon
-reads files in threads and with a time limit (`schedulerd.daemon.workers`).
+reads files in threads and with a time limit (`schedulerd.daemon.runtime.workers`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 FILE_BYTES_MAX = 1024 * 1024
-"""Of a queue file or a TLS file: what fits into a Kubernetes ConfigMap or Secret."""
+"""Maximum size of a queue file or a TLS file: a Kubernetes ConfigMap or Secret holds no more."""
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -24,11 +24,11 @@ _KINDS = (
 
 
 class FileUnusable(ValueError):
-    """A file that cannot be read. The text goes on after the path of the file: "is a FIFO; it must be ..."."""
+    """A file that cannot be read. The message continues after the path of the file: "is a FIFO; it must be ..."."""
 
 
 def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
-    """What is in a regular file, symbolic links followed. Raises `FileUnusable`."""
+    """Content of a regular file, symbolic links followed. Raises `FileUnusable`."""
     try:
         # Without O_NONBLOCK the open of a FIFO would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -57,7 +57,7 @@ def read_text_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> str:
 
 
 def _read(descriptor: int, bytes_max: int) -> bytes:
-    """Up to the end, whatever size the file said it had."""
+    """Reads up to the end of the file, even if its size was reported differently."""
     content = bytearray()
     while chunk := os.read(descriptor, bytes_max + 1 - len(content)):
         content += chunk

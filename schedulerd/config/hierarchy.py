@@ -1,7 +1,7 @@
-"""What must hold between the queues of a partition: names, and the sums and bounds of their resources.
+"""Checks between the queues of a partition: names, and the sums and bounds of their resources.
 
-A resource that a quota does not name is unlimited there (SEMANTICS D), so each comparison looks only at resources that
-both sides name.
+A resource that a quota does not name is unlimited there (SEMANTICS D), so each comparison covers only the resources
+that both sides name.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from schedulerd.config.models import Partition, Queue
-from schedulerd.config.problems import Finding, Path
 from schedulerd.core.resources import Limits, Resources
+from schedulerd.settings.problems import Finding, Path
 
 ROOT = "root"
 
 
 def top_queue(partition: Partition, at: Path) -> tuple[Queue, Path]:
-    """The root queue of a partition and where it is; one is put above what is not exactly one queue named root."""
+    """The root queue of a partition and its path. A root is added above a list that is not exactly one queue named
+    root."""
     queues = partition.queues or ()
     if len(queues) == 1 and queues[0].name.lower() == ROOT:
         return queues[0].model_copy(update={"name": ROOT, "parent": True}), (*at, "queues", 0)
@@ -31,7 +32,7 @@ def walk(queue: Queue, at: Path) -> Iterator[tuple[Queue, Path]]:
 
 
 def check_structure(partition: Partition, at: Path) -> Iterator[Finding]:
-    """Names are there and differ, and the root queue has no resources of its own: the nodes decide what it has."""
+    """Checks that queues have different names, and that the root queue has no resources: its nodes define them."""
     if partition.queues is None:
         yield (*at, "queues"), "missing; list the queues, at least one named root"
         return
@@ -61,7 +62,8 @@ def _check_child_names(queue: Queue, at: Path) -> Iterator[Finding]:
 
 
 def check_resources(root: Queue, at: Path) -> Iterator[Finding]:
-    """Guaranteed and max of all queues fit together. What root has does not count: it must not have any."""
+    """Checks that guaranteed and max of all queues fit together. Resources of the root do not count: it must have
+    none."""
     findings: list[Finding] = []
     for index, queue in enumerate(root.queues):
         _check_resources(queue, (*at, "queues", index), Limits(), findings)
@@ -69,7 +71,7 @@ def check_resources(root: Queue, at: Path) -> Iterator[Finding]:
 
 
 def _check_resources(queue: Queue, at: Path, parent_max: Limits, findings: list[Finding]) -> Resources:
-    """What the queue is promised: its own guaranteed, or if it has none the sum of its children's."""
+    """The guarantee of the queue: its own `guaranteed`, or the sum of its children's if it has none."""
     here = (*at, "resources")
     guaranteed, own_max = Resources(queue.resources.guaranteed.items()), Limits(queue.resources.max.items())
     for name, limit in _over(guaranteed, own_max):
@@ -92,12 +94,12 @@ def _check_resources(queue: Queue, at: Path, parent_max: Limits, findings: list[
 
 
 def _over(amounts: Mapping[str, int], bounds: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The names of which there is more than the bound, with the bound."""
+    """The resources of which there is more than the bound, each with the bound."""
     return [(name, bounds[name]) for name, amount in amounts.items() if name in bounds and amount > bounds[name]]
 
 
 def check_template(queue: Queue, at: Path) -> Iterator[Finding]:
-    """What a child template promises is not more than it allows."""
+    """Checks that the `guaranteed` of a child template is not above its `max`."""
     template = queue.childtemplate.resources
     guaranteed = template.guaranteed.items()
     for name, limit in _over(guaranteed, template.max.items()):
@@ -106,7 +108,7 @@ def check_template(queue: Queue, at: Path) -> Iterator[Finding]:
 
 
 def check_max_applications(queue: Queue, at: Path) -> Iterator[Finding]:
-    """Where a queue bounds its applications, each queue below it has a bound too, and none is larger."""
+    """Checks `maxapplications`: below a queue that has a limit, each queue has one too, and none is larger."""
     for index, child in enumerate(queue.queues):
         child_at = (*at, "queues", index)
         if queue.maxapplications and not child.maxapplications:

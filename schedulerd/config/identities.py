@@ -1,7 +1,7 @@
-"""Who may speak for which resource manager, as it is written in the settings: names of clients, each with rmIDs.
+"""The setting `rm_identities`: which client names may use which rmIDs.
 
-A name stands for names of a certificate of one kind if it says which (`uri:spiffe://cluster/shim`). Without a kind one
-with `://` stands for URIs only, and any other for common names and DNS names only (SEMANTICS I23).
+A name with a kind (`uri:spiffe://cluster/shim`) matches certificate names of that kind. Without a kind, a name with
+`://` matches URIs only, and any other name matches common names and DNS names only (SEMANTICS I23).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EVERYTHING = "*"
 
 
 class NameKind(StrEnum):
-    """Kinds of names in a certificate: the common name, and those of subject alternative names."""
+    """Kinds of names in a certificate: the common name, and the kinds of subject alternative names."""
 
     CN = "cn"
     DNS = "dns"
@@ -34,7 +34,10 @@ _HOW = "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm
 
 
 def _read(value: object) -> object:
-    """Pairs as flags and environment give them, a name as often as it has rmIDs; a mapping, as the file gives it."""
+    """Converts NAME=RMID pairs of a flag or environment variable to a mapping; a mapping of the file stays as it is.
+
+    A name with several rmIDs is repeated in the pairs.
+    """
     if isinstance(value, str):
         return _joined(value)
     if isinstance(value, Mapping):
@@ -73,9 +76,7 @@ def _name(entry: str) -> str:
         return entry
     for _, text in names_meant(entry):
         if not text:
-            raise ValueError(
-                "an empty name is nobody's; it must be a name in the client's certificate, or * for every client"
-            )
+            raise ValueError("the name is empty; it must be a name in the client's certificate, or * for every client")
         if EVERYTHING in text or not text.isprintable():
             raise ValueError(
                 f"the name {entry!r} has a * or a character that cannot be printed; it must be the whole name as it "
@@ -85,7 +86,7 @@ def _name(entry: str) -> str:
 
 
 def _kinds(value: object) -> object:
-    """Kinds as flags and environment give them, with commas; a list, as the file gives it, stays."""
+    """Converts kinds with commas (flag, environment) to a list; a list of the file stays as it is."""
     return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""What must hold for the `limits` of users and groups, of one list and between a queue and those above it."""
+"""Checks the `limits` of users and groups: within one list, and between a queue and the queues above it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME, WILDCARD
 from schedulerd.config.models import Limit, Partition, Queue
-from schedulerd.config.problems import Finding, Path, shorten
 from schedulerd.core.resources import Limits
+from schedulerd.settings.problems import Finding, Path, shorten
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What one user or group may use at most at some level; 0 applications is no bound."""
+    """The limit of one user or group at one level; 0 applications means no limit."""
 
     resources: Limits = field(default_factory=Limits)
     applications: int = 0
@@ -30,7 +30,7 @@ _Bounds = ChainMap[tuple[str, str], _Bound]
 
 
 def check_limits(partition: Partition, at: Path, root: Queue, root_at: Path) -> Iterator[Finding]:
-    """The limits of a partition, which are those of its root queue, and of all queues."""
+    """Checks the limits of all queues. The limits of the partition are those of its root queue."""
     if root.limits and partition.limits and root.limits != partition.limits:
         yield (*at, "limits"), "differ from the limits of the root queue, which mean the same; keep one of the two"
     limits, limits_at = (root.limits, root_at) if root.limits else (partition.limits, at)
@@ -40,7 +40,7 @@ def check_limits(partition: Partition, at: Path, root: Queue, root_at: Path) -> 
 def _check_queue(
     queue: Queue, at: Path, limits: tuple[Limit, ...], limits_at: Path, above: _Bounds
 ) -> Iterator[Finding]:
-    """`above` is what the queues above leave to each user and group."""
+    """Checks one queue; `above` has the limits of each user and group in the queues above."""
     yield from _check_list(limits, limits_at)
     queue_bound = _Bound(Limits(queue.resources.max.items()), queue.maxapplications)
     bounds = above.new_child() if limits else above
@@ -67,12 +67,12 @@ def _check_within(own: _Bound, outer: _Bound, whose: str, at: Path) -> Iterator[
 
 
 def _check_list(limits: tuple[Limit, ...], at: Path) -> Iterator[Finding]:
-    """One list of limits: each limits something for somebody, and the wildcards come last."""
+    """Checks one list of limits: each entry names somebody and limits something, and wildcards come last."""
     seen: dict[str, set[str]] = {"users": set(), "groups": set()}
     for index, limit in enumerate(limits):
         here = (*at, index)
         if not limit.users and not limit.groups:
-            yield here, "names nobody; list users or groups"
+            yield here, "names no user and no group; list at least one"
         amounts = limit.maxresources.items()
         if amounts and not any(amounts.values()):
             yield (*here, "maxresources"), "all amounts are 0; give at least one that is more, or leave it out"

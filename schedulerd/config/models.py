@@ -19,7 +19,7 @@ from schedulerd.core import reading
 from schedulerd.core.specs import Acl, NodeOrder, OptOut, RuleKind
 
 QUEUE_NAME = re.compile(r"(?!@recovery@$)[a-zA-Z0-9_:#/@-]{1,64}", re.IGNORECASE | re.ASCII)
-"""`@recovery@` is made when it is needed, and cannot be configured."""
+"""`@recovery@` is created when it is needed, and cannot be configured."""
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
 CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -27,7 +27,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 def _from_text(parse: Callable[[str], _Parsed]) -> BeforeValidator:
-    """A validator that gives texts to `parse`, and leaves what is no text to the type's own check."""
+    """A validator that applies `parse` to texts; other values are left to the check of the type."""
 
     def validate(value: Any) -> Any:
         return parse(value) if isinstance(value, str) else value
@@ -64,7 +64,7 @@ QueueName = Annotated[
 
 
 class FilterType(StrEnum):
-    """Whether a placement filter names whom the rule is for (`allow`) or whom it is not for."""
+    """Whether the rule applies to the users and groups of its filter (`allow`), or to all others (`deny`)."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -113,14 +113,14 @@ class Amounts(BaseModel):
 
 
 class QueueResources(_Mapping):
-    """What a queue is promised and what it may use at most."""
+    """Guarantee and maximum of a queue."""
 
     guaranteed: Amounts = Amounts()
     max: Amounts = Amounts()
 
 
 class Limit(_Mapping):
-    """What each of the named users and groups may use at most in a queue and all below it."""
+    """A limit for each of the named users and groups, in a queue and all below it."""
 
     limit: str = ""
     users: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Limit(_Mapping):
 
 
 class ChildTemplate(_Mapping):
-    """What a queue that is created below this one by a placement rule starts with."""
+    """Initial values of a queue that a placement rule creates below this one."""
 
     maxapplications: Count = 0
     properties: dict[str, str] = Field(default_factory=dict)

@@ -20,7 +20,8 @@ KEPT_MAX = 128
 """Compiled patterns kept ready, of all queue files together."""
 
 _MEMORY_BYTES_MAX = 64 * 1024
-"""Of a compiled pattern with the states it remembers: RE2 refuses or forgets what is beyond."""
+"""Maximum memory of a compiled pattern with its cached states. RE2 refuses a larger pattern, and drops cached
+states."""
 
 
 def _options() -> re2.Options:

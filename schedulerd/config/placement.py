@@ -1,4 +1,4 @@
-"""What must hold for the placement rules of a partition, as far as it can be said before an application comes."""
+"""Checks the placement rules of a partition, as far as that is possible without an application."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
 from schedulerd.config.hierarchy import ROOT, walk
 from schedulerd.config.models import QUEUE_NAME, Partition, PlacementRule, Queue
 from schedulerd.config.patterns import PROGRAM_SIZE_MAX, program_size
-from schedulerd.config.problems import Finding, Path
 from schedulerd.core.specs import RuleKind
+from schedulerd.settings.problems import Finding, Path
 
 RULES_MAX = 64
 """Of a partition, the parents of rules among them: an application that none takes is tried with each."""
@@ -74,7 +74,7 @@ def _check_rule(rule: PlacementRule, at: Path, sizes: list[int]) -> Iterator[Fin
 
 
 def warn_filters(rule: PlacementRule, at: Path) -> Iterator[Finding]:
-    """Entries of lists that nobody can be called; files may have them, and such an entry is for nobody."""
+    """Warns of filter entries that cannot be a name: they match no user and no group."""
     for names, form, here in _lists(rule, at):
         if not is_pattern(names, form):
             for index, name in enumerate(names):
@@ -84,7 +84,7 @@ def warn_filters(rule: PlacementRule, at: Path) -> Iterator[Finding]:
 
 
 def _lists(rule: PlacementRule, at: Path) -> Iterator[tuple[tuple[str, ...], re.Pattern[str], Path]]:
-    """The two lists of its filter, with what a name in them looks like."""
+    """The lists `users` and `groups` of the filter, each with the pattern of a valid name."""
     yield rule.filter.users, USER_NAME, (*at, "filter", "users")
     yield rule.filter.groups, GROUP_NAME, (*at, "filter", "groups")
 
@@ -110,9 +110,9 @@ def _is_qualified(value: str) -> bool:
 def _check_target(
     rule: PlacementRule, root: Queue, children: Mapping[int, Mapping[str, Queue]], at: Path
 ) -> Iterator[Finding]:
-    """Follows the part of the path that is the same for every application: `fixed` rules before any other.
+    """Checks the part of the queue path that is the same for all applications: leading `fixed` rules.
 
-    `children` are those of each queue, by its identity, by their names in lower case.
+    `children` has the children of each queue (by its identity) by name in lower case.
     """
     rules = chain(rule, at)
     fixed = rules[

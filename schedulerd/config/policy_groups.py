@@ -12,8 +12,8 @@ from pathlib import Path
 
 from schedulerd.config.default_file import default_queue_file_text
 from schedulerd.config.files import FileUnusable, read_text_file
-from schedulerd.config.problems import shorten
 from schedulerd.config.settings import Settings
+from schedulerd.settings.problems import shorten
 
 DEFAULT_GROUP = "queues"
 
@@ -22,7 +22,7 @@ _GROUP_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 
 class PolicyGroupUnknown(ValueError):
-    """There is no queue file for a policyGroup, or none that can be read; the text says what there is."""
+    """No queue file exists for a policyGroup, or it cannot be read; the message lists the known groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
 
 
 def queue_file_paths(settings: Settings) -> list[Path]:
-    """The queue files there are now, those of policy groups that nobody uses included; not the one that is shipped."""
+    """Paths of the current queue files, including unused policy groups, without the shipped one."""
     own = [] if settings.config is None else [settings.config]
     groups = [] if settings.policy_groups_dir is None else sorted(settings.policy_groups_dir.glob("*.yaml"))
     return [*own, *groups]

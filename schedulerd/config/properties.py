@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from schedulerd.config.choices import one_of
-from schedulerd.config.problems import Finding, Path
 from schedulerd.core import reading
-from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy, PriorityPolicy, QueueProperties
+from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy, PriorityPolicy, QueueOrder, QueueProperties
+from schedulerd.settings.problems import Finding, Path
 
 
 class Switch(StrEnum):
@@ -52,7 +52,7 @@ class Property:
     """A name that is known."""
 
     parse: Callable[[str], Any]
-    """Raises ValueError with what would be right."""
+    """Raises ValueError with a sentence that says what is allowed."""
     default: str
     field: str = ""
     """Of `QueueProperties`; empty if this version does not act on the property."""
@@ -61,6 +61,7 @@ class Property:
 PROPERTIES: Mapping[str, Property] = MappingProxyType(
     {
         "application.sort.policy": Property(one_of(ApplicationOrder), "fifo", "application_order"),
+        "queue.sort.policy": Property(one_of(QueueOrder), "fair", "queue_order"),
         "application.sort.priority": Property(_is_enabled, "enabled", "priority_sort"),
         "priority.policy": Property(one_of(PriorityPolicy), "default", "priority_policy"),
         "priority.offset": Property(_whole_number(-(2**31), 2**31 - 1), "0", "priority_offset"),
@@ -75,7 +76,7 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
 
 
 def check_properties(values: Mapping[str, str], at: Path) -> Iterator[Finding]:
-    """Every known property has a value that it may have."""
+    """Checks the values of all known properties."""
     for name, text in values.items():
         if name in PROPERTIES:
             try:
@@ -85,6 +86,6 @@ def check_properties(values: Mapping[str, str], at: Path) -> Iterator[Finding]:
 
 
 def queue_properties(written: Mapping[str, str], inherited: QueueProperties) -> QueueProperties:
-    """What a queue has that starts with `inherited`; `written` has passed `check_properties`."""
+    """The effective properties of a queue: `inherited`, changed by `written`, which has passed `check_properties`."""
     known = ((PROPERTIES[name], text) for name, text in written.items() if name in PROPERTIES)
     return replace(inherited, **{item.field: item.parse(text) for item, text in known if item.field})

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from schedulerd.config.document import read_document
 from schedulerd.config.hierarchy import (
     check_max_applications,
     check_resources,
@@ -24,12 +23,13 @@ from schedulerd.config.hierarchy import (
 from schedulerd.config.limits import check_limits
 from schedulerd.config.models import QueueConfiguration, ResolverType
 from schedulerd.config.placement import check_rules
-from schedulerd.config.problems import PROBLEMS_MAX, Finding, Path, Problem
 from schedulerd.config.properties import check_properties
 from schedulerd.config.specs import partition_name, partition_spec
 from schedulerd.config.unenforced import warn_partition, warn_queues
 from schedulerd.config.validation import validate
 from schedulerd.core.specs import PartitionSpec
+from schedulerd.settings.document import read_document
+from schedulerd.settings.problems import PROBLEMS_MAX, Finding, Path, Problem
 
 _CHECKSUM_LINE = re.compile(r"checksum: [0-9a-fA-F]{64}")
 
@@ -41,11 +41,11 @@ class QueueFile:
     partitions: tuple[PartitionSpec, ...]
     """In the order of the file; their names differ in more than case."""
     warnings: tuple[Problem, ...] = field(default=())
-    """What has no effect, or likely not the one that was meant; in the order of the lines."""
+    """Entries without effect, or with an effect that is probably not intended; in the order of the lines."""
     checksum: str = ""
     """SHA-256 in upper-case hexadecimal of the text without its own `checksum: ...`: equal means nothing changed."""
     os_group_partitions: frozenset[str] = frozenset()
-    """The names of the partitions in which a user without groups has those that the operating system knows."""
+    """Names of the partitions in which users without groups get their groups from the operating system."""
 
 
 class QueueFileInvalid(ValueError):
@@ -55,7 +55,7 @@ class QueueFileInvalid(ValueError):
         self.source = source
         """Where the text came from, as given by the caller."""
         self.problems = problems
-        """What is wrong, in the order of the lines; never empty, and `PROBLEMS_MAX` at most."""
+        """All problems in the order of the lines: at least one, and at most `PROBLEMS_MAX`."""
         self.headline = f"{source}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
         if len(problems) == PROBLEMS_MAX:
             self.headline += ", the most that are looked for"

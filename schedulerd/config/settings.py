@@ -1,6 +1,6 @@
 """The settings of the daemon, as one frozen model with their defaults, their bounds and their help.
 
-Where the values come from is the business of `settings_layers`: here a setting means the same wherever it comes from.
+The sources of the values are the business of `settings_layers`: a setting means the same in each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from schedulerd.address import split_address
+from schedulerd.address import split_address, unix_path
 from schedulerd.config.identities import DEFAULT_NAME_KINDS, EVERYTHING, NameKinds, RmIdentities, names_meant
 from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
 
@@ -44,20 +44,21 @@ class LogFormat(StrEnum):
 
 
 class HttpAccess(StrEnum):
-    """Who is answered on an HTTP path."""
+    """Which clients get an answer on an HTTP path."""
 
     AUTO = "auto"
-    """Everybody if `http_bind` is a loopback address, and nobody otherwise."""
+    """All clients if `http_bind` is a loopback address, otherwise none."""
     ON = "on"
-    """Everybody who reaches the port."""
+    """All clients that reach the port."""
     TOKEN = "token"
     """Clients with the bearer token of `http_token_file`."""
     OFF = "off"
-    """Nobody."""
+    """No client."""
 
 
 class GangStyle(StrEnum):
-    """What becomes of an application whose gang does not fit in time (gang design)."""
+    """What happens to an application whose gang does not fit in time: it fails (Hard), or continues without it
+    (Soft)."""
 
     HARD = "Hard"
     SOFT = "Soft"
@@ -77,7 +78,8 @@ def _lower(value: object) -> object:
 
 
 def _classes(value: object) -> object:
-    """NAME=NUMBER pairs as flags and environment give them; a mapping, as the file gives it, stays."""
+    """Converts NAME=NUMBER pairs of a flag or environment variable to a mapping; a mapping of the file stays as it
+    is."""
     if not isinstance(value, str):
         return value
     pairs = [pair.partition("=") for pair in value.split(",")]
@@ -97,6 +99,13 @@ def _class_name(name: str) -> str:
 ClassName = Annotated[str, AfterValidator(_class_name)]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Address = Annotated[str, AfterValidator(_address)]
+
+
+def _grpc_address(value: str) -> str:
+    return value if unix_path(value) is not None else _address(value)
+
+
+GrpcAddress = Annotated[str, AfterValidator(_grpc_address)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)]
 
@@ -106,235 +115,287 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    config: FilePath | None = Field(default=None, description="Queue file; without it the one that is shipped.")
+    config: FilePath | None = Field(
+        default=None, description="Queue file (YAML). Without it, the queue file that is shipped."
+    )
     policy_groups_dir: DirectoryPath | None = Field(
         default=None,
-        description="Directory of queue files GROUP.yaml, one for each policyGroup that resource managers name.",
+        description="Directory of queue files GROUP.yaml. A resource manager that registers with the policyGroup "
+        "GROUP gets that file.",
     )
     queue_file_poll_s: float = Field(
         default=5,
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="How often the queue files and the TLS files are looked at for a change; 0 for never, which leaves "
-        "SIGHUP.",
+        description="Seconds between two checks of the queue files, TLS files and HTTP token file for changes. 0: "
+        "only SIGHUP reads them again.",
     )
-    grpc_bind: Address = Field(default="0.0.0.0:3333", description="HOST:PORT for gRPC.")
-    http_bind: Address = Field(default="0.0.0.0:9080", description="HOST:PORT for metrics, health and REST.")
+    grpc_bind: GrpcAddress = Field(
+        default="0.0.0.0:3333",
+        description="HOST:PORT of the gRPC server; port 0 takes any free port. Or unix:/PATH: a socket file that only "
+        "the user of the daemon may open, without TLS.",
+    )
+    http_bind: Address = Field(
+        default="0.0.0.0:9080",
+        description="HOST:PORT of the HTTP server (metrics, probes, state, log level); port 0 takes any free port.",
+    )
     http_loglevel: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
         default=HttpAccess.AUTO,
-        description="Who may change the log level with PUT /loglevel: on for everybody, token for clients with that of "
-        "http_token_file, off for nobody; auto is on if http_bind is a loopback address and off otherwise.",
+        description="Which clients may change the log level with PUT /loglevel. on: every client; off: none; token: "
+        "clients with the token of http_token_file; auto: on if http_bind is a loopback address, otherwise off.",
     )
     http_debug_state: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
-        default=HttpAccess.ON, description="Who may look at /debug/state: on, token, off or auto, as for http_loglevel."
+        default=HttpAccess.ON,
+        description="Which clients may read /debug/state: on, off, token or auto, as for http_loglevel.",
     )
     http_token_file: FilePath | None = Field(
         default=None,
-        description="File with the bearer token for HTTP paths that are set to token; read again when it changes.",
+        description="File with the bearer token for HTTP paths that are set to token. It is read again when it "
+        "changes.",
     )
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
-        default=LogLevel.INFO, description="Least severity that is logged."
+        default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )
     log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
-        default=LogFormat.JSON, description="Form of the log lines."
+        default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
     )
     grpc_reflection: bool = Field(
-        default=True, description="Whether clients may ask for the services and their messages."
+        default=True,
+        description="Serve gRPC reflection, so that tools like grpcurl can list the services and their messages.",
     )
     tls_cert_file: FilePath | None = Field(
-        default=None, description="Certificate chain (PEM) of the gRPC server; turns TLS on."
+        default=None, description="Certificate chain (PEM) of the gRPC server. Turns TLS on; needs tls_key_file."
     )
-    tls_key_file: FilePath | None = Field(default=None, description="Private key (PEM) of that certificate.")
+    tls_key_file: FilePath | None = Field(
+        default=None, description="Private key (PEM) of the certificate in tls_cert_file."
+    )
     tls_client_ca_file: FilePath | None = Field(
-        default=None, description="Authorities (PEM) of client certificates; turns mutual TLS on."
+        default=None,
+        description="Certificate authorities (PEM) for client certificates. Turns mutual TLS on: every client "
+        "needs a certificate of one of them.",
     )
     rm_identities: RmIdentities = Field(
         default={},
-        description="Names in client certificates with the rmIDs they may use, and * for all: nobody may use others. "
-        "NAME=RMID,NAME=RMID on the command line, a mapping in the settings file; without it there is no such check.",
+        description="Which rmIDs a client may use, by a name in its certificate: NAME=RMID,NAME=RMID on the "
+        "command line, a mapping in the settings file; * as RMID means all. An rmID that is not "
+        "listed is refused. Empty: no check. Needs tls_client_ca_file.",
     )
     tls_identity_names: NameKinds = Field(
         default=DEFAULT_NAME_KINDS,
-        description="Kinds of names in client certificates that count for rm_identities: cn, dns, uri, email, ip; with "
-        "commas between them on the command line, a list in the settings file.",
+        description="Kinds of certificate names that count for rm_identities: cn, dns, uri, email, ip; separated "
+        "by commas on the command line, a list in the settings file.",
     )
     priority_classes: Annotated[dict[ClassName, Priority], BeforeValidator(_classes)] = Field(
         default={},
-        description="Priorities by the names that resource managers of the interface of 2021-02 may give instead; "
-        "NAME=NUMBER,NAME=NUMBER on the command line, a mapping in the settings file.",
+        description="Names of priorities that resource managers of the 2021-02 interface may use in place of "
+        "numbers: NAME=NUMBER,NAME=NUMBER on the command line, a mapping in the settings file.",
     )
     gang_style_2021: Annotated[GangStyle, BeforeValidator(_capitalized)] = Field(
         default=GangStyle.HARD,
-        description="Whether applications of resource managers of the interface of 2021-02, which has no field for it, "
-        "fail when their gang does not fit in time (Hard), or go on without it (Soft).",
+        description="What happens if a gang of a 2021-02 resource manager does not fit in time, because that "
+        "interface has no field for it. Hard: the application fails; Soft: it continues without the "
+        "gang.",
     )
-    cycle_allocations_max: int = Field(default=400, ge=1, le=1_000_000, description="Most placements in one cycle.")
+    cycle_allocations_max: int = Field(
+        default=400,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of allocations in one scheduling cycle. Requests and probes are handled "
+        "between two cycles.",
+    )
     inbox_max: int = Field(
-        default=1_000, ge=1, le=1_000_000, description="Most commands waiting before requests must wait."
+        default=1_000,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of commands that wait for the scheduler. When it is reached, the daemon reads "
+        "no further requests until there is room.",
     )
     outbox_max_bytes: int = Field(
         default=64 * 1024 * 1024,
         ge=64 * 1024,
         le=2**40,
-        description="Most bytes of responses waiting for one stream's reader before its resource manager must resync; "
-        "from half of it on, its requests wait.",
+        description="Maximum size in bytes of the responses that wait on one stream to be read. From half of it "
+        "on, the daemon reads no requests of this resource manager; beyond it, the resource manager "
+        "has to resync.",
     )
     max_message_bytes: int = Field(
         default=16 * 1024 * 1024,
         ge=4 * 1024 * 1024,
         le=2**31 - 1,
-        description="Largest gRPC message, in either direction.",
+        description="Size of the largest gRPC message, in bytes, in either direction.",
     )
     max_message_items: int = Field(
         default=250_000,
         ge=1_000,
         le=10_000_000,
-        description="Most items in one message of a stream; one with more ends its stream, and nothing of it is taken.",
+        description="Maximum number of items in one message of a stream. A message with more items ends its "
+        "stream, and none of its items is processed.",
     )
     resource_managers_max: int = Field(
-        default=1_000, ge=1, le=100_000, description="Most resource managers that are registered at a time."
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="Maximum number of resource managers that are registered at a time.",
     )
     calls_max: int = Field(
         default=10_000,
         ge=100,
         le=1_000_000,
-        description="Most gRPC calls at a time, open streams among them; one more is refused.",
+        description="Maximum number of gRPC calls at a time, open streams included. A further call is refused.",
     )
     connections_max: int = Field(
         default=5_000,
         ge=1,
         le=1_000_000,
-        description="Most gRPC connections at a time; one more is closed at once. Each takes a file descriptor.",
+        description="Maximum number of gRPC connections at a time. A further connection is closed at once. Each "
+        "connection needs a file descriptor.",
     )
     connection_calls_max: int = Field(
         default=64,
         ge=1,
         le=1_000_000,
-        description="Most gRPC calls at a time on one connection, open streams among them; further ones wait in the "
-        "client.",
+        description="Maximum number of gRPC calls at a time on one connection, open streams included. Further "
+        "calls wait in the client.",
     )
     handshake_timeout_s: float = Field(
         default=20,
         ge=0.001,
         le=3_600,
         allow_inf_nan=False,
-        description="How long a new gRPC connection may take to begin, TLS included, before it is closed.",
+        description="Seconds that a new gRPC connection has for its handshake, TLS included, before it is closed.",
     )
     keepalive_s: float = Field(
         default=30,
         ge=0.1,
         le=86_400,
         allow_inf_nan=False,
-        description="How long a gRPC connection may be silent before its client is asked for a sign of life; it is "
-        "closed if none comes within a third of that.",
+        description="Seconds without traffic after which a gRPC connection is pinged. It is closed if no answer "
+        "comes within a third of this time.",
     )
     metrics_series_max: int = Field(
         default=5_000,
         ge=100,
         le=1_000_000,
-        description="Most series of a metric on /metrics, which resource managers share equally; what is left out is "
-        "added up.",
+        description="Maximum number of series per metric on /metrics, shared equally by the resource managers. "
+        "Series beyond that are added up in one series per resource manager.",
     )
     recount_items_max: int = Field(
         default=10_000,
         ge=0,
         le=10_000_000,
-        description="Most nodes, applications, allocations and asks that /debug/state recounts to check the "
-        "scheduler's invariants; scheduling stands still for about 1 ms per 300 of them.",
+        description="Maximum number of nodes, applications, allocations and asks, taken together, for which "
+        "/debug/state checks the scheduler's invariants. A check stops scheduling for about 1 ms per "
+        "300 of them.",
     )
     reconnect_timeout_s: Seconds = Field(
-        default=300, description="How long a resource manager may be away before its state is dropped."
+        default=300, description="Seconds after which the state of a disconnected resource manager is dropped."
     )
     resync_after_lost_connection: bool = Field(
         default=False,
-        description="Whether a resource manager whose connection broke with responses on their way has to report "
-        "everything again. For those that keep one connection and do not say how far they have come, as Kubernetes "
-        "shims do.",
+        description="Require a full report from a resource manager whose connection broke before all responses "
+        "were read. For clients that keep one connection and do not resume their streams, such as "
+        "Kubernetes shims.",
     )
     completing_timeout_s: Seconds = Field(
-        default=30, description="How long an application without work stays Completing before it is Completed."
+        default=30,
+        description="Seconds that an application without asks and allocations stays in the state Completing "
+        "before it is Completed.",
     )
     starting_timeout_s: Seconds = Field(
-        default=300, description="How long an application with one allocation stays Starting before it is Running."
+        default=300,
+        description="Seconds that an application with one allocation stays in the state Starting before it is Running.",
     )
     placeholder_timeout_s: Seconds = Field(
         default=900,
-        description="How long a gang may take from its first placeholder placed, if its application does not say.",
+        description="Gang timeout in seconds, counted from the first allocated placeholder, for applications that "
+        "do not set their own.",
     )
     gang_deadlock_timeout_s: float = Field(
         default=60,
         ge=0,
         le=1_000_000_000,
         allow_inf_nan=False,
-        description="How long a gang that has begun finds no node for the rest of it before later gangs that are "
-        "incomplete too give their placeholders back for it; at most half of its own time, 0 for never.",
+        description="Seconds without a node for the rest of an incomplete gang, after which later incomplete "
+        "gangs release their placeholders for it; at most half of the gang's own timeout. 0: never.",
     )
     reservation_delay_s: float = Field(
         default=2,
         ge=0,
         le=1_000_000_000,
         allow_inf_nan=False,
-        description="How old an ask that finds no node has to be before room of one is kept for it; 0 for at once.",
+        description="Age in seconds from which on room of a node is reserved for an ask that fits on no node. 0: "
+        "at once.",
     )
     reservation_s: Seconds = Field(
-        default=300, description="How long room is kept for an ask at most, and how long it is left to others then."
+        default=300,
+        description="Maximum seconds for which room is reserved for an ask. For the same time after that, none is "
+        "reserved for it.",
     )
     preemption_attempt_s: Seconds = Field(
         default=15,
-        description="How long it takes at least before it is looked at again whether others have to end for an ask.",
+        description="Minimum seconds between two preemption attempts for an ask.",
     )
     queue_cleanup_timeout_s: Seconds = Field(
         default=10,
-        description="How long an empty queue stays that nobody needs any longer: dynamic, or gone from the file.",
+        description="Seconds after which an empty queue is removed, if a placement rule created it or the queue "
+        "file no longer has it.",
     )
-    retention_days: Days = Field(default=3, description="How long a finished application is remembered.")
+    retention_days: Days = Field(
+        default=3, description="Days for which a completed, failed or rejected application is remembered."
+    )
     early_message_timeout_s: float = Field(
         default=2,
         ge=0,
         le=3_600,
-        description="How long an item waits for the application or node it refers to; 0 for not at all.",
+        description="Seconds that an item waits for the application or node it refers to, which may arrive later "
+        "on another stream. 0: it is rejected at once.",
     )
     predicates_timeout_s: Seconds = Field(
         default=5,
-        description="How long the result of a resource manager on an ask and a node is waited for; none is a refusal.",
+        description="Seconds to wait for a resource manager's answer to a predicate call. No answer counts as a "
+        "refusal.",
     )
     predicate_retry_delay_s: Seconds = Field(
         default=30,
-        description="How long an ask rests that its resource manager refused on every node with room, unless a node "
-        "changes before that.",
+        description="Seconds until an ask is tried again after its resource manager has refused it on every node "
+        "with room. A change of a node ends the delay early.",
     )
-    event_tracking: bool = Field(
-        default=True, description="Whether events are recorded, even while nobody follows them."
-    )
+    event_tracking: bool = Field(default=True, description="Record events, also while no client reads them.")
     event_ring_max: int = Field(
         default=100_000,
         ge=1_000,
         le=1_000_000,
-        description="Most events that are kept to be listed; memory is about 200 bytes for each.",
+        description="Maximum number of events that are kept to be listed; the oldest are dropped. Each takes "
+        "about 200 bytes of memory.",
     )
     journal: DirectoryPath | None = Field(
         default=None,
-        description="Directory for a journal of every command, to replay what happened; each start makes a new one "
-        "there. Without it none is written.",
+        description="Directory in which each start writes a new journal of all commands, for `schedulerd replay`. "
+        "Without it, no journal is written.",
     )
     journal_file_max_bytes: int = Field(
         default=256 * 1024 * 1024,
         ge=4 * 1024 * 1024,
         le=2**40,
-        description="Size at which a file of the journal is followed by the next one.",
+        description="Size in bytes at which the journal continues in its next file.",
     )
     journal_max_bytes: int = Field(
         default=16 * 1024 * 1024 * 1024,
         ge=4 * 1024 * 1024,
         le=2**50,
-        description="Size at which the journal ends, of all its files; a replay needs every one, so none is removed.",
+        description="Size in bytes of all files of a journal at which it ends; scheduling continues. No file is "
+        "removed, because a replay needs them all.",
     )
     stop_at_input_end: bool = Field(
         default=False,
-        description="Whether the end of standard input stops the daemon like SIGTERM: it ends with who holds the pipe.",
+        description="Shut down when standard input is closed, as after SIGTERM. For a daemon that must not "
+        "outlive the process that started it.",
     )
-    drain_timeout_s: Seconds = Field(default=10, description="How long a shutdown waits for streams to end.")
+    drain_timeout_s: Seconds = Field(
+        default=10,
+        description="Seconds that a shutdown waits for streams to end. The whole shutdown takes at most 15 s more.",
+    )
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:
@@ -343,7 +404,7 @@ class Settings(BaseModel):
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file too")
         if self.rm_identities and self.tls_client_ca_file is None:
-            raise ValueError("rm_identities needs tls_client_ca_file: without client certificates nobody has a name")
+            raise ValueError("rm_identities needs tls_client_ca_file: without client certificates no client has a name")
         return self
 
     @model_validator(mode="after")

@@ -1,63 +1,16 @@
-"""Fills the settings from flags, the environment, a file and the defaults, in that order.
-
-The layers are merged before they are validated, so that a setting means the same wherever it comes from and an error
-can say where to correct it: `--grpc-bind`, `SCHEDULERD_GRPC_BIND`, or a line of the settings file.
-"""
+"""The daemon's settings from flags, the environment, a file and the defaults."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from schedulerd.config.document import Document, read_document
-from schedulerd.config.problems import Problem, did_you_mean, suggest
 from schedulerd.config.settings import Settings
+from schedulerd.settings.layers import SettingsInvalid, load_layers
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_"
-
-_KEY_STEP = "[key]"
-"""How pydantic marks a problem with a key of a mapping, behind that key."""
-
-# What Kubernetes adds to the environment of every container if there is a service with a name like schedulerd.
-_SERVICE_VARIABLE = re.compile(r"(.*_)?SERVICE_(HOST|PORT(_.+)?)|(.*_)?PORT(_[0-9]+_.+)?")
-
-
-class SettingsInvalid(ValueError):
-    """Settings that cannot be used. The text lists every problem on a line of its own."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        """All that is wrong; never empty. The path of a problem is the flag, variable or key to correct."""
-        super().__init__("\n  ".join(["the settings are not valid", *map(str, self.problems)]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Layers:
-    """The values given, by where they come from; None and an empty text are the same as not given."""
-
-    flags: Mapping[str, object]
-    environment: Mapping[str, object]
-    document: Document
-
-    def merged(self) -> dict[str, object]:
-        return {**_given(self._file()), **self.environment, **self.flags}
-
-    def _file(self) -> Mapping[str, object]:
-        return self.document.data if isinstance(self.document.data, dict) else {}
-
-    def problem(self, detail: ErrorDetails) -> Problem:
-        name = str(detail["loc"][0]) if detail["loc"] else ""
-        message = _message(detail)
-        if name in self.flags:
-            return Problem(f"--{name.replace('_', '-')}", None, str(self.flags[name]), message)
-        if name in self.environment:
-            return Problem(f"{ENVIRONMENT_PREFIX}{name.upper()}", None, str(self.environment[name]), message)
-        return self.document.problem(tuple(step for step in detail["loc"] if step != _KEY_STEP), message)
+OTHER_PREFIXES = ("SCHEDULERD_KUBERNETES_",)
+"""Of settings of other commands."""
 
 
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None = None) -> Settings:
@@ -65,58 +18,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
 
     `flags` has the names of the fields; None is a flag that was not given. Raises SettingsInvalid with all problems.
     """
-    document = _read(file)
-    if document.problems:
-        raise SettingsInvalid(document.problems)
-    if not isinstance(document.data, dict | None):
-        raise SettingsInvalid([document.problem((), "a settings file is a mapping of names to values")])
-    layers = _Layers(_given(flags), _given(dict(_from_environment(environ))), document)
-    problems = list(_misspelt(environ))
-    try:
-        settings = Settings.model_validate(layers.merged())
-    except ValidationError as error:
-        problems.extend(map(layers.problem, error.errors(include_url=False)))
-    if problems:
-        raise SettingsInvalid(problems)
-    return settings
+    return load_layers(Settings, ENVIRONMENT_PREFIX, flags, environ, file, OTHER_PREFIXES)
 
 
-def _read(file: Path | None) -> Document:
-    if file is None:
-        return Document(None, {}, ())
-    try:
-        return read_document(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        return Document(None, {}, (Problem("--settings", None, str(file), f"cannot be read: {error}"),))
-
-
-def _given(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in values.items() if value not in (None, "")}
-
-
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name in Settings.model_fields:
-        value = environ.get(f"{ENVIRONMENT_PREFIX}{name.upper()}")
-        if value is not None:
-            yield name, value
-
-
-def _misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:
-    """Variables that are nearly a setting. Others with our prefix are not ours: Kubernetes makes such names too."""
-    known = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in Settings.model_fields]
-    for variable, value in environ.items():
-        name = variable.removeprefix(ENVIRONMENT_PREFIX)
-        if name == variable or variable in known or _SERVICE_VARIABLE.fullmatch(name):
-            continue
-        if hint := did_you_mean(name, Settings.model_fields):
-            yield Problem(variable, None, value, f"unknown setting; {hint}")
-
-
-def _message(detail: ErrorDetails) -> str:
-    if detail["type"] == "extra_forbidden":
-        return f"unknown setting; {suggest(str(detail['loc'][0]), Settings.model_fields)}"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    return (
-        detail["msg"].replace("Input should", "must").replace("Path does not point to", "must be an existing path to")
-    )
+__all__ = ["ENVIRONMENT_PREFIX", "SettingsInvalid", "load_settings"]

@@ -29,7 +29,7 @@ DEFAULT_PARTITION = "default"
 
 
 def partition_name(partition: Partition) -> str:
-    """The name as it is used everywhere; a partition without one is the default partition."""
+    """The name of a partition as used everywhere; a partition without a name is the default partition."""
     name = partition.name or DEFAULT_PARTITION
     return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
 
@@ -53,7 +53,7 @@ def partition_spec(partition: Partition) -> PartitionSpec:
 
 
 def _queue_spec(queue: Queue, inherited: QueueProperties, template_above: ChildTemplate) -> QueueSpec:
-    """`inherited` is what the queue starts with, `template_above` the nearest template of the queues above."""
+    """The spec of a queue. `inherited` are its inherited properties, `template_above` the nearest template above it."""
     properties = queue_properties(queue.properties, inherited)
     template = template_above if queue.childtemplate == ChildTemplate() else queue.childtemplate
     return QueueSpec(
@@ -72,7 +72,7 @@ def _queue_spec(queue: Queue, inherited: QueueProperties, template_above: ChildT
 
 
 def _template_spec(template: ChildTemplate, inherited: QueueProperties) -> TemplateSpec | None:
-    """What a leaf starts with below a queue that hands down `inherited`."""
+    """Initial values of a leaf that is created below a queue with the properties `inherited`."""
     if template == ChildTemplate():
         return None
     return TemplateSpec(

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from schedulerd.config.hierarchy import walk
 from schedulerd.config.models import ChildTemplate, Limit, Partition, Queue, ResolverType
 from schedulerd.config.placement import NEEDS_VALUE, chain, warn_filters
-from schedulerd.config.problems import Finding, Path, did_you_mean, suggest
 from schedulerd.config.properties import PROPERTIES
+from schedulerd.settings.problems import Finding, Path, did_you_mean, suggest
 
 _RESOURCES = ("memory", "vcore", "ephemeral-storage", "pods")
 _RESOLVERS = (ResolverType.NONE, ResolverType.OS)

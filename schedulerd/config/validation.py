@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from schedulerd.config.document import Data
 from schedulerd.config.models import Amounts, QueueConfiguration
-from schedulerd.config.problems import PROBLEMS_MAX, Finding, Path, suggest
+from schedulerd.settings.document import Data
+from schedulerd.settings.problems import PROBLEMS_MAX, Finding, Path, suggest
 
 _Wrong: TypeAlias = "dict[str | int, _Wrong]"
 """The paths of values that are wrong, as a tree; what has no branches is the value itself."""

@@ -1,140 +1,141 @@
-"""What an alarm is for: one class for each reason to wait, with what it is about. `scheduler.py` says what follows."""
+"""Alarm events: one class for each reason to wait, with the object that the alarm is for. `scheduler.py` dispatches
+them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schedulerd.core.decide.quota_relief import Relief
+from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.early import Backlog, EarlyItem
-from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.partition import Partition
+from schedulerd.core.preemption.rules.quota_relief import Relief
+from schedulerd.core.recovery.early import Backlog, EarlyItem
 
 
 @dataclass(slots=True)
 class ApplicationStateTimeout:
-    """The application has been in its state for as long as that may last."""
+    """The application has been in its state for the longest time that this state may last."""
 
     application: Application
 
 
 @dataclass(slots=True)
 class RejectionTimeout:
-    """A rejected application was remembered for long enough."""
+    """A rejected application was remembered for `Timeouts.retention_ns`."""
 
     rejected: RejectedApplication
 
 
 @dataclass(slots=True)
 class PlaceholderTimeout:
-    """The gang had its time to be complete."""
+    """The time to complete the gang is over."""
 
     application: Application
 
 
 @dataclass(slots=True)
 class PlaceholdersIdle:
-    """Placeholders of a complete gang have been idle for as long as they may be."""
+    """Placeholders of a complete gang have been idle for `gang.placeholder.idle.timeout`."""
 
     application: Application
 
 
 @dataclass(slots=True)
 class GangDeadlockTimeout:
-    """The gang has waited for others that hold a part of the room for as long as it does."""
+    """The gang is still incomplete: checks whether it is in a gang deadlock."""
 
     application: Application
 
 
 @dataclass(slots=True)
 class ApplicationExecutionTimeout:
-    """The application has run for as long as it may."""
+    """The execution timeout of the application is over."""
 
     application: Application
 
 
 @dataclass(slots=True)
 class AllocationExecutionTimeout:
-    """The allocation has run for as long as it may."""
+    """The execution timeout of the allocation is over."""
 
     allocation: Allocation
 
 
 @dataclass(slots=True)
 class QueueCleanupDue:
-    """Queues that nobody needs may have been empty for long enough."""
+    """Queues that are no longer needed may have been empty for `Timeouts.cleanup_ns`."""
 
     partition: Partition
 
 
 @dataclass(slots=True)
 class RetryDue:
-    """An ask is old enough for a reservation, or for preemption."""
+    """An ask is old enough for a reservation or for a preemption attempt."""
 
     partition: Partition
 
 
 @dataclass(slots=True)
 class ReservationTimeout:
-    """The reservation has waited for its room for as long as it may."""
+    """The reservation has lasted for `Timeouts.reservation_ns`."""
 
     reservation: Reservation
 
 
 @dataclass(slots=True)
 class QuotaReliefDue:
-    """The queue has been above a lowered max for long enough, or a pass over its allocations goes on."""
+    """The queue has been above a lowered max for its quota preemption delay, or a pass of quota relief continues."""
 
     partition: Partition
     queue: Queue
     relief: Relief | None = None
-    """The pass that goes on; None if a new one begins."""
+    """The pass to continue; None if a new one begins."""
 
 
 @dataclass(slots=True)
 class PredicateTimeout:
-    """The resource manager did not answer in time."""
+    """The resource manager did not answer a predicate check in time."""
 
     predicate_check: PredicateCheck
 
 
 @dataclass(slots=True)
 class RefusedAsksDue:
-    """Refused asks are tried on every node again, whatever changed."""
+    """The retry time of refused asks is over: they are tried on every node again, even if no node changed."""
 
     partition: Partition
 
 
 @dataclass(slots=True)
 class ReconnectTimeout:
-    """The resource manager did not come back in time."""
+    """The resource manager did not reconnect in time."""
 
     rm: ResourceManager
 
 
 @dataclass(slots=True)
 class SchedulingStatesDue:
-    """The next slice of what is told about scheduling states."""
+    """The next slice of a scan of scheduling states, for what the RM is to be told."""
 
     rm: ResourceManager
 
 
 @dataclass(slots=True)
 class EarlyItemTimeout:
-    """The application that the item waits for did not come in time."""
+    """The application that an early item refers to did not arrive in time."""
 
     item: EarlyItem
 
 
 @dataclass(slots=True)
 class BacklogDue:
-    """More of what waited for an application that has come is to be handled."""
+    """The next slice of a backlog: early items whose application has arrived."""
 
     backlog: Backlog
 

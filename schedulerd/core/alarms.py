@@ -1,7 +1,7 @@
-"""Deadlines as data: a heap the shell only has to ask for its earliest entry.
+"""Deadlines as data: a heap; the host only asks for its earliest entry.
 
-A cancelled alarm is forgotten, not unscheduled, so it can never ring late; what was cancelled leaves the heap when it
-comes to the top or when most of the heap is cancelled, whichever is first.
+A cancelled alarm is forgotten, so it can never ring late. Its entry leaves the heap when it comes to the top, or when
+more than half of the heap is cancelled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _SLACK = 64
 class Alarm:
     deadline_ns: int
     event: Any
-    """What it is for (`alarm_events.AlarmEvent`); None once it is cancelled or has rung."""
+    """What the alarm is for (`alarm_events.AlarmEvent`); None after it was cancelled or rang."""
     live: bool = True
 
 
 class Alarms:
-    """All live alarms of the scheduler, earliest first; those of one instant ring in the order they were set."""
+    """All live alarms of the scheduler, earliest deadline first. Alarms with equal deadlines ring in the order in which
+    they were set."""
 
     __slots__ = ("_cancelled", "_heap", "_serial")
 
@@ -38,7 +39,7 @@ class Alarms:
         return alarm
 
     def cancel(self, alarm: Alarm | None) -> None:
-        """Forgets an alarm; None and one that has rung are fine."""
+        """Forgets an alarm. None, and an alarm that rang or was cancelled, are allowed."""
         if alarm is None or not alarm.live:
             return
         alarm.live, alarm.event = False, None
@@ -53,7 +54,7 @@ class Alarms:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ns: int) -> Alarm | None:
-        """Takes out the earliest alarm if its deadline is not after `now_ns`."""
+        """Removes and returns the earliest alarm if its deadline is not after `now_ns`."""
         self._drop_cancelled()
         if not self._heap or self._heap[0][0] > now_ns:
             return None
@@ -62,7 +63,7 @@ class Alarms:
         return alarm
 
     def live(self) -> list[Alarm]:
-        """All live alarms, in no particular order; for the invariants."""
+        """All live alarms in no particular order; for the invariants."""
         return [alarm for _, _, alarm in self._heap if alarm.live]
 
     def _drop_cancelled(self) -> None:

@@ -1,7 +1,7 @@
-"""What an item from a resource manager must satisfy whatever it is for: ids, resources, counts.
+"""Checks that are common to all items from resource managers: ids, names, resources, counts.
 
-A check returns None or a `Mistake`: the kind for counting, and a sentence that names the field, the value and what
-would be right.
+A check returns None or a `Mistake`: a code for counting, and a sentence that names the field, the value and what would
+be right.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ TAGS_LENGTH_MAX = 65_536
 TAGS_MAX = 10_000
 GROUPS_MAX = 1_000
 MESSAGE_LENGTH_MAX = 1_000
-"""Of what a resource manager says with a release. It comes back with every allocation that is released by it, and so it
-is cut and not refused."""
+"""Longest message of a resource manager with a release. A longer one is cut, not rejected: it is sent back with each
+allocation that the release concerns."""
 RESOURCE_NAMES_MAX = 64
 RESOURCE_NAME_LENGTH_MAX = 256
 _SHOWN_MAX = 80
 LISTED_MAX = 10
-"""Of names and reasons in a sentence, which goes back with every item that it is about."""
+"""Most names or reasons listed in one sentence, because the sentence is sent back with every item that it is about."""
 
 
 class Mistake(NamedTuple):
@@ -32,19 +32,19 @@ class Mistake(NamedTuple):
 
 
 def shown(value: str) -> str:
-    """A value as it may stand in a sentence: quoted, and cut if it is long."""
+    """A value as it is shown in a sentence: quoted, and cut if it is long."""
     return repr(value) if len(value) <= _SHOWN_MAX else f"{value[:_SHOWN_MAX]!r}... ({len(value)} characters)"
 
 
 def identifier(field: str, value: str) -> Mistake | None:
-    """Ids must be there and of sane length."""
+    """An id must not be empty, and must have at most `ID_LENGTH_MAX` characters."""
     if 0 < len(value) <= ID_LENGTH_MAX:
-        return None  # two of them with every ask
+        return None  # the short way, because every ask has two ids
     return text(field, value) if value else Mistake(RejectCode.EMPTY_ID, f"{field} is empty; it must be set")
 
 
 def text(field: str, value: str) -> Mistake | None:
-    """What may be empty, and is no longer than an id."""
+    """A text that may be empty; it must have at most `ID_LENGTH_MAX` characters."""
     if len(value) > ID_LENGTH_MAX:
         return Mistake(
             RejectCode.INVALID_FIELD, f"{field} is {shown(value)}; at most {ID_LENGTH_MAX} characters are allowed"
@@ -53,7 +53,7 @@ def text(field: str, value: str) -> Mistake | None:
 
 
 def not_negative(field: str, resources: Mapping[str, int]) -> Mistake | None:
-    """Sane names, and no amount below zero."""
+    """Resource names must be valid (`names`), and no amount may be below 0."""
     mistake = names(field, resources)
     if mistake is not None:
         return mistake
@@ -66,7 +66,7 @@ def not_negative(field: str, resources: Mapping[str, int]) -> Mistake | None:
 
 
 def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
-    """Resource names must be there, of sane length, and not be too many."""
+    """Resource names must not be empty, too long or too many."""
     if len(resources) > RESOURCE_NAMES_MAX:
         return Mistake(
             RejectCode.INVALID_RESOURCES,
@@ -82,12 +82,15 @@ def names(field: str, resources: Mapping[str, int]) -> Mistake | None:
 
 
 def tags(field: str, values: Mapping[str, str]) -> Mistake | None:
-    """Tags go back with every allocation of an ask, so they must not be longer than any sane set of labels."""
+    """Tags must have at most `TAGS_MAX` entries and `TAGS_LENGTH_MAX` characters in all, because every allocation of an
+    ask repeats them."""
     if len(values) > TAGS_MAX:
         return Mistake(
             RejectCode.INVALID_FIELD, f"{field} have more than {TAGS_MAX} entries; at most {TAGS_MAX} are allowed"
         )
-    length = sum(len(name) + len(value) for name, value in values.items())
+    length = 0
+    for name, value in values.items():
+        length += len(name) + len(value)
     if length <= TAGS_LENGTH_MAX:
         return None
     return Mistake(
@@ -96,7 +99,7 @@ def tags(field: str, values: Mapping[str, str]) -> Mistake | None:
 
 
 def user(name: str, groups: Sequence[str]) -> Mistake | None:
-    """Who an application belongs to: names of sane length, and not too many of them."""
+    """The user of an application and the user's groups: names must not be too long, and groups not too many."""
     if len(groups) > GROUPS_MAX:
         return Mistake(
             RejectCode.INVALID_FIELD, f"ugi.groups has {len(groups)} names; at most {GROUPS_MAX} are allowed"
@@ -106,12 +109,12 @@ def user(name: str, groups: Sequence[str]) -> Mistake | None:
 
 
 def message(said: str, length_max: int = MESSAGE_LENGTH_MAX) -> str:
-    """What is kept and sent on of a text for people."""
+    """A text for people, cut to `length_max` characters."""
     return said if len(said) <= length_max else f"{said[:length_max]}... ({len(said)} characters)"
 
 
 def request(field: str, resources: Mapping[str, int]) -> Mistake | None:
-    """What is asked for or allocated: sane names, nothing negative, and something above zero."""
+    """Resources that are asked for or allocated: valid names, no amount below 0, and at least one above 0."""
     mistake = not_negative(field, resources)
     if mistake is not None or any(resources.values()):
         return mistake
@@ -120,7 +123,7 @@ def request(field: str, resources: Mapping[str, int]) -> Mistake | None:
 
 
 def some(values: Collection[str], separator: str = ", ", show: Callable[[str], str] = str) -> str:
-    """The first few as they may stand in a sentence, and how many more there are."""
+    """The first `LISTED_MAX` values for a sentence, and how many more there are."""
     more = f" and {len(values) - LISTED_MAX} more" if len(values) > LISTED_MAX else ""
     return separator.join(map(show, itertools.islice(values, LISTED_MAX))) + more
 

@@ -1,8 +1,8 @@
-"""All that can happen to the scheduler. Everything that changes state is one of these, in one order.
+"""Everything that can happen to the scheduler. Each change of state is one of these commands, in one order.
 
-Commands carry what a resource manager sent, decoded but not judged: whether it makes sense is for the handlers to say.
-The classes are plain slotted dataclasses and not frozen ones, because building a frozen one costs five times as much
-and there is one per ask; nothing changes a command after it was built.
+Commands carry what a resource manager sent, decoded but not checked; handlers check it. The classes are slotted
+dataclasses and not frozen, because building a frozen one takes five times as long and there is one for each ask.
+Nothing changes a command after it was built.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_TAGS: Mapping[str, str] = {}
 
 
 class NodeAction(IntEnum):
-    """What to do with a node; numbers as in SI `NodeInfo.ActionFromRM`."""
+    """What to do with a node; the numbers of SI `NodeInfo.ActionFromRM`."""
 
     UNKNOWN = 0
     CREATE = 1
@@ -28,11 +28,11 @@ class NodeAction(IntEnum):
     DECOMISSION = 4
     DRAIN_TO_SCHEDULABLE = 5
     CREATE_DRAIN = 6
-    """Not in the 2023-06 interface; the peer's release takes it (register a node that is drained from the start)."""
+    """Registers a node that is drained from the start. Not in the 2023-06 interface; YuniKorn's release accepts it."""
 
 
 class TerminationType(IntEnum):
-    """Why an allocation or an ask ends; numbers as in SI `TerminationType`."""
+    """Why an allocation or an ask ends; the numbers of SI `TerminationType`."""
 
     UNKNOWN_TERMINATION_TYPE = 0
     STOPPED_BY_RM = 1
@@ -42,7 +42,8 @@ class TerminationType(IntEnum):
 
 
 OF_RM = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
-"""With these a release is the RM's wish, and is confirmed to it with the same type; the others are the core's."""
+"""Types with which an RM asks for a release; the confirmation repeats the type. The scheduler itself uses the
+others."""
 
 
 class StopCause(StrEnum):
@@ -51,23 +52,23 @@ class StopCause(StrEnum):
     RECONNECT_TIMEOUT = "reconnect_timeout"
     OUTBOX_OVERFLOW = "outbox_overflow"
     CONNECTION_LOST = "connection_lost"
-    """With responses that may not have come."""
+    """The connection broke, and some responses may not have arrived."""
     UNREGISTERED = "unregistered"
 
 
 class AbsenceCause(StrEnum):
-    """Why a registered resource manager is not there to receive, in words for people."""
+    """Why a registered resource manager cannot receive responses, as a phrase for people."""
 
-    NOBODY_READS = "nobody reads its allocation stream"
+    NOBODY_READS = "its allocation stream is not open"
     GONE = "its allocation stream is gone: the client closed it, or the connection broke"
-    REFUSED = "schedulerd ended its allocation stream with an error, which the client was told"
+    REFUSED = "schedulerd ended its allocation stream with an error"
     READS_TOO_SLOWLY = "it reads its responses too slowly"
     SHUTDOWN = "schedulerd shuts down"
 
 
 @dataclass(slots=True)
 class ExistingAllocation:
-    """An allocation that a resource manager reports with its node, to be taken over as it is (recovery)."""
+    """An allocation that a resource manager reports with its node; it is taken over as it is (recovery)."""
 
     application_id: str
     allocation_key: str
@@ -80,9 +81,10 @@ class ExistingAllocation:
     placeholder: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
-    """Where the resource manager believes it to be; '' if it does not say."""
+    """The queue that the resource manager believes the allocation to be in; '' if it does not say."""
     unreadable: str = ""
-    """As in `NewAsk`; it runs all the same, so this is told and nothing more."""
+    """What could not be decoded, as in `NewAsk.unreadable`. It is only reported, because the allocation already
+    runs."""
 
 
 @dataclass(slots=True)
@@ -92,14 +94,14 @@ class NodeUpdate:
     node_id: str
     action: NodeAction
     partition: str = ""
-    """Name of the partition, '' for the default one; SI carries it in the attribute `si/node-partition`."""
+    """Name of the partition, '' for the default one. SI carries it in the attribute `si/node-partition`."""
     capacity: Resources | None = None
-    """Schedulable resources; None if the message does not carry any (an UPDATE then leaves the capacity alone)."""
+    """Schedulable resources; None if the message has none (an UPDATE then leaves the capacity unchanged)."""
     occupied: Resources | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     existing: list[ExistingAllocation] = field(default_factory=list)
     action_number: int = 0
-    """What the message said; it tells an action that nobody knows from one that was not set."""
+    """The number in the message. For action UNKNOWN it distinguishes an unknown action from one that was not set."""
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ class ApplicationRemoval:
 
 
 class Operator(StrEnum):
-    """How a tag or attribute is compared; names as in SI 2021-02 `AffinityTargetOperator`."""
+    """How a tag or attribute is compared; the names of SI 2021-02 `AffinityTargetOperator`."""
 
     IN = "IN"
     NOT_IN = "NOT_IN"
@@ -136,35 +138,35 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What is demanded of one key of a node's attributes, or of an allocation's tags."""
+    """A condition on one key of a node's attributes or of an allocation's tags."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
-    """Sorted, without repetitions; for IN and NOT_IN only."""
+    """Sorted and without duplicates; for IN and NOT_IN only."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationAffinity:
-    """How many allocations that match may be together in a group of nodes, once an ask is placed there."""
+    """How many matching allocations a group of nodes may have once the ask is allocated there."""
 
     scope: str
-    """The node attribute by whose value nodes form groups."""
+    """The node attribute whose values form the groups of nodes."""
     expressions: tuple[Expression, ...]
-    """About allocation tags, all to be met."""
+    """Conditions on allocation tags; an allocation matches if it meets all of them."""
     min_cardinality: int = 0
     max_cardinality: int = 0
     """0: no upper bound."""
     required: bool = True
-    """False: nodes where it holds are preferred, and others will do."""
+    """False: nodes that satisfy the affinity are preferred, but not required."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementConstraint:
-    """SI 2021-02 `SimplePlacementConstraint`; asks with the same one are the same request class, so it can be a key."""
+    """SI 2021-02 `SimplePlacementConstraint`. Part of a request class, so it must be hashable."""
 
     node: tuple[Expression, ...] = ()
-    """About node attributes, all to be met."""
+    """Conditions on node attributes; all must be met."""
     allocations: AllocationAffinity | None = None
 
 
@@ -186,14 +188,17 @@ class NewAsk:
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
     constraint: PlacementConstraint | None = None
+    asked_at_ns: int | None = None
+    """When it was made first, in the time of the steps (tag `schedulerd.io/asked-at`); None: when it is taken."""
     unreadable: str = ""
-    """What was sent and no field here can say, as a reason to reject the ask: the field, its value, what would be
-    right. '' if there is nothing."""
+    """Why the ask must be rejected for content that no field here can express: the field, its value and what would be
+    right. '' if there is none."""
 
 
 @dataclass(slots=True)
 class AllocationRelease:
-    """One item of SI `AllocationReleasesRequest.allocationsToRelease`: a wish of the RM, or its answer to ours."""
+    """One item of SI `AllocationReleasesRequest.allocationsToRelease`: a release by the RM, or its confirmation of a
+    release that the scheduler asked for."""
 
     application_id: str
     partition: str = ""
@@ -216,7 +221,8 @@ class AskRelease:
 
 @dataclass(slots=True)
 class RegisterResourceManager:
-    """A resource manager (re-)registers: whatever was known of `rm_id` is dropped and a full report expected."""
+    """A resource manager registers, perhaps again: all state of `rm_id` is dropped, and the RM is expected to report
+    everything."""
 
     rm_id: str
     partitions: tuple[PartitionSpec, ...]
@@ -228,14 +234,15 @@ class RegisterResourceManager:
 
 @dataclass(slots=True)
 class ConnectResourceManager:
-    """The stream that carries this RM's allocations is open for responses: it is Running."""
+    """The stream that carries the allocations of this RM is open: the RM is Running."""
 
     rm_id: str
 
 
 @dataclass(slots=True)
 class DisconnectResourceManager:
-    """That stream is gone or read too slowly: the RM is Paused, nothing is placed for it, and a deadline starts."""
+    """The stream that carries the allocations of this RM is gone, or the RM reads it too slowly. The RM is Paused:
+    nothing is allocated for it, and its reconnect timeout starts."""
 
     rm_id: str
     cause: AbsenceCause = AbsenceCause.NOBODY_READS
@@ -243,7 +250,7 @@ class DisconnectResourceManager:
 
 @dataclass(slots=True)
 class StopResourceManager:
-    """The RM will not be served any longer: drop its state at once."""
+    """The RM is no longer served: drops its state at once."""
 
     rm_id: str
     cause: StopCause
@@ -266,7 +273,7 @@ class UpdateApplications:
 
 @dataclass(slots=True)
 class UpdateAllocations:
-    """Asks are handled first, then releases of allocations, then releases of asks, each list in order."""
+    """Handled in this order: asks, releases of allocations, releases of asks; each list in order."""
 
     rm_id: str
     asks: list[NewAsk] = field(default_factory=list)
@@ -276,32 +283,31 @@ class UpdateAllocations:
 
 @dataclass(slots=True)
 class UpdateConfiguration:
-    """The queue file of this RM changed: what it says now holds, what it does not say is default again."""
+    """A new queue file for this RM. Settings that it does not name are default again."""
 
     rm_id: str
     partitions: tuple[PartitionSpec, ...]
     configuration: ConfigurationText = NO_CONFIGURATION
     instead_of: ConfigurationText | None = None
-    """Holds only if the RM still lives by this text when its turn comes; None: in any case."""
+    """Apply the file only if this text is still in effect for the RM when the command is handled; None: in any case."""
 
 
 @dataclass(slots=True)
 class ConnectCallbacks:
-    """The RM opened its callback stream and says what it wants to be asked and told there (SI
-    `ResourceManagerCallback`)."""
+    """The RM opened its callback stream and says which calls it takes part in (SI `ResourceManagerCallback`)."""
 
     rm_id: str
     predicates: bool = False
-    """Its say on nodes is asked for before an ask is placed."""
+    """The RM is asked about a node before an ask is allocated there."""
     preemption_predicates: bool = False
-    """Likewise before others end for an ask."""
+    """The RM is asked before allocations are preempted for an ask."""
     scheduling_states: bool = False
-    """It wants to hear how far its asks have come."""
+    """The RM is sent the scheduling states of its asks."""
 
 
 @dataclass(slots=True)
 class DisconnectCallbacks:
-    """That stream is gone: what was asked there is answered by nobody, and placing goes on without its say."""
+    """The callback stream of this RM is gone: open calls there get no answer, and asks are allocated without checks."""
 
     rm_id: str
 
@@ -312,14 +318,14 @@ class PredicateResult:
 
     call_id: int
     refusal: str = ""
-    """Why not, as a short phrase that is the same for equal causes; '' if the ask may run there."""
+    """Why the ask may not run on the node: a short phrase, the same for equal causes. '' if it may."""
     index: int = 0
-    """Of the last victim that has to go; of a `PreemptionPredicateWanted` without refusal only."""
+    """Index of the last victim that has to go; only in an answer to `PreemptionPredicateWanted` without refusal."""
 
 
 @dataclass(slots=True)
 class GivePredicateResults:
-    """The RM answers what it was asked on its callback stream. What nobody waits for any longer is ignored."""
+    """The RM answers calls on its callback stream. Answers that are no longer wanted are ignored."""
 
     rm_id: str
     results: list[PredicateResult]
@@ -330,14 +336,14 @@ class Utilization:
     """One item of SI 2021-02 `UpdateRequest.utilizationReports`."""
 
     object_id: str
-    """Of a node, or UUID of an allocation."""
+    """Id of a node, or UUID of an allocation."""
     used: Resources
     partition: str = ""
 
 
 @dataclass(slots=True)
 class ReportUtilization:
-    """What nodes and allocations really use; shown, and never used for quotas."""
+    """What nodes and allocations really use. It is shown, and never used for quotas."""
 
     rm_id: str
     reports: list[Utilization]
@@ -345,21 +351,25 @@ class ReportUtilization:
 
 @dataclass(slots=True)
 class CleanQueues:
-    """Removes empty queues that nobody needs at once, without waiting for their time."""
+    """Removes empty queues that are no longer needed at once, without `Timeouts.cleanup_ns`.
+
+    The daemon never sends it: there an alarm removes these queues. The recorded scenarios of `tests/conformance` have
+    such a step, in which time stands still and no other alarm may ring.
+    """
 
     rm_id: str
 
 
 @dataclass(slots=True)
 class RunCycle:
-    """One scheduling pass that places at most `placements_max` asks (a bound by time could not be replayed)."""
+    """One scheduling cycle with at most `allocations_max` allocations. A bound by time could not be replayed."""
 
     allocations_max: int
 
 
 @dataclass(slots=True)
 class RingAlarms:
-    """Deadlines may have passed: let every alarm that is due by now ring."""
+    """Rings the alarms that are due, up to `scheduler.ALARMS_MAX` in one step."""
 
 
 Command: TypeAlias = (

@@ -1,25 +1,27 @@
-"""The only place where a decision becomes a mutation of the ledgers.
+"""The only place where decisions change the ledgers.
 
-Node, application, queues and user change together or not at all, so that they cannot drift apart: what is allocated is
-the sum of the allocations at each of them, and what is pending the sum of the open asks, after every single call.
+The ledgers of node, application, queues and user change together or not at all, so they cannot drift apart. After every
+call, what is allocated is the sum of the allocations, and what is pending is the sum of the pending asks, at each
+level.
 """
 
 from __future__ import annotations
 
 from schedulerd.core import commit_room
-from schedulerd.core.model import placeholders
+from schedulerd.core.gangs import placeholders
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.enqueueing import dequeue, enqueue, review_predicate_wait, update_pending_classes
 from schedulerd.core.resources import Items, Resources
 
 
-def demand(application: Application, ask: Ask, count: int) -> None:
-    """`count` more allocations of the ask are pending."""
+def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:
+    """Adds `count` pending allocations to the ask."""
     if not count:
         return
-    partition, queue = application.partition, application.queue
+    queue = application.queue
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
@@ -28,24 +30,24 @@ def demand(application: Application, ask: Ask, count: int) -> None:
             one.pending[name] += amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
-        application.enqueue(ask)
+        enqueue(partition, application, ask)
     assert ask.group is not None
     ask.pending += count
     ask.group.demand(queue, count)
-    if ask.predicate_history is not None:  # all of it may have been on predicate check so far
-        application.review_predicate_wait(ask)
+    if ask.predicate_history is not None:  # all of its pending allocations may have been awaiting predicate results
+        review_predicate_wait(partition, application, ask)
     if ask.placeholder:
-        placeholders.expect(application, ask, count)
+        placeholders.expect(partition, application, ask, count)
     if queue not in partition.touched:
         partition.touch(queue)
 
 
-def withdraw(application: Application, ask: Ask, count: int | None = None) -> int:
-    """Up to `count` pending allocations of the ask (None: all) are pending no longer. Returns how many that were."""
+def withdraw(partition: Partition, application: Application, ask: Ask, count: int | None = None) -> int:
+    """Removes up to `count` (None: all) pending allocations of the ask. Returns how many were removed."""
     count = ask.pending if count is None else min(count, ask.pending)
     if not count:
         return 0
-    partition, queue = application.partition, application.queue
+    queue = application.queue
     application.pending.subtract(ask.request_class.items, count)
     for one in queue.path_to_root:
         one.pending.subtract(ask.request_class.items, count)
@@ -53,41 +55,42 @@ def withdraw(application: Application, ask: Ask, count: int | None = None) -> in
     ask.pending -= count
     ask.group.demand(queue, -count)
     if not ask.pending:
-        application.dequeue(ask)
+        dequeue(partition, application, ask)
     if ask.placeholder:
-        placeholders.expect(application, ask, -count)
+        placeholders.expect(partition, application, ask, -count)
     if queue not in partition.touched:
         partition.touch(queue)
     return count
 
 
-def allocate(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
-    """One pending allocation of the ask becomes real on the node."""
+def allocate(partition: Partition, application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+    """Turns one pending allocation of the ask into an allocation on the node."""
     queue, group = application.queue, ask.group
     assert group is not None
     ask.pending -= 1
     group.demand(queue, -1)
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
-    _bind(allocation, was_pending=True)
+    _bind(partition, allocation, was_pending=True)
     if not ask.pending:
-        application.dequeue(ask)
+        dequeue(partition, application, ask)
     if allocation.placeholder:
-        placeholders.has(application, allocation, was_pending=True)
-    _rekey(application)
+        placeholders.has(partition, application, allocation, was_pending=True)
+    rekey(application)
     return allocation
 
 
-def take_over(application: Application, allocation: Allocation) -> Allocation:
-    """An allocation that exists already is booked as it is, quota or no quota, room or no room (SEMANTICS D)."""
-    _bind(allocation, was_pending=False)
+def take_over(partition: Partition, application: Application, allocation: Allocation) -> Allocation:
+    """Books an existing allocation as it is, also above quotas and above the capacity of the node (SEMANTICS D)."""
+    _bind(partition, allocation, was_pending=False)
     if allocation.placeholder:
-        placeholders.has(application, allocation, was_pending=False)
-    _rekey(application)
+        placeholders.has(partition, application, allocation, was_pending=False)
+    rekey(application)
     return allocation
 
 
 def await_placeholder(application: Application, ask: Ask, placeholder: Allocation) -> None:
-    """One allocation of the ask, pending no longer, waits for the placeholder to be gone to take its room."""
+    """One allocation of the ask, no longer pending, awaits the placeholder, whose room it gets when the placeholder is
+    gone."""
     assert application.gang is not None
     ask.swaps[placeholder] = None
     application.awaiting_placeholder += 1
@@ -96,7 +99,7 @@ def await_placeholder(application: Application, ask: Ask, placeholder: Allocatio
 
 
 def end_placeholder_wait(placeholder: Allocation) -> Ask | None:
-    """Nothing waits for this placeholder any longer; gives the ask that did, if one did."""
+    """Ends the wait of an ask for this placeholder. Returns the ask; None if none waited."""
     ask, application = placeholder.swap, placeholder.application
     if ask is not None:
         assert application.gang is not None
@@ -107,38 +110,38 @@ def end_placeholder_wait(placeholder: Allocation) -> Ask | None:
     return ask
 
 
-def ask_anew(placeholder: Allocation) -> bool:
-    """What the placeholder was asked for is pending again, as it goes for another gang's sake; False if the ask was
-    changed meanwhile and does not want that many."""
+def ask_anew(partition: Partition, placeholder: Allocation) -> bool:
+    """Makes the ask of a placeholder pending again, because the placeholder was released for another gang, or preempted
+    before its own gang ran. False if the ask was changed in the meantime and does not want that many."""
     ask, application = placeholder.ask, placeholder.application
     assert application.gang is not None
     application.gang.task_group(placeholder.spec.task_group).wanted -= 1
     ask.placed -= 1
     if not ask.placeholder or ask.placed + ask.pending + ask.awaiting_placeholder >= ask.spec.max_allocations:
         return False
-    demand(application, ask, 1)
+    demand(partition, application, ask, 1)
     return True
 
 
-def promise(application: Application) -> None:
-    """The gang was let start: what it has not placed yet counts against the gates of others (SEMANTICS G2)."""
+def promise(partition: Partition, application: Application) -> None:
+    """The gang passed the gang gate: what it still lacks counts against the gates of other gangs (SEMANTICS G2)."""
     gang, queue = application.gang, application.queue
     assert gang is not None
     gang.promised = gang.still_to_come(application.spec.placeholder_ask)
     for one in queue.path_to_root:
         one.gang_quota_promised.add(gang.promised.items())
-    application.update_pending_classes()
+    update_pending_classes(partition, application)
 
 
 def keep_promise(application: Application) -> None:
-    """The gang has more than before: no more is promised to it than it lacks of the whole."""
+    """Lowers the promise to what the gang still lacks of its `placeholderAsk`."""
     gang = application.gang
     assert gang is not None
     _lower_promise(application, gang.still_to_come(application.spec.placeholder_ask))
 
 
 def take_back_promise(application: Application, items: Items, count: int) -> None:
-    """The RM took `count` placeholder asks back: so much less is to come, but no less than what is still asked for."""
+    """Lowers the promise by `count` placeholder asks that the RM withdrew, but not below what is still asked for."""
     gang = application.gang
     assert gang is not None
     rest = Resources(gang.promised)
@@ -155,33 +158,33 @@ def _lower_promise(application: Application, most: Resources) -> None:
         one.gang_quota_promised.subtract(less.items())
 
 
-def end_promise(application: Application) -> None:
-    """Nothing more of the gang is held for it; it would have to pass the gate again."""
+def end_promise(partition: Partition, application: Application) -> None:
+    """Ends the promise to the gang. To get a new promise the gang must pass the gang gate again."""
     gang, queue = application.gang, application.queue
     if gang is not None and gang.promised:
         for one in queue.path_to_root:
             one.gang_quota_promised.subtract(gang.promised.items())
         gang.promised = Resources()
-        application.partition.moves += 1
-        application.partition.note_free_quota(queue)
-    application.update_pending_classes()
+        partition.moves += 1
+        partition.note_free_quota(queue)
+    update_pending_classes(partition, application)
 
 
-def allocate_swapped(application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
-    """An ask whose placeholder is gone becomes real on the node; within the room that was held for it."""
+def allocate_swapped(partition: Partition, application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
+    """Allocates an ask whose placeholder is gone; the room was held for it, and it is not pending."""
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
-    _bind(allocation, was_pending=False)
-    _rekey(application)
+    _bind(partition, allocation, was_pending=False)
+    rekey(application)
     return allocation
 
 
-def free(allocation: Allocation) -> None:
-    """The allocation is gone: what it used is free, and whoever waited for that may be tried again."""
+def free(partition: Partition, allocation: Allocation) -> None:
+    """Frees what the allocation used, and notes the changes that may let waiting asks be tried again."""
     application, ask, node = allocation.application, allocation.ask, allocation.node
-    partition, queue = application.partition, application.queue
+    queue = application.queue
     items = allocation.request_class.items
     if allocation.releasing is not None:
-        commit_room.left(allocation)
+        commit_room.left(partition, allocation)
     if allocation.used is not None:
         report_use(partition, allocation, None)
     del application.allocations[allocation.uuid]
@@ -203,7 +206,7 @@ def free(allocation: Allocation) -> None:
         if allocation.spec.task_group:
             application.gang.held.subtract(items)
             if application.gang.pending and application.gang_alarm is None:
-                application.update_pending_classes()
+                update_pending_classes(partition, application)
     for ledger in application.usage_ledgers:
         ledger.usage.subtract(items)
     for one in queue.path_to_root:
@@ -218,18 +221,19 @@ def free(allocation: Allocation) -> None:
         partition.constraints.freed(allocation)
     partition.note_free_node(node)
     partition.note_free_quota(queue)
-    _rekey(application)
+    rekey(application)
     forget_if_done(application, ask)
 
 
 def forget_if_done(application: Application, ask: Ask) -> None:
-    """An ask with nothing pending, nothing awaiting its placeholder and nothing alive is not known any longer."""
+    """Forgets an ask that has nothing pending, nothing that awaits a placeholder, and no allocations."""
     if not ask.pending and not ask.allocations and not ask.awaiting_placeholder:
         application.asks.pop(ask.key, None)
 
 
-def retire(application: Application) -> None:
-    """The application runs no longer as far as its user is concerned, unless placeholders of it are still there."""
+def retire(partition: Partition, application: Application) -> None:
+    """The application no longer counts as running in its queues and for its user and group. Does nothing while it has
+    allocations, including placeholders."""
     queue = application.queue
     if application.allocations:
         return
@@ -239,16 +243,16 @@ def retire(application: Application) -> None:
         ledger.applications.pop(application.application_id, None)
     application.usage_ledgers = []
     paths = [one.path for one in queue.path_to_root]
-    usages = application.partition.usages
+    usages = partition.usages
     usages.users.drop_idle(application.spec.user, paths)
     usages.groups.drop_idle(application.group, paths)
     for one in queue.path_to_root:
         one.running -= 1
-    application.partition.note_free_quota(queue)
+    partition.note_free_quota(queue)
 
 
 def open_node(partition: Partition, node: Node) -> None:
-    """The node may get new allocations, or has more room than before."""
+    """The node accepts new allocations, or has more room than before."""
     if node.ordered:
         partition.node_order.moved(node)
     else:
@@ -256,23 +260,25 @@ def open_node(partition: Partition, node: Node) -> None:
         partition.node_order.add(node)
     if partition.constraints.rules:
         partition.constraints.look_at(node)
+    partition.capacity.note_node(node.node_id, node.capacity)
     partition.capacity_changed()
     partition.note_free_node(node)
 
 
 def shut_node(partition: Partition, node: Node) -> None:
-    """The node gets no new allocations, but for those that require it."""
+    """The node accepts no new allocations, except those of asks that require it."""
     if node.ordered:
         node.ordered = False
         partition.node_order.remove(node)
     if partition.constraints.rules:
         partition.constraints.look_at(node)
+    partition.capacity.note_node(node.node_id, None)
     partition.capacity_changed()
     partition.note_free_node(node)
 
 
 def report_use(partition: Partition, user: Node | Allocation, used: Resources | None) -> None:
-    """So much is really used on the node, or by the allocation; None if it is gone, or nobody knows."""
+    """Records the real use of the node or allocation; None if it is gone, or its use is not known."""
     total = partition.used if isinstance(user, Node) else partition.allocations_used
     if user.used is not None:
         total.subtract(user.used.items())
@@ -281,10 +287,11 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
     user.used = used
 
 
-def _bind(allocation: Allocation, *, was_pending: bool) -> None:
-    """Every new allocation comes through here, so the ledgers are written in place, not by calls."""
+def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) -> None:
+    """Books a new allocation. Every allocation comes through here, so the ledgers are changed in place, without
+    calls."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
-    partition, queue = application.partition, application.queue
+    queue = application.queue
     items = allocation.request_class.items
     ask.placed += 1
     ask.allocations[uuid] = allocation
@@ -304,7 +311,7 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
         if application.reservations and node.reservations:
             partition.ready[node] = None
     if not application.usage_ledgers:
-        _start_usage(application)
+        _start_usage(partition, application)
     grows = [ledger.usage for ledger in application.usage_ledgers]
     grows += [one.allocated for one in queue.path_to_root]
     grows += (application.placeholder_allocated if allocation.placeholder else application.allocated, node.allocated)
@@ -326,10 +333,10 @@ def _bind(allocation: Allocation, *, was_pending: bool) -> None:
         partition.constraints.placed(allocation)
 
 
-def _start_usage(application: Application) -> None:
+def _start_usage(partition: Partition, application: Application) -> None:
     queue = application.queue
     paths = [one.path for one in queue.path_to_root]
-    usages = application.partition.usages
+    usages = partition.usages
     application.usage_ledgers = usages.users.open(application.spec.user, paths)
     if application.group:
         application.usage_ledgers = application.usage_ledgers + usages.groups.open(application.group, paths)
@@ -338,10 +345,11 @@ def _start_usage(application: Application) -> None:
     for one in queue.path_to_root:
         one.running += 1
     if application.limited_starts:
-        application.update_pending_classes()
+        update_pending_classes(partition, application)
 
 
-def _rekey(application: Application) -> None:
+def rekey(application: Application) -> None:
+    """What it and its queues use changed, and with that their places in line."""
     application.usage_changed()
     for one in application.queue.path_to_root:
         if one.entry is not None:

@@ -1,117 +1,257 @@
-"""One scheduling cycle: place the next ask, and the next, up to a bound.
+"""One scheduling cycle: its phases in order, each tried until it has nothing to do, up to a budget.
 
-What cannot be placed is set aside with its reason (the queue whose quota is short, or no node with room) for all asks
-of its request class at once, so a cycle spends its time on what moves. The bounds are counts: a bound by time would
-make a replay of the same commands diverge.
+What cannot be allocated is blocked where the reason is (the queue whose quota lacks room, or the root if no node fits),
+for all asks of its pending class at once. So a cycle spends its time on asks that can be allocated. Budgets are counts:
+a bound by time would make a replay of the same commands diverge.
 """
 
 from __future__ import annotations
 
-from schedulerd.core.decide.next_ask import next_ask
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple, TypeAlias
+
+from schedulerd.core.applications.handlers.allocating import allocate
 from schedulerd.core.facts import CycleRan
-from schedulerd.core.handlers import gangs, predicate_checks, preemption, reserving, waiting
-from schedulerd.core.handlers.allocating import allocate
-from schedulerd.core.handlers.preemption import Progress
+from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.parent_entity import Block, BlockReason, ParentEntity
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.preemption.handlers import preemption
+from schedulerd.core.preemption.handlers.preemption import Progress
 from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.step_context import StepContext
 
 SET_ASIDE_MAX = 200
-"""How many request classes one cycle may find impossible in a partition before it gives the loop back."""
+"""Most classes that one cycle may find blocked or unschedulable in a partition, plus blocks that it may propagate."""
 
 
-def run_cycle(context: StepContext, placements_max: int) -> None:
-    """Places up to `placements_max` asks over all partitions whose resource manager is there."""
+class Outcome(Enum):
+    """What one call of a phase did, and which budget it used."""
+
+    NOTHING = auto()
+    """There is nothing to do in this phase: the next phase follows."""
+    ALLOCATED = auto()
+    """An ask was allocated, swapped, reserved for or checked, or victims were chosen for it; counts as one of the
+    allocations of the cycle. The first phase follows."""
+    SET_ASIDE = auto()
+    """A class was found blocked or unschedulable; counts towards `SET_ASIDE_MAX`. The first phase follows."""
+    PROPAGATED = auto()
+    """A block was propagated; counts towards `SET_ASIDE_MAX`. The first phase follows."""
+    UNFINISHED = auto()
+    """The visits of the cycle are used up: the phase goes on in the next cycle."""
+
+
+class Run:
+    """The budgets of a cycle in one partition, and what the cycle did there."""
+
+    __slots__ = ("allocated", "allocations_max", "partition", "propagated", "set_aside", "visits_end")
+
+    def __init__(self, partition: Partition, allocations_max: int, visits_max: int) -> None:
+        self.partition = partition
+        self.allocations_max = allocations_max
+        self.visits_end = partition.retry_timers.budget.visits + visits_max
+        """Searches stop when `WorkBudget.visits`, which counts all visits since the partition exists, reaches this."""
+        self.allocated = 0
+        self.set_aside = 0
+        self.propagated = 0
+
+    @property
+    def is_out_of_visits(self) -> bool:
+        return self.partition.retry_timers.budget.visits >= self.visits_end
+
+
+Advance: TypeAlias = Callable[[StepContext, Run], Outcome]
+
+
+class Phase(NamedTuple):
+    """One kind of work, done one piece at a time."""
+
+    name: str
+    advance: Advance
+    budget: tuple[Outcome, ...]
+    """The outcomes other than NOTHING that the phase can have."""
+
+
+def run_cycle(context: StepContext, allocations_max: int) -> None:
+    """Allocates up to `allocations_max` asks over all partitions of Running resource managers."""
     partitions = context.cluster.running_partitions()
     if not partitions:
         return
     first = context.cluster.cycle_turn % len(partitions)
     context.cluster.cycle_turn += 1
-    placements = set_aside = visits = 0
+    allocated = set_aside = 0
+    visits_left = preemption.VISITS_PER_SLICE
     more = False
     for partition in partitions[first:] + partitions[:first]:
         before = partition.retry_timers.budget.visits
-        visits_end = before + preemption.VISITS_PER_SLICE - visits
-        placed, refused, cut = _run_partition(context, partition, placements_max - placements, visits_end)
-        visits += partition.retry_timers.budget.visits - before
-        placements += placed
-        partition.moves += placed
-        set_aside += refused
-        more = more or cut
-    if placements or set_aside:
-        context.say(CycleRan(allocations=placements, unschedulable=set_aside, more=more))
+        run = Run(partition, allocations_max - allocated, visits_left)
+        more = _run_partition(context, run) or more
+        visits_left -= partition.retry_timers.budget.visits - before
+        partition.moves += run.allocated
+        allocated += run.allocated
+        set_aside += run.set_aside
+    if allocated or set_aside:
+        context.say(CycleRan(allocations=allocated, unschedulable=set_aside, more=more))
 
 
-def _run_partition(
-    context: StepContext, partition: Partition, placements_max: int, visits_end: int
-) -> tuple[int, int, bool]:
-    """Returns how many asks were placed or asked about, how many request classes set aside, and whether it stopped at a
-    bound.
-
-    `visits_end` is where it stops to look for who might end for whom.
-    """
-    placements = set_aside = propagated = 0
-    first_fit = partition.first_fit
-    timers = partition.retry_timers
+def _run_partition(context: StepContext, run: Run) -> bool:
+    """Returns whether it stopped at a budget, so that the next cycle may find more to do at once."""
+    partition, timers, callbacks = run.partition, run.partition.retry_timers, run.partition.callbacks
     budget = timers.budget
-    callbacks = partition.callbacks
-    is_asked_first, may_be_full = callbacks.predicates, callbacks.predicates or callbacks.preemption_predicates
-    while placements < placements_max and set_aside + propagated < SET_ASIDE_MAX and budget.visits < visits_end:
+    may_be_full = callbacks.predicates or callbacks.preemption_predicates
+    while (
+        run.allocated < run.allocations_max
+        and run.set_aside + run.propagated < SET_ASIDE_MAX
+        and budget.visits < run.visits_end
+    ):
         if may_be_full and callbacks.is_full:
-            return placements, set_aside, False
-        if timers.has_due:
-            waiting.enqueue_due(context, partition)
-        # Swaps first: who has a placeholder takes its room, also if other room was kept meanwhile.
-        if (
-            (partition.swaps and gangs.swap_next(context, partition))
-            or (partition.ready and waiting.serve_next(context, partition))
-            or (
-                (timers.to_reserve or timers.to_reserve_required or timers.overflow)
-                and reserving.reserve_next(context, partition, visits_end)
-            )
-        ):
-            placements += 1
-            continue
-        if budget.visits >= visits_end:
-            break
-        found = next_ask(partition)
-        if found is None:
-            progress = preemption.advance(context, partition, visits_end)
-            if progress is not Progress.DECIDED:
-                return placements, set_aside, progress is Progress.UNFINISHED
-            placements += 1
-            continue
-        partition.asks_tried += 1
-        application, group, block = found
-        queue = application.queue
-        pending_class = group.pending_class
-        if block is not None:
-            _propagate(block, application, pending_class)
-            propagated += 1
-            continue
-        blocked = highest_blocked(queue, pending_class.items, pending_class.quota_key)
-        if blocked is not None:
-            blocked.queue.block(pending_class, BlockReason.QUOTA)
-            set_aside += 1
-            continue
-        node = first_fit(group.request_class)
-        if node is None:
-            waiting.mark_unschedulable(context, partition, pending_class, group.first())
-            set_aside += 1
-            continue
-        if is_asked_first:
-            predicate_checks.attempt(context, application, group.first(), node)
+            return False  # full of open predicate calls: the next answer lets the cycle go on
+        # For most asks the first phases have nothing to do: then none of them is called.
+        has_room_to_give = partition.swaps or partition.ready or timers.to_reserve or timers.to_reserve_required
+        outcome = Outcome.NOTHING
+        for _, advance, _ in PHASES if has_room_to_give or timers.overflow or timers.has_due else _LAST_PHASES:
+            outcome = advance(context, run)
+            if outcome is not Outcome.NOTHING:
+                break
+        if outcome is Outcome.ALLOCATED:
+            run.allocated += 1
+        elif outcome is Outcome.SET_ASIDE:
+            run.set_aside += 1
+        elif outcome is Outcome.PROPAGATED:
+            run.propagated += 1
         else:
-            allocate(context, application, group.first(), node)
-        placements += 1
-    return placements, set_aside, True
+            return outcome is Outcome.UNFINISHED
+    return True
+
+
+def _take_due(context: StepContext, run: Run) -> Outcome:
+    if run.partition.retry_timers.has_due:
+        waiting.enqueue_due(context, run.partition)
+    return Outcome.NOTHING
+
+
+def _swap(context: StepContext, run: Run) -> Outcome:
+    partition = run.partition
+    return Outcome.ALLOCATED if partition.swaps and gangs.swap_next(context, partition) else Outcome.NOTHING
+
+
+def _serve_reservation(context: StepContext, run: Run) -> Outcome:
+    partition = run.partition
+    return Outcome.ALLOCATED if partition.ready and waiting.serve_next(context, partition) else Outcome.NOTHING
+
+
+def _reserve(context: StepContext, run: Run) -> Outcome:
+    partition = run.partition
+    timers = partition.retry_timers
+    if not (timers.to_reserve or timers.to_reserve_required or timers.overflow):
+        return Outcome.NOTHING
+    if reserving.reserve_next(context, partition, run.visits_end):
+        return Outcome.ALLOCATED
+    return Outcome.UNFINISHED if run.is_out_of_visits else Outcome.NOTHING
+
+
+class Candidate(NamedTuple):
+    """The ask group whose first ask to try now; `block` is the nearest block of its pending class above, if any.
+
+    The nearest, so that what is propagated below is always unblocked together with what is directly above it.
+    """
+
+    application: Application
+    group: AskGroup
+    block: Block | None
+
+
+def next_ask(partition: Partition) -> Candidate | None:
+    """The ask to try now, or None if nothing pending could be allocated as far as is known.
+
+    Down the tree by fairness, then by the leaf's order, then by priority and age. What turns out to be impossible is
+    recorded where the reason is, and then it is not found again until that changes.
+    """
+    queue = partition.root
+    blocked_above: list[ParentEntity] = []
+    while True:
+        entity = queue.pending_index.first()
+        if entity is None:
+            return None
+        if queue.pending_index.blocked_by:
+            blocked_above.append(queue)
+        if not isinstance(entity, Queue):
+            break
+        queue = entity
+    assert isinstance(entity, Application)
+    group = entity.pending_index.first()
+    assert isinstance(group, AskGroup)
+    for ancestor in reversed(blocked_above):
+        block = ancestor.pending_index.blocked_by.get(group.pending_class)
+        if block is not None:
+            return Candidate(entity, group, block)
+    return Candidate(entity, group, None)
+
+
+def _allocate_next(context: StepContext, run: Run) -> Outcome:
+    """The pipeline of one ask: next in order, quotas and limits, node, then a predicate check or the allocation."""
+    partition = run.partition
+    found = next_ask(partition)
+    if found is None:
+        return Outcome.NOTHING
+    partition.asks_tried += 1
+    application, group, block = found
+    pending_class = group.pending_class
+    if block is not None:
+        _propagate(block, application, pending_class)
+        return Outcome.PROPAGATED
+    blocked = highest_blocked(application.queue, pending_class.items, pending_class.quota_key)
+    if blocked is not None:
+        blocked.queue.block(pending_class, BlockReason.QUOTA)
+        return Outcome.SET_ASIDE
+    node = partition.first_fit(group.request_class)
+    if node is None:
+        waiting.mark_unschedulable(context, partition, pending_class, group.first())
+        return Outcome.SET_ASIDE
+    if partition.wants_predicates(group.request_class):
+        predicate_checks.attempt(context, application, group.first(), node)
+    else:
+        allocate(context, partition, application, group.first(), node)
+    return Outcome.ALLOCATED
+
+
+def _preempt(context: StepContext, run: Run) -> Outcome:
+    if not run.partition.retry_timers.preemptors:
+        return Outcome.NOTHING
+    match preemption.advance(context, run.partition, run.visits_end):
+        case Progress.DECIDED:
+            return Outcome.ALLOCATED
+        case Progress.UNFINISHED:
+            return Outcome.UNFINISHED
+        case Progress.NOTHING:
+            return Outcome.NOTHING
+
+
+PHASES: tuple[Phase, ...] = (
+    # Lists asks that became due for a reservation or for a preemption attempt.
+    Phase("retry timers", _take_due, ()),
+    # Before all other allocations, because a swap takes no new room; also for an ask that has reserved room elsewhere.
+    Phase("swaps", _swap, (Outcome.ALLOCATED,)),
+    # Before next asks, which could take the room otherwise.
+    Phase("reserved room", _serve_reservation, (Outcome.ALLOCATED,)),
+    Phase("new reservations", _reserve, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
+    Phase("next ask", _allocate_next, (Outcome.ALLOCATED, Outcome.SET_ASIDE, Outcome.PROPAGATED)),
+    # Only when no ask can be allocated.
+    Phase("preemption", _preempt, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
+)
+"""The phases in order. After each piece of work the cycle begins again with the first phase."""
+_LAST_PHASES = PHASES[4:]
+"""From "next ask" on."""
 
 
 def _propagate(block: Block, application: Application, pending_class: PendingClass) -> None:
-    """The pending class is blocked above: the cycle does not come across it on this way again."""
+    """Repeats a block from further up on this path, so the cycle does not find the class here again."""
     ancestors: tuple[ParentEntity, ...] = (application, *application.queue.path_to_root)
     for ancestor in ancestors:
         if ancestor is block.origin:

@@ -1,9 +1,9 @@
-"""All that can be said about what happened. Responses, metrics, events and logs are projections of this one stream.
+"""Everything that the scheduler says. Responses, metrics, events and logs are made from this one stream of facts.
 
-A fact names its cause, and carries enough to keep every count by adding and subtracting: who recounts from facts alone
-arrives at the scheduler's own state. `queue` is the full lower-case path (`root.a.b`), `partition` the name as in the
-queue file, resources are per allocation. Like commands these are plain slotted dataclasses for speed: treat them as
-values, and never change the mappings inside, which are shared with the scheduler's state.
+A fact has its cause, and enough data to keep all counts by adding and subtracting: counts made from facts alone equal
+the state of the scheduler. `queue` is the full lower-case path (`root.a.b`), `partition` the name in the queue file,
+and resources are per allocation. Like commands, facts are slotted dataclasses for speed: treat them as values, and
+never change their mappings, which are shared with the state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 from typing import TypeAlias
 
-from schedulerd.core.callback_facts import (
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.queue_facts import QueueChanged, TagIgnored
+from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.predicates.facts import (
     NodeRecommended,
     PredicateAnswered,
     PredicateNotWanted,
@@ -21,11 +26,7 @@ from schedulerd.core.callback_facts import (
     PreemptionPredicateWanted,
     SchedulingStateChanged,
 )
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption_facts import (
+from schedulerd.core.preemption.facts import (
     Preempted,
     PreemptionRefused,
     QuotaPreempted,
@@ -33,12 +34,11 @@ from schedulerd.core.preemption_facts import (
     Reserved,
     RoomMade,
 )
-from schedulerd.core.queue_facts import QueueChanged, TagIgnored
 from schedulerd.core.resources import Resources
 
 
 class RejectCode(StrEnum):
-    """The kind of mistake, for counting; the reason beside it is the sentence for a person."""
+    """The kind of mistake, for counting. The reason beside it is the sentence for people."""
 
     EMPTY_ID = "empty_id"
     DUPLICATE_ID = "duplicate_id"
@@ -59,39 +59,40 @@ class RejectCode(StrEnum):
 
 
 class WithdrawCause(StrEnum):
-    """Why pending asks are gone without having been placed."""
+    """Why pending allocations of an ask were withdrawn without being allocated."""
 
     UPDATED = "updated"
     RELEASED_BY_RM = "released_by_rm"
     RECOVERED = "recovered"
-    """It was placed already: a node came with the allocation."""
+    """It is allocated already: a node reported the allocation."""
     APPLICATION_REMOVED = "application_removed"
     APPLICATION_ENDED = "application_ended"
     TIMEOUT = "timeout"
     AWAITING_PLACEHOLDER = "awaiting_placeholder"
-    """It waits for its placeholder to go and takes its room then (gang design); or it is asked for again."""
+    """It is no longer pending and awaits a placeholder, whose room it gets (swap)."""
 
 
 class ReleaseCause(StrEnum):
-    """Why the core wants an allocation gone."""
+    """Why the scheduler asks the RM to release an allocation."""
 
     REPLACED = "replaced"
-    """A placeholder: a real ask takes its room."""
+    """A placeholder: a real ask gets its room."""
     TIMED_OUT = "timed_out"
-    """Its time is over, or that of its application or gang."""
+    """The time of the allocation, of its application or of its gang is over."""
     TOO_SMALL = "too_small"
-    """A placeholder: the real ask that came for it does not fit."""
+    """A placeholder: the real ask that should replace it does not fit."""
     UNUSED = "unused"
-    """A placeholder: its application completes without it, or no ask took one of a complete gang for long."""
+    """A placeholder: its application completes without it, or its gang is complete and it has been idle for too
+    long."""
     GAVE_WAY = "gave_way"
-    """A placeholder: it makes room for an earlier gang, and is asked for again."""
+    """A placeholder: released for an earlier gang; its ask becomes pending again."""
     PREEMPTED = "preempted"
-    """It makes room for somebody who has a right to it."""
+    """Preempted for an entitled ask."""
 
 
 @dataclass(slots=True)
 class ResourceManagerChanged:
-    """A resource manager registered, connected, was lost or stopped; entering INIT or STOPPED drops its state."""
+    """A resource manager registered, connected, was lost or stopped. INIT and STOPPED drop its state."""
 
     rm_id: str
     state: ResourceManagerState
@@ -115,19 +116,20 @@ class NodeRejected:
 
 
 class NodeAspect(IntFlag):
-    """What of a node is not as it was; of a new one, what is not as it is with most: all of it free and usable."""
+    """Which aspects of a node changed. A new node counts as changed from: no capacity, nothing occupied, ready and
+    schedulable."""
 
     NONE = 0
     CAPACITY = 1
     OCCUPIED = 2
     READY = 4
     SCHEDULABLE = 8
-    """It was drained, or is no longer (in Kubernetes: cordoned)."""
+    """It was drained or is no longer drained (Kubernetes: cordoned)."""
 
 
 @dataclass(slots=True)
 class NodeChanged:
-    """A node entered a state (None before it existed) or its capacity or occupied resources changed."""
+    """A node entered a state (`old_state` is None for a new node), or its capacity or occupied resources changed."""
 
     rm_id: str
     partition: str
@@ -139,7 +141,7 @@ class NodeChanged:
     cause: str
     changed: NodeAspect = NodeAspect.NONE
     ready: bool = True
-    """What its resource manager says of it; a node that is drained may be ready or not."""
+    """Readiness as the resource manager reports it; independent of draining."""
 
 
 @dataclass(slots=True)
@@ -161,7 +163,7 @@ class ApplicationRejected:
 
 @dataclass(slots=True)
 class ApplicationChanged:
-    """An application moved from one state to another; `old_state` is None when it came to be (New, or Rejected)."""
+    """An application changed its state. `old_state` is None when it is new, or rejected at submission."""
 
     rm_id: str
     partition: str
@@ -176,19 +178,19 @@ class ApplicationChanged:
 
 @dataclass(slots=True)
 class ApplicationForgotten:
-    """Nothing is remembered of an application any longer (removed by its RM, or Expired); its id is free."""
+    """An application is no longer remembered (removed by its RM, or Expired); its id can be used again."""
 
     rm_id: str
     partition: str
     queue: str
     application_id: str
     state: ApplicationState
-    """The state it was last in."""
+    """Its last state."""
 
 
 @dataclass(slots=True)
 class AskAdded:
-    """An ask was taken: `count` more allocations of `resources` each are pending."""
+    """`count` more allocations of the ask, of `resources` each, are pending."""
 
     rm_id: str
     partition: str
@@ -199,12 +201,13 @@ class AskAdded:
     count: int
     placeholder: bool
     awaited_placeholder: bool = False
-    """True: it is no new demand, it waited for its placeholder to go (`WithdrawCause.PARKED`) and does so no longer."""
+    """True: not new demand, but what awaited its placeholder (`WithdrawCause.AWAITING_PLACEHOLDER`) and is pending
+    again."""
 
 
 @dataclass(slots=True)
 class AskWithdrawn:
-    """`count` pending allocations of an ask are pending no longer, without having been placed."""
+    """`count` pending allocations of an ask are no longer pending, and were not allocated."""
 
     rm_id: str
     partition: str
@@ -216,20 +219,20 @@ class AskWithdrawn:
     placeholder: bool
     cause: WithdrawCause
     termination: TerminationType | None
-    """Set if the RM is to be told (SI `releasedAsks`), and the type to tell it."""
+    """The type to tell the RM with (SI `releasedAsks`); None if the RM is not told."""
     message: str
 
 
 @dataclass(slots=True)
 class EarlyAskReleased:
-    """The RM took back an ask that still waited for its application; of such an ask nothing was pending yet."""
+    """The RM withdrew an ask that still waited for its application; nothing of the ask was pending yet."""
 
     rm_id: str
     partition: str
     application_id: str
     allocation_key: str
     termination: TerminationType
-    """As in the release that is confirmed by this (SI `releasedAsks`)."""
+    """As in the release that this fact confirms (SI `releasedAsks`)."""
     message: str
 
 
@@ -245,7 +248,7 @@ class AskRejected:
 
 @dataclass(slots=True)
 class Allocated:
-    """An ask was placed on a node, or (`recovered`) an existing allocation was taken over with its node."""
+    """An ask was allocated on a node, or (`recovered`) an existing allocation was taken over with its node."""
 
     rm_id: str
     partition: str
@@ -260,16 +263,44 @@ class Allocated:
     task_group: str
     placeholder: bool
     recovered: bool
-    """True: it came with the node, no ask was pending for it, and the RM is not told what it told us."""
+    """True: the RM reported the allocation with its node. No ask was pending for it, and the RM is not told."""
     asked_at_ns: int
-    """When the ask arrived; with the time of the step that is the placement latency."""
+    """When the ask arrived. The time of the step minus this is the scheduling latency."""
     replaces: str = ""
-    """The UUID of the placeholder whose room it took; its ask was awaiting its placeholder and not pending."""
+    """UUID of the placeholder whose room it took ('' if none); its ask awaited that placeholder and was not pending."""
+
+
+class ChangeCause(StrEnum):
+    """What changed of an allocation that stays."""
+
+    RESIZED = "resized"
+    """Its amounts: an ask with its key, or a report of it, has others (SEMANTICS I17)."""
+    MOVED = "moved"
+    """Its node or UUID: the RM reports it there (SEMANTICS I25)."""
+
+
+@dataclass(slots=True)
+class AllocationChanged:
+    """An allocation has other amounts, or is on another node, because the RM says so."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resources: Resources
+    placeholder: bool
+    cause: ChangeCause
+    old_uuid: str
+    old_node_id: str
+    old_resources: Resources
 
 
 @dataclass(slots=True)
 class ReleaseRequested:
-    """The core wants an allocation gone and tells the RM; nothing is freed before the RM confirms (SEMANTICS F)."""
+    """The RM is asked to release an allocation. Its resources are freed when the RM confirms (SEMANTICS F)."""
 
     rm_id: str
     partition: str
@@ -286,7 +317,7 @@ class ReleaseRequested:
 
 @dataclass(slots=True)
 class Released:
-    """An allocation is gone and what it used is free."""
+    """An allocation is gone, and its resources are free."""
 
     rm_id: str
     partition: str
@@ -299,16 +330,16 @@ class Released:
     placeholder: bool
     termination: TerminationType
     confirm: bool
-    """True if the RM is to be told: it asked for it, or has to learn of it. False after the RM's own confirmation, and
-    where the RM was asked to end it before its node went."""
+    """Whether the RM is told: it asked for the release, or must learn of it. False if the RM itself confirmed it, and
+    where the RM had been asked to release it before its node was removed."""
     message: str
     node_removed: bool = False
-    """True if it is gone because its node is."""
+    """True if it is gone because its node was removed."""
 
 
 @dataclass(slots=True)
 class ReleaseIgnored:
-    """A release or confirmation that refers to nothing here; counted, and nothing changes (SEMANTICS F)."""
+    """A release or confirmation of something unknown. It is counted, and nothing changes (SEMANTICS F)."""
 
     rm_id: str
     partition: str
@@ -320,7 +351,7 @@ class ReleaseIgnored:
 
 @dataclass(slots=True)
 class ItemIgnored:
-    """Something else that refers to nothing here and has no rejection message of its own in SI."""
+    """Another item that refers to something unknown and has no rejection message of its own in SI."""
 
     rm_id: str
     partition: str
@@ -331,7 +362,7 @@ class ItemIgnored:
 
 @dataclass(slots=True)
 class CheckFailed:
-    """An exception while an item was checked: a bug of schedulerd. The item is rejected by the fact that follows."""
+    """An exception while an item was checked: a bug of schedulerd. The next fact rejects the item."""
 
     rm_id: str
     item: str
@@ -339,19 +370,20 @@ class CheckFailed:
     object_id: str
     code: RejectCode
     exception: str
-    """Name of the exception's class; the traceback is for the log (`Scheduler.failed_checks`)."""
+    """Name of the exception's class. The traceback is in `Scheduler.failed_checks`, for the log."""
 
 
 @dataclass(slots=True)
 class CycleRan:
-    """A scheduling pass placed something or found out that asks cannot be placed now."""
+    """A cycle allocated something, or found pending classes blocked or unschedulable."""
 
     allocations: int
-    """With swaps begun, reservations made and others asked to end: each counts towards the pass's bound."""
+    """Includes swaps, new reservations, predicate checks and decisions to preempt; each counts towards the bound of the
+    cycle."""
     unschedulable: int
-    """How many kinds of ask were set aside during this pass because nothing can place them for now."""
+    """Number of pending classes that the cycle found blocked by a quota or limit, or unschedulable."""
     more: bool
-    """True if the pass stopped at its bound and another one should follow."""
+    """True if the cycle stopped at a bound and another one should follow."""
 
 
 Fact: TypeAlias = (
@@ -369,6 +401,7 @@ Fact: TypeAlias = (
     | EarlyAskReleased
     | AskRejected
     | Allocated
+    | AllocationChanged
     | ReleaseRequested
     | GangCompleted
     | GangTimedOut

@@ -1,4 +1,4 @@
-"""Runs the literal tables of `lifecycles`: one move, or a clear error for an illegal one."""
+"""Runs the tables of `lifecycles`: returns the next state, or raises for an illegal move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Trigger = TypeVar("Trigger", bound=StrEnum)
 
 
 class IllegalMove(Exception):
-    """A trigger that the table does not allow in this state: a bug of the caller, which has to ask first."""
+    """The table does not allow this trigger in this state: a bug of the caller, which must check `is_legal` first."""
 
 
 def is_legal(table: Mapping[State, Mapping[Trigger, State]], state: State, trigger: Trigger) -> bool:
@@ -19,7 +19,7 @@ def is_legal(table: Mapping[State, Mapping[Trigger, State]], state: State, trigg
 
 
 def move(table: Mapping[State, Mapping[Trigger, State]], state: State, trigger: Trigger) -> State:
-    """The state that `trigger` leads to. Raises IllegalMove where the table has no cell."""
+    """The state that `trigger` leads to. Raises IllegalMove if the table has no such entry."""
     try:
         return table[state][trigger]
     except KeyError:

@@ -1,7 +1,7 @@
-"""The life of a resource manager, a node and an application, as literal tables: a missing cell is an illegal move.
+"""The states of resource managers, nodes and applications. A move that is not in a table is illegal.
 
-Read a table as: from this state, this trigger leads to that state. `fsm.py` runs them. States and triggers of the
-application are those of SI 2023-06 (SEMANTICS A); the trigger's value is the message an RM sees with the new state.
+A table maps state and trigger to the next state; `fsm.py` runs it. States and triggers of applications are those of SI
+2023-06 (SEMANTICS A). The value of a trigger is the message that an RM receives with the new state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from enum import StrEnum
 
 
 class ResourceManagerState(StrEnum):
-    """SI 'Lifecycle of RM-Scheduler communication'; INIT is a registered RM whose streams are not open yet."""
+    """SI 'Lifecycle of RM-Scheduler communication'; INIT is a registered RM whose streams are not open yet, STOPPED one
+    that is not registered (any longer)."""
 
     INIT = "init"
     RUNNING = "running"
@@ -19,13 +20,73 @@ class ResourceManagerState(StrEnum):
     STOPPED = "stopped"
 
 
+class ResourceManagerTrigger(StrEnum):
+    """What moves a resource manager. Commands of one that is STOPPED are ignored, but for a registration."""
+
+    REGISTER = "register"
+    CONNECT = "connect"
+    DISCONNECT = "disconnect"
+    STOP = "stop"
+
+
+_R = ResourceManagerState
+_C = ResourceManagerTrigger
+
+RESOURCE_MANAGER: Mapping[ResourceManagerState, Mapping[ResourceManagerTrigger, ResourceManagerState]] = {
+    _R.STOPPED: {_C.REGISTER: _R.INIT},
+    _R.INIT: {_C.REGISTER: _R.INIT, _C.CONNECT: _R.RUNNING, _C.STOP: _R.STOPPED},
+    _R.RUNNING: {_C.REGISTER: _R.INIT, _C.CONNECT: _R.RUNNING, _C.DISCONNECT: _R.PAUSED, _C.STOP: _R.STOPPED},
+    _R.PAUSED: {_C.REGISTER: _R.INIT, _C.CONNECT: _R.RUNNING, _C.STOP: _R.STOPPED},
+}
+
+
 class NodeState(StrEnum):
-    """Whether new allocations may go to a node. REMOVED nodes are forgotten; the state is only ever reported."""
+    """Whether a node accepts new allocations. REMOVED: it is not registered, not yet or not any longer."""
 
     SCHEDULABLE = "schedulable"
     DRAINING = "draining"
     NOT_READY = "not_ready"
     REMOVED = "removed"
+
+
+class NodeTrigger(StrEnum):
+    """What moves a node: the actions of SI `NodeInfo.ActionFromRM`, and whether its attributes say that it is ready."""
+
+    CREATE = "CREATE"
+    CREATE_DRAIN = "CREATE_DRAIN"
+    DRAIN = "DRAIN_NODE"
+    SCHEDULE = "DRAIN_TO_SCHEDULABLE"
+    READY = "ready"
+    NOT_READY = "not ready"
+    DECOMMISSION = "DECOMISSION"
+
+
+_N = NodeState
+_A = NodeTrigger
+
+NODE: Mapping[NodeState, Mapping[NodeTrigger, NodeState]] = {
+    _N.REMOVED: {_A.CREATE: _N.SCHEDULABLE, _A.CREATE_DRAIN: _N.DRAINING},
+    _N.SCHEDULABLE: {
+        _A.READY: _N.SCHEDULABLE,
+        _A.NOT_READY: _N.NOT_READY,
+        _A.DRAIN: _N.DRAINING,
+        _A.DECOMMISSION: _N.REMOVED,
+    },
+    _N.NOT_READY: {
+        _A.READY: _N.SCHEDULABLE,
+        _A.NOT_READY: _N.NOT_READY,
+        _A.DRAIN: _N.DRAINING,
+        _A.DECOMMISSION: _N.REMOVED,
+    },
+    _N.DRAINING: {
+        _A.READY: _N.DRAINING,
+        _A.NOT_READY: _N.DRAINING,
+        _A.DRAIN: _N.DRAINING,
+        _A.SCHEDULE: _N.SCHEDULABLE,
+        _A.DECOMMISSION: _N.REMOVED,
+    },
+}
+"""Every action is followed by READY or NOT_READY, so a node that is not ready and drains no longer is NOT_READY."""
 
 
 class ApplicationState(StrEnum):
@@ -45,7 +106,7 @@ class ApplicationState(StrEnum):
 
 
 class ApplicationTrigger(StrEnum):
-    """What moves an application."""
+    """What causes a change of an application's state."""
 
     RUN = "runApplication"
     REJECT = "rejectApplication"
@@ -78,4 +139,4 @@ APPLICATION: Mapping[ApplicationState, Mapping[ApplicationTrigger, ApplicationSt
 }
 
 TERMINAL_STATES = frozenset({_S.COMPLETED, _S.FAILED, _S.REJECTED, _S.EXPIRED})
-"""In these an application has left its queue and its id is free for a new one (SEMANTICS G6)."""
+"""An application in such a state has left its queue, and its id can be used again (SEMANTICS G6)."""

@@ -1,8 +1,8 @@
-"""Numbers, durations and JSON in texts from outside: tags, the queue file, headers. The one place that reads them.
+"""Reads numbers, durations and JSON in texts from outside: tags, the queue file, headers. No other module does.
 
-Every reader bounds the length of its text before anything else looks at it; docs/security.md says what time each takes.
-A value that a reader returns is exact and within int64 unless the reader says otherwise, so it can be encoded wherever
-it goes. What cannot be read exactly is refused and never rounded (SEMANTICS D and I5).
+Each reader bounds the length of its text first; docs/security.md has the time that each takes. Unless a reader says
+otherwise, the values that it returns are exact and within int64, so they can be encoded wherever they go. What cannot
+be read exactly is refused and never rounded (SEMANTICS D and I5).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ VCORE = "vcore"
 MILLI_PER_CORE = 1000
 
 CHARACTERS_MAX = 64
-"""Of a number, a quantity or a duration; the longest that is meant seriously has about 30."""
+"""Longest number, quantity or duration; the longest plausible one has about 30 characters."""
 JSON_CHARACTERS_MAX = 32_768
 JSON_BRACKETS_MAX = 200
-"""Opening brackets in a JSON text, which bounds its depth and how many lists and objects it has."""
+"""Most opening brackets in a JSON text; this bounds its depth, and its number of lists and objects."""
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -45,11 +45,11 @@ _DURATION_UNITS_NS = {
 
 
 class Unreadable(ValueError):
-    """A text that a reader refuses; the message says what would be right, and does not repeat the text."""
+    """A text that a reader refuses. The message says what would be right, and does not repeat the text."""
 
 
 def whole_number(text: str, least: int = INT64_MIN, most: int = INT64_MAX, *, signed: bool = True) -> int:
-    """A decimal whole number within the bounds, in ASCII digits; with a sign if `signed`. Raises Unreadable."""
+    """A decimal whole number within the bounds, in ASCII digits; a sign is allowed if `signed`. Raises Unreadable."""
     is_number = len(text) <= CHARACTERS_MAX and _WHOLE_NUMBER.fullmatch(text) is not None
     if not is_number or not (signed or text[0].isdigit()) or not least <= int(text) <= most:
         raise Unreadable(f"must be a whole number from {least} to {most}")
@@ -125,8 +125,8 @@ def _check_length(text: str) -> None:
 def amounts(text: str) -> dict[str, int]:
     """The amounts of an SI `Resource` in JSON, in the units of the wire: `{"resources": {"memory": {"value": 30}}}`.
 
-    As in the JSON form of protobuf messages, an amount may be a text of digits, and a value that is missing is 0. The
-    result is empty if the text names no resource. Raises Unreadable.
+    As in the JSON form of protobuf messages, an amount may be a string of digits, and a missing value is 0. The result
+    is empty if the text names no resource. Raises Unreadable.
     """
     message = _fields(_json(text), {"resources"}, "the whole text")
     quantities = _object(message.get("resources", {}), '"resources"')
@@ -161,7 +161,8 @@ def _object(value: object, where: str) -> dict[str, object]:
 
 
 def _json(text: str) -> object:
-    """The value of a JSON text, in which a key stands once in each object and every number is whole and int64."""
+    """The value of a JSON text in which no object repeats a key, and every number is a whole int64. Raises
+    Unreadable."""
     if len(text) > JSON_CHARACTERS_MAX:
         raise Unreadable(f"the text must have at most {JSON_CHARACTERS_MAX} characters")
     if text.count("[") + text.count("{") > JSON_BRACKETS_MAX:

@@ -1,8 +1,8 @@
-"""Amounts of resources: what is used or offered (`Resources`) and what may be used (`Limits`).
+"""Amounts of resources: what is used or offered (`Resources`), and what may be used (`Limits`).
 
-Two types and not one with a flag, because a resource that is not mentioned means opposite things: in a usage or a
-capacity it is 0, in a quota it is unlimited (SEMANTICS D). Both are dictionaries of resource name to int64 in the
-units of the wire: `vcore` in thousandths of a core, `memory` in bytes or whatever unit the resource manager uses.
+Two types, because a resource that is not named means opposite things: in a usage or a capacity it is 0, in a quota it
+is unlimited (SEMANTICS D). Both map resource names to int64 in the units of the wire: `vcore` in thousandths of a core,
+`memory` in bytes or whatever unit the resource manager uses.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Items: TypeAlias = tuple[tuple[str, int], ...]
 def within_int64(number: int) -> int:
     """A number as it is shown outside: the nearest int64.
 
-    Every amount that comes in is an int64, but sums of them are exact in here and may be larger. The interface and the
-    readers of our JSON know nothing larger, so all messages, events and dumps show amounts through this function.
+    Every amount that comes in is an int64, but sums inside are exact and may be larger. Neither the interface nor
+    readers of our JSON allow larger numbers, so all messages, events and dumps show amounts through this function.
     """
     return max(INT64_MIN, min(number, INT64_MAX))
 
 
 class Resources(dict[str, int]):
-    """Amounts per resource name; a missing name is 0. Equality ignores zeros, so `{"gpu": 0}` equals `{}`."""
+    """Amounts by resource name; a missing name is 0. Equality ignores zeros, so `{"gpu": 0}` equals `{}`."""
 
     __slots__ = ()
 
@@ -45,10 +45,10 @@ class Resources(dict[str, int]):
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    __hash__ = None  # a ledger changes; the canonical items are what can be a key
+    __hash__ = None  # a ledger changes; use `canonical()` as a key
 
     def canonical(self: Mapping[str, int]) -> Items:
-        """The non-zero amounts sorted by name: equal resources have equal items, so they can be a dictionary key."""
+        """The non-zero amounts sorted by name. Equal resources have equal items, so they can be a dictionary key."""
         return tuple(sorted(self.items() if all(self.values()) else [item for item in self.items() if item[1]]))
 
     def nonzero(self) -> dict[str, int]:
@@ -59,9 +59,9 @@ class Resources(dict[str, int]):
         return not any(self.values())
 
     def add(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Adds `times` the amounts in place; ledgers only, never a value somebody else holds.
+        """Adds `times` the amounts in place. For ledgers only, never for a value that is shared.
 
-        A name that comes to 0 is dropped, so a ledger does not remember every resource it ever saw.
+        A name that becomes 0 is removed, so a ledger does not remember every resource that it ever had.
         """
         for name, amount in items:
             total = self[name] + amount * times
@@ -71,7 +71,7 @@ class Resources(dict[str, int]):
                 self.pop(name, None)
 
     def subtract(self, items: Iterable[tuple[str, int]], times: int = 1) -> None:
-        """Subtracts `times` the amounts in place, like `add`. May go below zero: over-commit is legal (SEMANTICS D)."""
+        """Subtracts `times` the amounts in place. May go below zero: over-commit is legal (SEMANTICS D)."""
         for name, amount in items:
             left = self[name] - amount * times
             if left:
@@ -93,7 +93,7 @@ class Resources(dict[str, int]):
         return rest
 
     def lacks(self, items: Iterable[tuple[str, int]]) -> str | None:
-        """The first resource of which less is here than `items` asks for, or None if all of it fits."""
+        """The first resource of `items` of which there is not enough here; None if all fit."""
         get = self.get
         for name, amount in items:
             if amount > get(name, 0):
@@ -102,14 +102,14 @@ class Resources(dict[str, int]):
 
 
 class Limits(dict[str, int]):
-    """The most that may be used per resource name; a missing name is unlimited, 0 is none."""
+    """Upper limits by resource name; a missing name is unlimited, 0 allows nothing."""
 
     __slots__ = ()
 
     def exceeded_by(self, used: Mapping[str, int], items: Iterable[tuple[str, int]]) -> str | None:
-        """The first resource of which `used` plus `items` would be more than the limit, or None if it stays within.
+        """The first resource of which `used` plus `items` would be above the limit; None if all stay within.
 
-        Only what `items` asks for is looked at: usage that is over a limit already blocks nothing of another type.
+        Only resources that `items` asks for are compared: usage already above a limit does not block other resources.
         """
         get = self.get
         for name, amount in items:
@@ -119,12 +119,12 @@ class Limits(dict[str, int]):
         return None
 
     def tightest(self, other: Mapping[str, int]) -> Limits:
-        """Both limits at once: the smaller where both name a resource."""
+        """Both limits together: the smaller one where both name a resource."""
         both = Limits(self)
         for name, limit in other.items():
             both[name] = min(both.get(name, limit), limit)
         return both
 
     def left(self, used: Mapping[str, int]) -> Limits:
-        """What may still be used (negative where usage is over the limit), for the limited resources only."""
+        """What may still be used, for limited resources only; negative where usage is above the limit."""
         return Limits({name: limit - used.get(name, 0) for name, limit in self.items()})

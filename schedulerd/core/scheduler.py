@@ -1,6 +1,6 @@
-"""The scheduler as one function of a command and a time: `facts = scheduler.step(now_ns, command)`.
+"""The scheduler as one function of a time and a command: `facts = scheduler.step(now_ns, command)`.
 
-Dispatch only: what a command means is in its handler, what may be decided in `decide`, what changes in `commit`.
+This module only dispatches: handlers carry commands out, `rules` decide, and `commit` changes the ledgers.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from schedulerd.core.alarm_events import (
     RetryDue,
     SchedulingStatesDue,
 )
+from schedulerd.core.applications.handlers import application_states, applications, asks, execution_times, rm_releases
+from schedulerd.core.cluster import Cluster, ResourceManager
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -47,59 +49,47 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from schedulerd.core.configuration.handlers import configuration
 from schedulerd.core.cycle import run_cycle
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.handlers import (
-    application_states,
-    applications,
-    asks,
-    configuration,
-    execution_times,
-    gang_time,
-    gangs,
-    nodes,
-    predicate_checks,
-    predicate_results,
-    queues,
-    quota_preemption,
-    reservations,
-    resource_managers,
-    rm_releases,
-    scheduling_states,
-    utilization,
-    waiting,
-)
-from schedulerd.core.handlers.taking import take
-from schedulerd.core.model.cluster import Cluster, ResourceManager
+from schedulerd.core.gangs.handlers import gang_time, gangs
+from schedulerd.core.nodes.handlers import nodes, utilization
+from schedulerd.core.pending.requeue import end_of_step
+from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
+from schedulerd.core.preemption.handlers import quota_preemption
+from schedulerd.core.queue_placement.handlers import queues
+from schedulerd.core.reservations.handlers import reservations, waiting
+from schedulerd.core.resource_managers.handlers import resource_managers
+from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.specs import Timeouts
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import StepContext, take
 
 ALARMS_MAX = 200
-"""Alarms that ring in one step; further ones that are due ring in the next."""
+"""Most alarms that ring in one step; further due alarms ring in the next step."""
 
 
 class Scheduler:
-    """Owns all scheduling state. Not thread safe, and need not be: one owner calls `step`, one command at a time."""
+    """Owns all scheduling state. Not thread safe: one owner calls `step`, one command at a time."""
 
     def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], matches: Callable[[str, str], bool]) -> None:
-        """`new_uuid` returns a fresh allocation UUID at each call; it is the only source of ids the core has.
+        """`new_uuid` returns a new allocation UUID at each call; it is the only source of ids in the core.
 
-        `matches` says whether a regular expression, its first argument, matches anywhere in a text. The core has no
-        regular expressions of its own: those of the standard library may take for ever.
+        `matches` tells whether a regular expression (first argument) matches anywhere in a text. The core has no
+        regular expressions for such patterns itself, because those of the standard library may take unbounded time.
         """
         self.cluster = Cluster(timeouts, new_uuid, matches)
         self.failed_checks: list[Exception] = []
-        """What went wrong in the last step while items were checked, with tracebacks. For the log: each is a
-        `CheckFailed` among the facts as well."""
+        """Exceptions in checks of items during the last step, with tracebacks, for the log. Each is also a
+        `CheckFailed` fact."""
         self._now_ns = 0
 
     def step(self, now_ns: int, command: Command) -> list[Fact]:
-        """Lets one thing happen at `now_ns` and returns all there is to say about it.
+        """Handles one command at `now_ns` and returns all facts about it.
 
-        `now_ns` is a monotonic time in nanoseconds, from any zero; every deadline is in it (SEMANTICS I19). A time
-        before that of an earlier step counts as that one. Nothing an RM can send makes this raise; an exception is a
-        bug of the scheduler, and the state cannot be trusted after it. An exception in the check of an item, before
-        anything changed, rejects that item (`handlers/taking.py`).
+        `now_ns` is a monotonic time in nanoseconds from any zero; all deadlines use it (SEMANTICS I19). A time before
+        that of an earlier step counts as that earlier time. Nothing that an RM sends makes this raise; an exception is
+        a bug, and the state cannot be trusted after it. An exception in the check of an item, before anything changed,
+        rejects only that item (`step_context.py`).
         """
         self._now_ns = now_ns = max(now_ns, self._now_ns)
         context = StepContext(self.cluster, now_ns)
@@ -112,7 +102,7 @@ class Scheduler:
                     if alarm is None:
                         break
                     _ring(context, alarm.event)
-                    alarm.event = None  # what it was about still refers to the alarm
+                    alarm.event = None  # the object that the alarm was for may still refer to the alarm
             case RegisterResourceManager():
                 known = self.cluster.resource_managers.get(command.rm_id)
                 take(context, known, [command], resource_managers.check_registration, resource_managers.reject)
@@ -125,8 +115,9 @@ class Scheduler:
         for partition in self.cluster.partitions():
             if partition.gangs_touched:
                 gang_time.review(context, partition)
-            partition.end_of_step()
-            waiting.schedule_alarm(context, partition)
+            end_of_step(partition)
+            if partition.retry_timers.wants_alarm(partition.moves):
+                waiting.schedule_alarm(context, partition)
         for rm in self.cluster.resource_managers.values():
             if rm.scheduling_state_tracker is not None:
                 scheduling_states.hear(context, rm, rm.scheduling_state_tracker)
@@ -134,18 +125,19 @@ class Scheduler:
         return context.facts
 
     def next_deadline_ns(self) -> int | None:
-        """When the next alarm is due: send RingAlarms then. None if nothing is waited for."""
+        """Deadline of the earliest alarm: send RingAlarms then. None if there is no alarm."""
         return self.cluster.alarms.next_deadline_ns()
 
     def dismantle(self, count: int) -> bool:
-        """Frees up to `count` pieces of what earlier steps dropped; returns whether any are left.
+        """Frees up to `count` pieces of state that earlier steps dropped; returns whether any are left.
 
-        To be called between steps. It changes nothing that a step or a view can see, so it is not a command.
+        Call it between steps. It changes nothing that a step or a view can see, so it is not a command.
         """
         return self.cluster.dismantling.run(count)
 
     def wants_cycle(self) -> bool:
-        """Whether a cycle might place anything. False on an idle cluster, and where everything pending is parked."""
+        """Whether a cycle could do something. False on an idle cluster, and where everything that is pending is
+        blocked."""
         return any(partition.wants_cycle for partition in self.cluster.running_partitions())
 
 

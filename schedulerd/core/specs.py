@@ -1,7 +1,6 @@
-"""What the operator configured, as plain data: the core's own form of the queue file and of the daemon's timeouts.
+"""The operator's configuration as plain data: the queue file and the timeouts, in the form that the core uses.
 
-`config` reads and validates YAML and builds these; the core never sees a file, a unit suffix or a default that was not
-spelled out.
+`config` reads and validates YAML and builds these. The core never sees a file, a unit suffix or an implied default.
 """
 
 from __future__ import annotations
@@ -19,44 +18,56 @@ DAY_NS = 24 * 60 * MINUTE_NS
 
 
 class ApplicationOrder(StrEnum):
-    """In which order the applications of a leaf queue get resources (`application.sort.policy`)."""
+    """The order in which the applications of a leaf queue get resources (`application.sort.policy`)."""
 
     FIFO = "fifo"
     FAIR = "fair"
     STATE_AWARE = "stateaware"
     """Like fifo, but only one application at a time may be starting."""
+    DRF = "drf"
+    """Dominant resource fairness: the application goes first whose largest share of the cluster is the smallest."""
+
+
+class QueueOrder(StrEnum):
+    """In which order the queues below a parent get resources (`queue.sort.policy`)."""
+
+    FAIR = "fair"
+    """By use of the guarantee."""
+    DRF = "drf"
+    """Dominant resource fairness: by the largest share of the cluster."""
 
 
 class PriorityPolicy(StrEnum):
-    """What a queue shows its parent of the priorities inside it (`priority.policy`)."""
+    """Which priority a queue shows its parent (`priority.policy`)."""
 
     DEFAULT = "default"
-    """The highest priority pending inside, plus the queue's offset."""
+    """The highest pending priority inside, plus the queue's offset."""
     FENCE = "fence"
-    """Only its offset, whatever is inside."""
+    """Only the queue's offset, whatever is pending inside."""
 
 
 class PreemptionPolicy(StrEnum):
-    """Whose work a queue may have ended for its own, and whether its own may be ended (`preemption.policy`)."""
+    """Whether asks in a queue may preempt outside it, and whether its allocations may be preempted
+    (`preemption.policy`)."""
 
     DEFAULT = "default"
     FENCE = "fence"
-    """What waits inside may end nothing outside; what runs inside may be ended by others all the same."""
+    """Asks inside preempt nothing outside; allocations inside can be preempted for asks outside."""
     DISABLED = "disabled"
-    """What runs inside is never a victim."""
+    """Allocations inside are never victims."""
 
 
 class OptOut(StrEnum):
     """What `allowPreemptSelf: false` of an ask means for its allocations (`preemption.optout`)."""
 
     NEVER = "never"
-    """They are never ended for others."""
+    """They are never preempted."""
     LAST = "last"
-    """They are ended for others where nobody else is left but originators."""
+    """They are preempted only where no other victims than originators are left."""
 
 
 class RuleKind(StrEnum):
-    """The ways to find the queue of an application (`placementrules[].name`)."""
+    """Kinds of placement rules (`placementrules[].name`)."""
 
     PROVIDED = "provided"
     USER = "user"
@@ -74,7 +85,7 @@ class NodeOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Who may do something: everybody, or the named users and the members of the named groups (default nobody)."""
+    """Allows everybody, or the named users and the members of the named groups. Default: nobody."""
 
     everybody: bool = False
     users: frozenset[str] = frozenset()
@@ -86,10 +97,10 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class LimitSpec:
-    """What each of the named users, and each of the named groups as a whole, may use in a queue and all below it.
+    """What each named user, and each named group as a whole, may use in a queue and below.
 
-    `*` among the users stands for every user that no limit of the same queue names, each on its own; `*` among the
-    groups for all users together whose groups no limit on the way to the root names.
+    `*` among the users stands for each user that no limit of the same queue names. `*` among the groups stands for all
+    users together of whose groups no limit on the path to the root names any.
     """
 
     users: tuple[str, ...] = ()
@@ -102,29 +113,32 @@ class LimitSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueProperties:
-    """How a queue treats what is in it; a child without own values takes over those marked as inherited."""
+    """Settings of a queue. A child takes over the inherited ones where it has no value of its own."""
 
     application_order: ApplicationOrder = ApplicationOrder.FIFO
     """Inherited."""
+    queue_order: QueueOrder = QueueOrder.FAIR
+    """Inherited."""
     priority_sort: bool = True
-    """`application.sort.priority`, inherited: whether priority is looked at before or after the order."""
+    """`application.sort.priority`, inherited: whether priority comes before or after the order (or share)."""
     priority_policy: PriorityPolicy = PriorityPolicy.DEFAULT
     priority_offset: int = 0
     preemption_policy: PreemptionPolicy = PreemptionPolicy.DEFAULT
     """Only `DISABLED` is inherited."""
     preemption_delay_ns: int = 30 * SECOND_NS
-    """Inherited: how old an ask of the leaf has to be before others are ended for it."""
+    """Inherited: how old an ask of the leaf must be before allocations may be preempted for it."""
     quota_preemption_delay_ns: int = 0
-    """Inherited: how long what is above a lowered max may stay; 0: for as long as it wants."""
+    """Inherited: how long the queue may stay above a lowered max before quota relief begins; 0: for ever."""
     gang_placeholder_idle_timeout_ns: int = 15 * MINUTE_NS
-    """Inherited: how long the placeholders of a complete gang stay when no ask takes one of them; 0: for as long as
-    their application runs."""
+    """Inherited: how long placeholders of a complete gang may be idle before they are released; 0: as long as their
+    application runs."""
 
     def for_child(self) -> QueueProperties:
-        """What a child starts with."""
+        """The settings that a child starts with."""
         disabled = self.preemption_policy is PreemptionPolicy.DISABLED
         return QueueProperties(
             application_order=self.application_order,
+            queue_order=self.queue_order,
             priority_sort=self.priority_sort,
             preemption_policy=PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT,
             preemption_delay_ns=self.preemption_delay_ns,
@@ -135,13 +149,13 @@ class QueueProperties:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSpec:
-    """What a leaf starts with that a placement rule creates below the queue (`childtemplate`)."""
+    """What a leaf that a placement rule creates below the queue starts with (`childtemplate`)."""
 
     max_applications: int = 0
     guaranteed: Resources = field(default_factory=Resources)
     max: Limits = field(default_factory=Limits)
     properties: QueueProperties | None = None
-    """None: as a child without template."""
+    """None: as for a child without template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +163,15 @@ class QueueSpec:
     """One queue of the file, with its children."""
 
     name: str
-    """A single path element as the file writes it; the top one is `root`."""
+    """A single path element as written in the file; the top one is `root`."""
     parent: bool = False
-    """True for a queue that may hold queues only. A queue with children is a parent whatever this says."""
+    """True for a queue that may have only queues. A queue with children is a parent in any case."""
     guaranteed: Resources = field(default_factory=Resources)
     max: Limits = field(default_factory=Limits)
     max_applications: int = 0
-    """How many applications may run in it and below at a time; 0 is unlimited."""
+    """How many applications may run in the queue and below at a time; 0 is unlimited."""
     properties: QueueProperties = QueueProperties()
-    """With what it inherits worked in."""
+    """Includes what the queue inherits."""
     submit_acl: Acl = Acl()
     admin_acl: Acl = Acl()
     limits: tuple[LimitSpec, ...] = ()
@@ -167,7 +181,7 @@ class QueueSpec:
 
     @property
     def key(self) -> str:
-        """The name in lower case: names of queues ignore case (SEMANTICS I15)."""
+        """The name in lower case, because queue names ignore case (SEMANTICS I15)."""
         return self.name.lower()
 
     @property
@@ -177,10 +191,10 @@ class QueueSpec:
 
 @dataclass(frozen=True, slots=True)
 class FilterSpec:
-    """For whom a placement rule is used. Without users and groups it is for everybody."""
+    """For which applications a placement rule is used, by user and group. Without users and groups: for all."""
 
     allow: bool = True
-    """False: for everybody but those."""
+    """False: for all except those of these users and groups."""
     users: tuple[str, ...] = ()
     """Names, or a single regular expression (`is_user_pattern`)."""
     groups: tuple[str, ...] = ()
@@ -200,13 +214,13 @@ class RuleSpec:
     create: bool = False
     """Whether a queue that does not exist may be created."""
     value: str = ""
-    """The queue of a `fixed` rule as written, the tag's name of a `tag` rule in lower case."""
+    """For a `fixed` rule the queue as written; for a `tag` rule the tag name in lower case."""
     filter: FilterSpec = FilterSpec()
     parent: RuleSpec | None = None
 
     @property
     def has_pattern(self) -> bool:
-        """Whether its filter, or one of the rules that find its parent, has a regular expression."""
+        """Whether its filter, or the filter of a rule that finds its parent, has a regular expression."""
         return self.filter.has_pattern or (self.parent is not None and self.parent.has_pattern)
 
 
@@ -217,10 +231,10 @@ class PartitionSpec:
     name: str
     root: QueueSpec
     rules: tuple[RuleSpec, ...] = ()
-    """Placement rules in order; none is the same as `provided` without create."""
+    """Placement rules in order; no rules are the same as `provided` without create."""
     node_order: NodeOrder = NodeOrder.FAIR
     node_weights: Mapping[str, float] = field(default_factory=lambda: {"memory": 1.0, "vcore": 1.0})
-    """How much each resource counts in a node's score; a resource without weight does not count."""
+    """Weight of each resource in the score of a node; a resource without weight does not count."""
     preemption_enabled: bool = True
     quota_preemption_enabled: bool = False
     preemption_optout: OptOut = OptOut.NEVER
@@ -228,18 +242,18 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationText:
-    """The text that the partitions of a resource manager were read from. The core keeps it and never looks inside."""
+    """The text from which the partitions of a resource manager were read. The core keeps it and does not read it."""
 
     text: str = field(default="", repr=False)
     source: str = ""
-    """Where it came from, in words: a path, or who sent it."""
+    """Where the text came from, for people: a path, or who sent it."""
     checksum: str = ""
-    """Equal for two texts that are the same file."""
+    """Equal for equal texts."""
     policy_group: str | None = None
-    """Whose file it is, to be read again when that changes; None for a text that was sent, which only its sender
-    changes (SEMANTICS C1)."""
+    """The policy group whose file this is, which is read again when it changes. None for a text that was sent; only its
+    sender changes it (SEMANTICS C1)."""
     os_group_partitions: frozenset[str] = frozenset()
-    """The partitions in which a user without groups has those that the operating system knows."""
+    """Partitions in which a user without groups gets the groups that the operating system knows."""
 
 
 NO_CONFIGURATION = ConfigurationText()
@@ -247,33 +261,34 @@ NO_CONFIGURATION = ConfigurationText()
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Every duration the core waits for, in nanoseconds."""
+    """All durations that the core uses, in nanoseconds."""
 
     completing_ns: int = 30 * SECOND_NS
     """How long an application without asks and allocations stays Completing before it is Completed (SEMANTICS G6)."""
     starting_ns: int = 5 * MINUTE_NS
-    """How long an application with one allocation stays Starting before it counts as Running."""
+    """How long an application with one allocation stays Starting before it is Running."""
     placeholder_ns: int = 15 * MINUTE_NS
-    """How long a gang may take from its first placeholder placed, if the application does not say (SEMANTICS G5)."""
+    """How long a gang may take after its first placeholder is allocated, if the application does not say (SEMANTICS
+    G5)."""
     gang_deadlock_timeout_ns: int = MINUTE_NS
-    """How long a gang finds no node for its next placeholder before later gangs give theirs back for it; at most half
-    of the gang's own time. 0: they never do."""
+    """How long a gang finds no node for its next placeholder before later gangs release theirs for it; at most half of
+    the gang's own time. 0: never."""
     retention_ns: int = 3 * DAY_NS
     """How long a Completed, Failed or Rejected application is remembered before it is Expired and forgotten."""
     reservation_delay_ns: int = 2 * SECOND_NS
-    """How old an ask that finds no node has to be before room is kept for it."""
+    """How old an ask without a node must be before it can get an aging reservation."""
     reservation_ns: int = 5 * MINUTE_NS
-    """How long room is kept for it at most, and how long it is left to others then."""
+    """How long a reservation lasts at most, and how long its ask, and the node of an aging one, get none after that."""
     preemption_attempt_ns: int = 15 * SECOND_NS
-    """How long it takes before it is looked at again whether others have to end for an ask."""
+    """Minimum interval between preemption attempts for an ask."""
     reconnect_ns: int = 5 * MINUTE_NS
-    """How long a resource manager may be away (Paused) before it is Stopped and its state dropped (SEMANTICS C3)."""
+    """How long a resource manager may be Paused before it is Stopped and its state dropped (SEMANTICS C3)."""
     cleanup_ns: int = 10 * SECOND_NS
-    """How long a queue that nobody needs any longer (dynamic, or no longer in the file) stays after it is empty."""
+    """How long a queue that is not needed (dynamic, or no longer in the file) stays after it became empty."""
     early_message_ns: int = 2 * SECOND_NS
-    """How long an item waits for the application it refers to: the streams of an RM have no order between them.
-    0 rejects at once, which is right only where one ordered channel carries everything."""
+    """How long an early item waits for its application: the streams of an RM have no order between them. 0 rejects it
+    at once, which is right only where one ordered channel carries everything."""
     predicates_ns: int = 5 * SECOND_NS
-    """How long a result of a resource manager is waited for before that counts as a refusal (SEMANTICS B4)."""
+    """How long the scheduler waits for a predicate result; no result in time is a refusal (SEMANTICS B4)."""
     refusal_ns: int = 30 * SECOND_NS
-    """How long an ask that was refused on every node with room rests, unless a node changes before that."""
+    """How long an ask that was refused on every node with room is not tried, unless a node changes before."""

@@ -1,9 +1,54 @@
-"""One step in progress: the state it works on, the time it happens at, and what it has said so far."""
+"""One step in progress: what it works on and has said so far, and how it takes the items of a resource manager.
+
+Every item is first checked, then carried out. A check reads the state and the item, and returns what is to happen as a
+function without arguments: the change that the item asks for, its wait for something else, or its rejection. A check
+changes nothing and says nothing, so an exception in a check is a bug that has done no harm yet: the item is rejected,
+and the rest goes on (SEMANTICS I20). After an exception in a change the state cannot be trusted; it leaves the step and
+ends the daemon.
+"""
 
 from __future__ import annotations
 
-from schedulerd.core.facts import Fact
-from schedulerd.core.model.cluster import Cluster
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from schedulerd.core.checks import Mistake
+from schedulerd.core.cluster import Cluster, ResourceManager
+from schedulerd.core.commands import (
+    AllocationRelease,
+    ApplicationRemoval,
+    AskRelease,
+    NewApplication,
+    NewAsk,
+    NodeUpdate,
+    PredicateResult,
+    RegisterResourceManager,
+    UpdateConfiguration,
+    Utilization,
+)
+from schedulerd.core.facts import CheckFailed, Fact, RejectCode
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.partition import Partition
+
+Item: TypeAlias = (
+    NodeUpdate
+    | NewApplication
+    | ApplicationRemoval
+    | NewAsk
+    | AllocationRelease
+    | AskRelease
+    | PredicateResult
+    | Utilization
+    | RegisterResourceManager
+    | UpdateConfiguration
+)
+Change: TypeAlias = Callable[[], None]
+"""What an item that was checked does to the state, with everything it needs bound to it."""
+
+ItemT = TypeVar("ItemT", bound=Item)
+SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
 class StepContext:
@@ -16,5 +61,61 @@ class StepContext:
         self.now_ns = now_ns
         self.facts: list[Fact] = []
         self.failed_checks: list[Exception] = []
-        """Of items that were rejected for it: for the log, beside the facts and not among them."""
+        """Exceptions in checks of items; the items were rejected. For the log, not part of the facts."""
         self.say = self.facts.append
+
+    def partition_of(self, application: Application | RejectedApplication) -> Partition:
+        """The partition that the application is in, or was in until it terminated."""
+        return self.cluster.resource_managers[application.rm_id].partitions[application.partition_name]
+
+
+def take(
+    context: StepContext,
+    sender: SenderT,
+    items: Iterable[ItemT],
+    check: Callable[[StepContext, SenderT, ItemT], Change],
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
+) -> None:
+    """Checks one item after the other and carries out what the check returns; `reject` says why one is refused.
+
+    `sender` is the resource manager that the items are from, None if an unknown one registers.
+    """
+    for item in items:
+        try:
+            change = check(context, sender, item)
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing has changed yet
+            context.failed_checks.append(error)
+            change = partial(_fail, context, sender, item, type(error).__name__, reject)
+        change()
+
+
+def _fail(
+    context: StepContext,
+    sender: SenderT,
+    item: ItemT,
+    exception: str,
+    reject: Callable[[StepContext, SenderT, ItemT, Mistake], None],
+) -> None:
+    rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
+    code = RejectCode.CHECK_FAILED
+    context.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd; its log has the details"
+    reject(context, sender, item, Mistake(code, reason))
+
+
+def _object_id(item: Item) -> str:
+    match item:
+        case NodeUpdate():
+            return item.node_id
+        case NewApplication() | ApplicationRemoval():
+            return item.application_id
+        case NewAsk() | AskRelease():
+            return item.allocation_key or item.application_id
+        case AllocationRelease():
+            return item.uuid or item.allocation_key or item.application_id
+        case PredicateResult():
+            return str(item.call_id)
+        case Utilization():
+            return item.object_id
+        case RegisterResourceManager() | UpdateConfiguration():
+            return item.rm_id

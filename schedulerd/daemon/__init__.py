@@ -1,7 +1,11 @@
-"""The shell around the scheduler: gRPC, HTTP, timers, signals.
+"""The daemon around the scheduler: gRPC, HTTP, timers, signals.
 
-gRPC's C library would write lines of its own to stderr, in its own format. Its errors reach us as exceptions and are
-logged as such, so it is kept quiet unless the environment asks for more, which has to be settled before it is loaded.
+`server.py` builds all parts and is the only module that knows all of them. The parts are in rooms, and each room may
+import those below it: `transport` and `admin`, which do not know each other, then `sessions`, `access`, `files`,
+`runtime`. The docstring of each room says what it holds; `lint-imports` checks the imports.
+
+gRPC's C library would write its own lines to stderr, in its own format. Its errors reach us as exceptions, which are
+logged, so the library is silenced unless the environment sets its verbosity. This must happen before it is loaded.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Puts the daemon together, runs it until it is told to stop, and takes it down in order.
+"""Builds the daemon, runs it until it is stopped, and shuts it down in order.
 
-The only module that knows all parts. Going down has three causes: SIGTERM or SIGINT drains and exits with 0, a second
-signal exits at once, and a bug (a step of the scheduler that raised, a part that ended by itself) exits with 70: state
-that cannot be trusted is better rebuilt from the resource managers' reports than served. Every step of going down has a
-bound, and so has all of it (`shutdown.py`).
+This is the only module that knows all parts. SIGTERM or SIGINT (or the end of standard input, if so set) drains and
+exits with 0. A second signal exits at once. A bug exits with 70: a step of the scheduler raised, or a part of the
+daemon ended. The state cannot be trusted then, so it is better rebuilt from the reports of the resource managers. Each
+step of a shutdown has a bound, and so has the whole shutdown (`shutdown.py`).
 """
 
 from __future__ import annotations
@@ -35,41 +35,42 @@ from schedulerd.config import (
 )
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.daemon.admin_service import AdminService
-from schedulerd.daemon.allocator import hold_little
-from schedulerd.daemon.callback_service import CallbackService
-from schedulerd.daemon.callbacks import Callbacks
-from schedulerd.daemon.collector import Collector, spare_the_old
-from schedulerd.daemon.debug_state import debug_state
-from schedulerd.daemon.descriptors import DescriptorWatch
-from schedulerd.daemon.event_courier import EventCourier
-from schedulerd.daemon.event_feed import EventFeed
-from schedulerd.daemon.event_service import EventService
-from schedulerd.daemon.failures import ExitCode, StartupFailed, cannot_listen
-from schedulerd.daemon.file_watch import FileWatch
-from schedulerd.daemon.groups import GroupResolver, Groups
-from schedulerd.daemon.grpc_server import GrpcServer, unnoticed_seconds
-from schedulerd.daemon.http import HttpServer, Sources, build_app
-from schedulerd.daemon.http_access import BearerToken, Gate
-from schedulerd.daemon.identity import Identities
-from schedulerd.daemon.journaling import begin_journal, end_journal, journal_state
-from schedulerd.daemon.logs import LogLevel, configure, flush
-from schedulerd.daemon.owner import Owner, StepFailed
-from schedulerd.daemon.probe import LoopProbe
-from schedulerd.daemon.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
-from schedulerd.daemon.refusals import Refusals
-from schedulerd.daemon.reloads import Reloads
-from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.daemon.rereading import Reread
-from schedulerd.daemon.rm_session import CloseReason
-from schedulerd.daemon.rm_sessions import RmSessions
-from schedulerd.daemon.scrapes import Scrapes
-from schedulerd.daemon.service import SchedulerService
-from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
-from schedulerd.daemon.state_queries import StateQueries
-from schedulerd.daemon.state_service import StateService
-from schedulerd.daemon.streams import IN_DOUBT_SECONDS
-from schedulerd.daemon.tls import ServerTls, tls_files
+from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.identity import Identities
+from schedulerd.daemon.access.refusals import Refusals
+from schedulerd.daemon.access.tls import ServerTls, tls_files
+from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
+from schedulerd.daemon.admin.debug_state import debug_state
+from schedulerd.daemon.admin.event_service import EventService
+from schedulerd.daemon.admin.http import HttpServer, Sources, build_app
+from schedulerd.daemon.admin.http_access import BearerToken, Gate
+from schedulerd.daemon.admin.scrapes import Scrapes
+from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.admin.state_service import StateService
+from schedulerd.daemon.files.file_watch import FileWatch
+from schedulerd.daemon.files.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
+from schedulerd.daemon.files.reloads import Reloads
+from schedulerd.daemon.files.rereading import Reread
+from schedulerd.daemon.runtime.allocator import hold_little
+from schedulerd.daemon.runtime.collector import Collector, spare_the_old
+from schedulerd.daemon.runtime.descriptors import DescriptorWatch
+from schedulerd.daemon.runtime.event_feed import EventFeed
+from schedulerd.daemon.runtime.failures import ExitCode, StartupFailed, cannot_listen
+from schedulerd.daemon.runtime.groups import GroupResolver, Groups
+from schedulerd.daemon.runtime.journaling import begin_journal, end_journal, journal_state
+from schedulerd.daemon.runtime.logs import LogLevel, configure, flush
+from schedulerd.daemon.runtime.owner import Owner, StepFailed
+from schedulerd.daemon.runtime.probe import LoopProbe
+from schedulerd.daemon.runtime.shutdown import CLOSING_SECONDS_MAX, exit_within, until_ended
+from schedulerd.daemon.sessions.open_calls import CloseReason
+from schedulerd.daemon.sessions.rm_sessions import RmSessions
+from schedulerd.daemon.transport.callback_service import CALLBACK_SERVICE, CallbackService
+from schedulerd.daemon.transport.callbacks import Callbacks
+from schedulerd.daemon.transport.event_courier import EventCourier
+from schedulerd.daemon.transport.grpc_server import GrpcServer, unnoticed_seconds
+from schedulerd.daemon.transport.request_limits import RequestLimits
+from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE, SchedulerService
+from schedulerd.daemon.transport.update_stream import IN_DOUBT_SECONDS
 from schedulerd.ids import random_seed, uuid_source
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
@@ -78,13 +79,13 @@ from schedulerd.observe.metrics import Metrics
 from schedulerd.wire.encode import ResponseEncoder
 
 LAST_CALLS_SECONDS = 0.5
-"""How long calls other than the update streams may take to end after those have ended."""
+"""How long other calls may take to end after the update streams have ended."""
 
 VALIDATIONS_WAITING_MAX = 4
-"""How many texts wait while one is validated."""
+"""How many texts may wait while one is being validated."""
 
 VALIDATION_NICENESS = 5
-"""Validations give way to everything else where processors are few."""
+"""Niceness of the process that validates: it yields to other processes where processors are few."""
 
 STDIN = 0
 
@@ -92,7 +93,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def serve(settings: Settings) -> int:
-    """Runs the daemon in this process until a signal or a failure ends it; returns the exit status."""
+    """Runs the daemon in this process until a signal or a failure ends it; returns the exit code."""
     hold_little()
     log_level = configure(settings.log_level.value, settings.log_format.value, by_thread=True)
     try:
@@ -103,7 +104,7 @@ def serve(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
-    # The watch comes first: what changes while the file is being read is then seen as a change.
+    # The watch is created first, so that a change during the read below counts as a change.
     watch = FileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
     own = await _own_configuration(lambda group: read_policy_group(settings, group))
     reader = TextReader("registrations", waiting_max=settings.resource_managers_max)
@@ -117,10 +118,10 @@ async def _serve(settings: Settings, log_level: LogLevel) -> int:
 
 
 async def _own_configuration(read_policy_group: ReadPolicyGroup) -> ConfigurationText:
-    """The file most RMs will get is read once before serving, so that a mistake in it is found by whoever made it."""
+    """Reads the queue file of most RMs once before serving, so that the operator sees an error in it at the start."""
 
     async def load(text: str, source: str) -> QueueFile:
-        return load_queue_file(text, source)  # on the loop: nobody is served yet
+        return load_queue_file(text, source)  # blocks the loop, but no client is served yet
 
     try:
         own = await QueueFiles(read_policy_group, load).of_group(DEFAULT_GROUP)
@@ -136,7 +137,7 @@ async def _own_configuration(read_policy_group: ReadPolicyGroup) -> Configuratio
 
 
 class Daemon:
-    """All parts of a running daemon. Construct it on the loop it is to run on; the ports are open afterwards."""
+    """All parts of a running daemon. Construct it on its loop; the ports are open after that."""
 
     def __init__(
         self,
@@ -147,9 +148,9 @@ class Daemon:
         own: ConfigurationText,
         watch: FileWatch,
     ) -> None:
-        """`reader` reads what resource managers live by, `validator` what is only to be validated.
+        """`reader` reads queue files for resource managers, `validator` reads texts that are only validated.
 
-        `own` is the daemon's queue file as it is now, and `watch` knows the files as they were before that.
+        `own` is the daemon's current queue file; `watch` knows the files as they were before `own` was read.
         """
         self._settings = settings
         wanted_max = settings.resource_managers_max
@@ -159,26 +160,24 @@ class Daemon:
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
-        # RM sessions and owner need each other: responses go one way, what became of a stream the other.
         identities = Identities(settings.rm_identities, settings.tls_identity_names)
         if settings.rm_identities:
             log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
         refusals = Refusals()
         metrics.watch_refusals(lambda: refusals.counts)
-        self._links = RmSessions(
+        admission = Admission(settings.calls_max, identities, refusals)
+        # RM sessions and owner need each other: facts go to the sessions, commands about streams to the owner.
+        self._sessions = RmSessions(
             ResponseEncoder(),
             lambda command: self._owner.post(command),
             outbox_bytes_max=settings.outbox_max_bytes,
             in_doubt_seconds=_in_doubt_seconds(settings),
-            identities=identities,
-            refusals=refusals,
-            calls_max=settings.calls_max,
         )
         call_later = asyncio.get_running_loop().call_later
-        callbacks = Callbacks(self._links, lambda command: self._owner.post(command), metrics.callbacks, call_later)
+        callbacks = Callbacks(self._sessions, lambda command: self._owner.post(command), metrics.callbacks, call_later)
         self._owner = Owner(
             self._scheduler,
-            [self._links.deliver, callbacks.deliver, metrics.observe, FactLog().observe],
+            [self._sessions.deliver, callbacks.deliver, metrics.observe, FactLog().observe],
             metrics,
             inbox_max=settings.inbox_max,
             placements_max=settings.cycle_allocations_max,
@@ -187,21 +186,21 @@ class Daemon:
         self._events = _event_feed(settings, self._owner, metrics)
         self._courier = EventCourier(self._events, callbacks)
         metrics.watch_depth("inbox", lambda: self._owner.depth)
-        metrics.watch_depth("outbox", lambda: self._links.depth)
+        metrics.watch_depth("outbox", lambda: self._sessions.depth)
         resource_managers = self._scheduler.cluster.resource_managers
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
-        metrics.watch_partitions(self._scheduler.cluster.partitions)
+        metrics.watch_state(resource_managers.values)
         looks = StateQueries(debug_state(self._scheduler, settings.recount_items_max))
-        handlers = self._handlers(queue_files, validator.load, callbacks, metrics, looks)
+        handlers = self._handlers(admission, queue_files, validator.load, callbacks, metrics, looks)
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
-        self._grpc = GrpcServer(settings, handlers, identities, refusals, tls)
+        self._grpc = GrpcServer(settings, handlers, admission, tls)
         token_watch = FileWatch(lambda: filter(None, [settings.http_token_file]), settings.queue_file_poll_s)
         token = BearerToken.of(settings)
         files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch))
         self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
-        """What the operator may change while the daemon runs."""
+        """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
         self._http = _http_server(
             settings,
             Sources(
@@ -218,33 +217,36 @@ class Daemon:
 
     def _handlers(
         self,
+        admission: Admission,
         queue_files: QueueFiles,
         validate: Load,
         callbacks: Callbacks,
         metrics: Metrics,
         looks: StateQueries,
-    ) -> list[grpc.GenericRpcHandler]:
-        """The methods of all services."""
-        settings, links, owner, reloads = self._settings, self._links, self._owner, self._reloads
+    ) -> dict[str, list[grpc.GenericRpcHandler]]:
+        """The handlers of all gRPC methods, by the name of the service."""
+        settings, sessions, owner, reloads = self._settings, self._sessions, self._owner, self._reloads
+        identities = admission.identities
         resource_managers = self._scheduler.cluster.resource_managers
         groups = Groups(GroupResolver(time.monotonic_ns), waiting_max=settings.calls_max)
         limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
         classes, style = settings.priority_classes, settings.gang_style_2021.value
         scheduler = SchedulerService(
-            owner, links, queue_files, reloads, resource_managers, groups, classes, limits, style
+            owner, admission, sessions, queue_files, reloads, resource_managers, groups, classes, limits, style
         )
-        admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, validate, links.identities)
-        services = (
-            scheduler,
-            admin,
-            StateService(resource_managers, admin.check_registered, looks, callbacks.state_dump, links.identities),
-            EventService(self._events, links.identities),
-            CallbackService(callbacks, metrics.callbacks, links, owner, limits),
-        )
-        return [one for each in services for one in each.handlers()]
+        admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, validate, identities)
+        state = StateService(resource_managers, admin.check_registered, looks, callbacks.state_dump, identities)
+        events = EventService(self._events, identities)
+        return {
+            SCHEDULER_SERVICE: scheduler.handlers(),
+            ADMIN_SERVICE: [*admin.handlers(), *state.handlers(), *events.handlers()],
+            CALLBACK_SERVICE: CallbackService(
+                callbacks, metrics.callbacks, admission, sessions, owner, limits
+            ).handlers(),
+        }
 
     async def run(self) -> int:
-        """Serves until a signal or a failure; returns the exit status when everything is closed."""
+        """Serves until a signal or a failure; returns the exit code after everything is closed."""
         told_to_stop = _stop_signal()
         if self._settings.stop_at_input_end:
             _stop_at_input_end(told_to_stop)
@@ -284,30 +286,33 @@ class Daemon:
         return not self._owner.depth and not self._scheduler.wants_cycle()
 
     def _reload(self) -> None:
-        """Reads everything again that the operator may have changed."""
+        """Requests that all files are read again that the operator may have changed."""
         for file, _ in self._files:
             file.request()
 
     async def _close(self, failed: bool) -> None:
-        """Says so everywhere, ends the streams, then the servers. A drain lets readers have what waits for them."""
+        """Reports that the daemon is not ready, ends the streams, then stops the servers.
+
+        Unless the daemon failed, clients get up to `drain_timeout_s` to read the responses that wait for them.
+        """
         drain_seconds = self._settings.drain_timeout_s
         self._not_ready_because = "failed" if failed else "draining"
         log.info("closing", reason=self._not_ready_because)
         self._grpc.not_serving()
         if failed:
-            self._links.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
+            self._sessions.close(CloseReason(grpc.StatusCode.UNAVAILABLE, "an error of schedulerd; it is restarting"))
         else:
-            self._links.close(
+            self._sessions.close(
                 CloseReason(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down", drain_seconds)
             )
-        await self._links.closed(drain_seconds + LAST_CALLS_SECONDS)
+        await self._sessions.closed(drain_seconds + LAST_CALLS_SECONDS)
         self._events.close()
         await until_ended("gRPC", {asyncio.create_task(self._grpc.stop(LAST_CALLS_SECONDS))})
         self._http.stop()
 
 
 def _in_doubt_seconds(settings: Settings) -> float | None:
-    """What was written so long before a lost connection was noticed may not have come; None if that is let be."""
+    """Responses sent within this time before a lost connection was noticed are in doubt; None: losses are ignored."""
     return unnoticed_seconds(settings) + IN_DOUBT_SECONDS if settings.resync_after_lost_connection else None
 
 
@@ -327,17 +332,17 @@ def _http_server(settings: Settings, sources: Sources, refusals: Refusals) -> Ht
 
 
 def _report_failure(parts: Sequence[asyncio.Task[None]]) -> bool:
-    """Whether one of the parts, none of which ends by itself, has ended."""
+    """Logs the parts that have ended, and returns whether there are any. A part ends only if it failed."""
     ended = [part for part in parts if part.done()]
     for part in ended:
         error = part.exception()
-        if not isinstance(error, StepFailed):  # the owner has logged that already, with the commands
+        if not isinstance(error, StepFailed):  # the owner has logged this already, with the last commands
             log.critical("a part of the daemon ended", part=repr(part.get_coro()), exc_info=error)
     return bool(ended)
 
 
 def _stop_signal() -> asyncio.Future[None]:
-    """Done at the first SIGTERM or SIGINT; the second one ends the process on the spot."""
+    """A future that is done at the first SIGTERM or SIGINT. The second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
 
@@ -355,9 +360,9 @@ def _stop_signal() -> asyncio.Future[None]:
 
 
 def _stop_at_input_end(told: asyncio.Future[None]) -> None:
-    """Sets `told` when nobody can write to standard input any more, however its other end went away.
+    """Sets `told` when standard input ends: no process can write to it any more.
 
-    A thread waits for it, because an event loop cannot watch every kind of input.
+    A thread waits for the end, because an event loop cannot watch every kind of input.
     """
     loop = asyncio.get_running_loop()
 
@@ -367,7 +372,7 @@ def _stop_at_input_end(told: asyncio.Future[None]) -> None:
             told.set_result(None)
 
     def wait() -> None:
-        with contextlib.suppress(OSError):  # closed from the beginning: at its end as well
+        with contextlib.suppress(OSError):  # an input that was closed from the start has ended too
             while os.read(STDIN, 4096):
                 pass
         loop.call_soon_threadsafe(on_end)

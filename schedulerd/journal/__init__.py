@@ -1,7 +1,7 @@
-"""The journal: every command that the scheduler was given, with its time, so that its history can be played again.
+"""The journal: every command of the scheduler with its time, so that its history can be replayed.
 
-The daemon does not need it to run: its state comes from the resource managers. What is said here is what reads a
-journal; it needs the standard library only. What writes one is `recorder`.
+The daemon never reads a journal: after a start its state comes from the resource managers. This package exports the
+reader, which needs the standard library only; `recorder` writes journals.
 """
 
 from schedulerd.journal.digest import FactsDigest

@@ -45,9 +45,9 @@ def block(content: bytes) -> bytes:
 
 
 def blocks(file: BinaryIO) -> Iterator[bytes]:
-    """The contents of all blocks of a file that is read from its beginning.
+    """The contents of all blocks of a file, from its beginning.
 
-    Raises `TornTail` or `Damaged` when it comes to what is none.
+    Raises `TornTail` or `Damaged` at bytes that are not a block.
     """
     size = file.seek(0, SEEK_END)
     file.seek(0)

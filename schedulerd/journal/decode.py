@@ -29,9 +29,9 @@ RESOURCES_MAX = 4096
 
 
 class CommandReader:
-    """The way back, for commands that were written with the fields of `names`, which may be those of another version.
+    """Reads commands that were written with the fields of `names`, which another version may have written.
 
-    A field that is not among them gets its default.
+    A field that is missing there gets its default.
     """
 
     def __init__(self, names: Schema) -> None:
@@ -42,7 +42,8 @@ class CommandReader:
         self._readers: dict[type, _Reader] = {}
 
     def command(self, name: str, values: Sequence[Any]) -> Command:
-        """Raises `ValueError`, `TypeError` or `LookupError` for what is no command, or none of this version."""
+        """A command from its values. Raises `ValueError`, `TypeError` or `LookupError` if this version has no such
+        command."""
         if name not in self._commands:
             raise LookupError(f"there is no command {name!r}")
         command: Command = self._reader(self._kinds[name]).row(values)
@@ -63,7 +64,7 @@ class CommandReader:
         return _Reader(kind, None if in_order else tuple(names), [self._convert(hints[name]) for name in names])
 
     def _convert(self, hint: Any) -> Convert | None:
-        """What makes a value of that type from what JSON gave; None if it is that already."""
+        """A function that makes a value of this type from JSON; None if no conversion is needed."""
         hint, optional = without_none(hint)
         convert = self._convert_value(hint)
         return convert if convert is None or not optional else unless_none(convert)

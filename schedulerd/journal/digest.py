@@ -1,7 +1,7 @@
-"""A running digest over all facts: two histories with the same one said the same, byte for byte.
+"""A running digest over all facts: equal digests mean equal facts, byte for byte.
 
-It covers every field of every fact, in order, and which step said it. SHA-256, because the processor has instructions
-for it, and because it leaves no room for doubt.
+It covers every field of every fact, in order, and the step of each fact. SHA-256, because processors have instructions
+for it, and collisions are no concern.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ class FactsDigest:
         self._hash.update("".join(texts).encode("utf-8", "surrogatepass"))
 
     def hexdigest(self) -> str:
-        """Of what was added so far; more may follow."""
+        """The digest of all facts added so far; more may follow."""
         return self._hash.hexdigest()

@@ -24,7 +24,8 @@ from schedulerd.journal.schema import SCALARS, CodecMissing, Convert, is_datacla
 _JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))
 
 _Column: TypeAlias = tuple[Convert | None, Callable[[Sequence[Any]], bool] | None]
-"""What makes a value plain, and what tells whether all of them are the same; None if there is nothing to do."""
+"""A function that makes a value plain, and a function that tells whether all values are the same; None if not
+needed."""
 
 
 def entry_text(now: Instant, command: Command) -> str:
@@ -86,7 +87,7 @@ class _Saying:
 
 
 class _Writers(dict[type, _Writer]):
-    """Made for a kind when it is first seen."""
+    """A cache of writers by kind of command; each is made when the kind is first seen."""
 
     def __missing__(self, kind: type) -> _Writer:
         writer = self[kind] = _Writer(_hints(kind))
@@ -94,7 +95,7 @@ class _Writers(dict[type, _Writer]):
 
 
 class _Sayings(dict[type, _Saying]):
-    """Likewise."""
+    """A cache of `_Saying` by kind of fact; each is made when the kind is first seen."""
 
     def __missing__(self, kind: type) -> _Saying:
         saying = self[kind] = _Saying(kind)
@@ -116,7 +117,7 @@ def _columns(hints: Mapping[str, Any]) -> list[_Column]:
 
 
 def _written(values: Iterable[Sequence[Any]], columns: Iterable[_Column]) -> Iterator[Sequence[Any]]:
-    """The values of each column, or the one that all of it have."""
+    """The values of each column; one value if all rows have the same."""
     for column, (plain, are_same) in zip(values, columns, strict=True):
         if are_same is not None and are_same(column):
             column = column[:1]
@@ -135,7 +136,7 @@ def _getter(expressions: Iterable[str]) -> Callable[[Sequence[object]], list[tup
 
 
 def _plain(hint: Any) -> Convert | None:
-    """What makes a value of that type something JSON can write; None if it can write it as it is."""
+    """A function that makes a value of this type writable as JSON; None if it already is."""
     hint, optional = without_none(hint)
     plain = _plain_value(hint)
     return plain if plain is None or not optional else unless_none(plain)

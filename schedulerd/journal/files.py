@@ -31,7 +31,7 @@ class JournalFull(Exception):
 
 
 def open_new(path: Path) -> FileIO:
-    """For appending, and for nobody else to read. Raises `OSError`, also if it exists: no journal is overwritten."""
+    """Opens a new file for appending, readable by its owner only. Raises `OSError`, also if it exists."""
     return FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600), "wb")
 
 

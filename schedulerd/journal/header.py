@@ -22,30 +22,30 @@ _SHOWN_MAX = 40
 
 
 class HeaderUnreadable(ValueError):
-    """What should be a header says nothing that this version understands; the message says why."""
+    """A header that this version cannot read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Of one file. But for `file` and `commands_before` it is the same in all files of a journal."""
+    """Header of one file. Only `file` and `commands_before` differ between the files of a journal."""
 
     timeouts: Timeouts
     placements_max: int
-    """Per cycle, as the daemon was set; every cycle in the journal says its own."""
+    """Maximum allocations per cycle in the daemon's settings; every cycle in the journal has its own."""
     uuid_seed: int
     """Of the allocation UUIDs (`schedulerd.ids.uuid_source`)."""
     instance: str
-    """Told apart from every other start of a daemon by this."""
+    """Id of this start of the daemon."""
     started: Instant
     """When the journal was begun."""
     version: str = __version__
-    """The schedulerd that wrote it."""
+    """Version of the schedulerd that wrote the file."""
     python: str = field(default_factory=platform.python_version)
     names: Schema = field(default_factory=schema)
     file: int = 1
     """The number of the file, from 1."""
     commands_before: int = 0
-    """In the files before it."""
+    """Number of commands in the earlier files."""
 
     def scheduler(self, matches: Callable[[str, str], bool]) -> Scheduler:
         """A scheduler as the daemon's was when it started: empty, with the same timeouts and the same UUIDs to come.

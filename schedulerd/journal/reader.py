@@ -60,7 +60,7 @@ class Journal:
         self.header = header
         """Of the first file."""
         self.end = ""
-        """How it ends, as a sentence; '' until it was read to its end."""
+        """How the journal ends, as a sentence; '' until it is read to its end."""
         self.cut_bytes = 0
         """How many bytes of a torn tail were left out when it was read."""
 
@@ -88,7 +88,7 @@ class Journal:
             self.end += f"; the last {self.cut_bytes} bytes of {self.files[-1]} are no whole block, and were left out"
 
     def _lines(self, path: Path, number: int, commands: int) -> Iterator[tuple[int, Any]]:
-        """What stands in a file behind its header, with the offset of its block."""
+        """The lines of a file after its header, each with the offset of its block."""
         try:
             with path.open("rb") as file:
                 contents = blocks(file)
@@ -145,7 +145,7 @@ def _files(path: Path) -> tuple[Path, ...]:
 
 
 def _why_none(path: Path) -> str:
-    """What may not be looked into seems to be empty, and journals are for their owner only."""
+    """Explains a missing journal: a directory without read permission looks empty, and journals are private."""
     try:
         closed = sorted(one.name for one in path.iterdir() if one.is_dir() and not os.access(one, os.R_OK | os.X_OK))
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What the owner of the scheduler tells each step to: it writes it down as text, and has a thread put it on the disk.
+"""Records each step for the owner of the scheduler: makes the text, and gives it to the writer thread.
 
-The texts are made at once and in the owner's thread, because facts share mappings with the state that the next step
-changes. A journal ends, and the daemon goes on, whatever goes wrong here.
+The text is made at once and in the owner's thread, because facts share mappings with state that the next step changes.
+Whatever fails here ends the journal, and the daemon continues.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JournalRecorder:
 
     @property
     def waiting_bytes(self) -> int:
-        """What is not written yet."""
+        """Bytes that are not written yet."""
         return self._writer.waiting_bytes
 
     @property
@@ -77,7 +77,7 @@ class JournalRecorder:
                 self._give_up(command, error)
 
     def facts(self, facts: Sequence[Fact]) -> None:
-        """All that the step said."""
+        """Records the facts of the step."""
         if self._entry is not None:
             try:
                 self._writer.put(self._entry, facts_text(facts))

@@ -22,7 +22,7 @@ SCALARS = (str, int, float, bool)
 
 
 class CodecMissing(TypeError):
-    """A field has a type that this package knows nothing of: a bug of whoever gave it to a command or a fact."""
+    """A command or fact has a field of a type that this package cannot write: a programming error."""
 
 
 def schema() -> dict[str, list[str]]:

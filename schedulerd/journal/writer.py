@@ -25,16 +25,16 @@ BLOCK_BYTES = 1024 * 1024
 """Steps are added to a block until their texts are so long."""
 
 REST_SECONDS = 0.1
-"""Between blocks, unless more than a block waits: what a daemon that is killed may lose of the end."""
+"""Pause between blocks, unless more than a block waits. A daemon that is killed may lose this much of the end."""
 
 LOOK_SECONDS = 1.0
-"""How often it is looked whether the file is still there while there is nothing to write."""
+"""Interval of the check that the file still exists while there is nothing to write."""
 
 CLOSE_SECONDS = 5.0
 """How long an orderly end may take."""
 
 _STEP_BYTES = 200
-"""What a step takes in memory beside its texts."""
+"""Memory of a step besides its texts, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class JournalWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """What was put and is not written yet."""
+        """Bytes that were put and are not written yet."""
         return self._put_bytes - self._taken_bytes if self._thread.is_alive() else 0
 
     @property
@@ -104,7 +104,7 @@ class JournalWriter:
             self.stop(reason, is_orderly=False)
 
     def stop(self, reason: str, *, is_orderly: bool) -> None:
-        """Takes no more; what waits is still written, and then the end mark."""
+        """Accepts no more; waiting data and then the end mark are still written."""
         self.is_open = False
         self._queue.put(_Stop(reason, is_orderly))
         self._stopped.set()

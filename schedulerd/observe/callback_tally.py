@@ -1,4 +1,4 @@
-"""Counts of what goes over the callback streams, which no fact tells: the scheduler knows no streams."""
+"""Counts of calls and answers on callback streams. No fact has them, because the scheduler knows no streams."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 from prometheus_client.metrics_core import Metric
 
 from schedulerd.observe import families
-from schedulerd.observe.exposition import counters, gauges, histograms
 from schedulerd.observe.histogram import Histogram
+from schedulerd.observe.samples import counters, gauges, histograms
 
 
 class CallKind(StrEnum):
-    """What an RM is called for."""
+    """Kinds of calls to a resource manager."""
 
     PREDICATES = "predicates"
     PREEMPTION_PREDICATES = "preemption_predicates"
@@ -23,11 +23,11 @@ class CallKind(StrEnum):
 
 
 ANSWERED = (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES, CallKind.STATE_DUMP)
-"""Those that are answered."""
+"""Calls that the resource manager answers."""
 
 
 class CallbackTally:
-    """Counts over all resource managers; whoever has the streams adds to them."""
+    """Counts over all resource managers. The code that has the streams adds to them."""
 
     def __init__(self) -> None:
         self.streams = 0
@@ -37,7 +37,7 @@ class CallbackTally:
         self.dropped = dict.fromkeys(CallKind, 0)
         """Never sent."""
         self.late_answers = dict.fromkeys(ANSWERED, 0)
-        """That nobody waited for."""
+        """Answers to calls that were no longer open."""
         self._latencies = {kind: Histogram(families.CALLBACK_ANSWER.bounds_seconds) for kind in ANSWERED}
 
     def answered(self, kind: CallKind, seconds: float) -> None:

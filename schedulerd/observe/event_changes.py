@@ -1,8 +1,8 @@
-"""Facts that change something -> event records: all of them, so that who adds and subtracts has what there is.
+"""Facts that change something -> event records: all of them, so that a reader can keep ledgers from events.
 
-What is said of each change is the table of docs/events.md, in the words of the interface (SI 2023-06 `EventRecord`).
-Facts that come with every pod are kept as they are, and their records are made when somebody reads them; only tags,
-which may be much longer than everything else in a fact, are left out at once.
+The table of docs/events.md says which event each change makes, in the words of SI 2023-06 `EventRecord`. Facts that
+come with every pod are kept as they are, and become records when they are read; only tags, which may be much longer
+than the rest of a fact, are left out at once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from schedulerd.core import facts as f
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
-from schedulerd.core.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.resources import Resources
 from schedulerd.observe.event_record import SI, Change, Detail, Record, cut
 from schedulerd.observe.event_ring import Expand
 
 Kept: TypeAlias = tuple[int, Expand, object]
-"""How many events a fact makes, how their records are made, and of what."""
+"""Number of events of a fact, the function that makes their records, and its argument."""
 
 _RELEASE_DETAILS: Mapping[TerminationType, Detail.ValueType] = {
     TerminationType.UNKNOWN_TERMINATION_TYPE: SI.ALLOC_CANCEL,
@@ -53,7 +53,7 @@ _STATE_DETAILS: Mapping[ApplicationState, Detail.ValueType] = {
 
 
 class _Placement(NamedTuple):
-    """What events keep of `Allocated`, as a plain tuple: not its tags."""
+    """The values of `Allocated` that its events need, as a plain tuple: without the tags."""
 
     queue: str
     application_id: str
@@ -121,12 +121,33 @@ def _placed_records(what: tuple[Any, ...]) -> tuple[Record, ...]:
 
 
 def _taken_over_records(what: tuple[Any, ...]) -> tuple[Record, ...]:
-    return _allocation(_Placement(*what), "came with its node")
+    return _allocation(_Placement(*what), "reported with its node")
 
 
 def _allocation(fact: _Placement, message: str) -> tuple[Record, ...]:
     uuid, resources = fact.uuid, fact.resources
     return (
+        _of_application(fact, SI.ADD, SI.APP_ALLOC, uuid, resources, message),
+        Record(SI.NODE, fact.node_id, SI.ADD, SI.NODE_ALLOC, uuid, resources),
+        Record(SI.QUEUE, fact.queue, SI.ADD, SI.QUEUE_ALLOC, uuid, resources),
+    )
+
+
+def _allocation_changed(fact: f.AllocationChanged) -> Kept:
+    return 6, _allocation_changed_records, fact
+
+
+def _allocation_changed_records(fact: f.AllocationChanged) -> tuple[Record, ...]:
+    """It goes and comes, so that a reader that keeps ledgers needs not know of changes."""
+    if fact.cause is f.ChangeCause.RESIZED:
+        message = "resized"
+    else:
+        message = cut(f"reported as {fact.uuid} on node {fact.node_id}; it was {fact.old_uuid} on {fact.old_node_id}")
+    old_uuid, old_resources, uuid, resources = fact.old_uuid, fact.old_resources, fact.uuid, fact.resources
+    return (
+        _of_application(fact, SI.REMOVE, SI.ALLOC_CANCEL, old_uuid, old_resources, message),
+        Record(SI.NODE, fact.old_node_id, SI.REMOVE, SI.NODE_ALLOC, old_uuid, old_resources),
+        Record(SI.QUEUE, fact.queue, SI.REMOVE, SI.QUEUE_ALLOC, old_uuid, old_resources),
         _of_application(fact, SI.ADD, SI.APP_ALLOC, uuid, resources, message),
         Record(SI.NODE, fact.node_id, SI.ADD, SI.NODE_ALLOC, uuid, resources),
         Record(SI.QUEUE, fact.queue, SI.ADD, SI.QUEUE_ALLOC, uuid, resources),
@@ -166,7 +187,7 @@ _RELEASE_REASONS: Mapping[f.ReleaseCause, str] = {
 
 
 def _about_request(fact: f.AskAdded | f.AskWithdrawn | f.ReleaseRequested, reason: str, message: str) -> Record:
-    """Of a request that stays what it is."""
+    """A record about a request that is not changed."""
     application_id = fact.application_id
     return Record(
         SI.REQUEST,
@@ -181,7 +202,7 @@ def _about_request(fact: f.AskAdded | f.AskWithdrawn | f.ReleaseRequested, reaso
 
 
 def _of_application(
-    fact: f.AskAdded | f.AskWithdrawn | f.Released | _Placement,
+    fact: f.AskAdded | f.AskWithdrawn | f.AllocationChanged | f.Released | _Placement,
     change: Change.ValueType,
     detail: Detail.ValueType,
     reference_id: str,
@@ -277,7 +298,7 @@ def _queue_changed(fact: QueueChanged) -> Kept:
 
 
 def _resource_manager_changed(fact: f.ResourceManagerChanged) -> Kept:
-    """No kind of object of the interface, and yet what makes all objects of a resource manager go at once."""
+    """The interface has no object for a resource manager, but its events explain why all of its objects are removed."""
     kind, rm_id, state = SI.UNKNOWN_EVENTRECORD_TYPE, fact.rm_id, fact.state.value
     reason = f"ResourceManager{state.capitalize()}"
     return told(
@@ -289,6 +310,7 @@ CHANGES: Mapping[type, Callable[[Any], Kept]] = {
     f.AskAdded: _ask_added,
     f.AskWithdrawn: _ask_withdrawn,
     f.Allocated: _allocated,
+    f.AllocationChanged: _allocation_changed,
     f.ReleaseRequested: _release_requested,
     f.Released: _released,
     f.ApplicationChanged: _application_changed,

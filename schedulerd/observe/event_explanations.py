@@ -1,8 +1,8 @@
-"""Facts that explain -> event records: what was rejected, refused or ignored, and who gives way to whom.
+"""Facts that explain -> event records: rejections, refusals, ignored items, gangs that give way.
 
-They change nothing that can be counted, so their change type is NONE, but for an application that is rejected. They may
-come again and again for the same object, and are limited for that (see `event_limits.py`). Their texts hold what a
-resource manager sent, of any length, so they are cut.
+They change nothing that can be counted, so their change type is NONE, except for a rejected application. They may come
+repeatedly for the same object, and are limited for that reason (`event_limits.py`). Their texts contain input of
+resource managers of any length, so they are cut.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
-from schedulerd.core import gang_facts as g
-from schedulerd.core import preemption_facts as p
-from schedulerd.core import queue_facts as q
-from schedulerd.core.callback_facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.configuration import queue_facts as q
+from schedulerd.core.gangs import facts as g
+from schedulerd.core.predicates.facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core.preemption import facts as p
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 
 
@@ -55,7 +55,7 @@ def _node_rejected(fact: f.NodeRejected) -> Record:
 
 
 def _application_rejected(fact: f.ApplicationRejected) -> Record:
-    """REMOVE, unless it is the id of an application that lives on."""
+    """The change type is REMOVE, unless another application with this id exists."""
     lives_on = fact.code is f.RejectCode.DUPLICATE_ID
     change = SI.NONE if lives_on else SI.REMOVE
     return Record(SI.APP, cut(fact.application_id), change, SI.APP_REJECT, message=cut(fact.reason))
@@ -92,7 +92,7 @@ def _gang_completed(fact: g.GangCompleted) -> Record:
 
 def _gang_timed_out(fact: g.GangTimedOut) -> Record:
     message = (
-        f"the time for the gang is over: of {fact.wanted} placeholders {fact.placed} were placed, {fact.replaced} of "
+        f"the gang timeout has expired: of {fact.wanted} placeholders {fact.placed} were placed, {fact.replaced} of "
         f"them replaced, and {fact.timed_out} timed out"
     )
     return _application(fact, "GangTimedOut", message)
@@ -100,7 +100,7 @@ def _gang_timed_out(fact: g.GangTimedOut) -> Record:
 
 def _gang_gave_way(fact: g.GangGaveWay) -> Record:
     message = (
-        f"the incomplete gang is to give its {fact.placeholders} placeholders back, so that the earlier gang of "
+        f"the incomplete gang has to release its {fact.placeholders} placeholders, so that the earlier gang of "
         f"application {fact.in_favour_of} can be complete"
     )
     return _application(fact, "GangGaveWay", message)
@@ -108,31 +108,31 @@ def _gang_gave_way(fact: g.GangGaveWay) -> Record:
 
 def _swap_refused(fact: g.SwapRefused) -> Record:
     message = (
-        f"{fact.reason}; it goes on as an ordinary request, and {fact.placeholders} placeholders of task group "
+        f"{fact.reason}; it continues as an ordinary request, and {fact.placeholders} placeholders of task group "
         f"{fact.task_group} are to be released"
     )
     return _request(fact, "PlaceholderTooSmall", message)
 
 
 def _reserved(fact: p.Reserved) -> Record:
-    message = f"room of node {fact.node_id} is kept for it"
+    message = f"room of node {fact.node_id} is reserved for it"
     return _request(fact, "AppReservedNode", message, fact.resources)
 
 
 def _reservation_ended(fact: p.ReservationEnded) -> Record:
-    message = f"room of node {fact.node_id} is no longer kept for it: {fact.end.value.replace('_', ' ')}"
+    message = f"room of node {fact.node_id} is no longer reserved for it: {fact.end.value.replace('_', ' ')}"
     return _request(fact, "AppUnreservedNode", message)
 
 
 def _preempted(fact: p.Preempted) -> Record:
     count = len(fact.victims)
     return _request(
-        fact, "OthersPreempted", f"{count} allocations on node {fact.node_id} are to end for it: {fact.why}"
+        fact, "OthersPreempted", f"{count} allocations on node {fact.node_id} are to be preempted for it: {fact.why}"
     )
 
 
 def _room_made(fact: p.RoomMade) -> Record:
-    return _request(fact, "RoomMade", f"the last that had to go for it from node {fact.node_id} is gone")
+    return _request(fact, "RoomMade", f"the last allocation that had to leave node {fact.node_id} for it is gone")
 
 
 def _preemption_refused(fact: p.PreemptionRefused) -> Record:
@@ -140,7 +140,7 @@ def _preemption_refused(fact: p.PreemptionRefused) -> Record:
 
 
 def _quota_preempted(fact: p.QuotaPreempted) -> Record:
-    message = f"{fact.why}; {fact.victims} allocations are to end"
+    message = f"{fact.why}; {fact.victims} allocations are to be preempted"
     return _about(SI.QUEUE, fact.queue, "QuotaPreemption", message)
 
 

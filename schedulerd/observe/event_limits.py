@@ -1,8 +1,8 @@
-"""How often one object may say the same thing again.
+"""Limits how often the same event of one object is recorded.
 
-What changes in the scheduler is always recorded, for who adds and subtracts. What only explains (a rejection, a
-refusal) may be true again at every attempt, thousands of times a second, and would push everything else out of the
-ring.
+Events that change something are always recorded, so that readers can keep ledgers. Events that only explain (a
+rejection, a refusal) may repeat at every attempt, thousands of times a second, and would push all other events out of
+the ring.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Hashable
 from schedulerd.core.specs import SECOND_NS
 
 EACH_NS = 15 * SECOND_NS
-"""An object says the same thing once in this time."""
+"""The same event of an object is recorded once in this time."""
 
 REMEMBERED_MAX = 10_000
-"""Things said by objects that are remembered for that: no more new ones are said in this time."""
+"""Maximum number of events that are remembered for this; further new ones are not recorded in this time."""
 
 
 class EventLimits:
-    """Remembers what was said. Not more than `REMEMBERED_MAX` of it, whatever resource managers send."""
+    """Remembers recent events: at most `REMEMBERED_MAX`, whatever resource managers send."""
 
     def __init__(self) -> None:
         self.suppressed = 0
-        """How often `allow` said no so far."""
+        """How often `allow` returned False."""
         self._said_ns: OrderedDict[Hashable, int] = OrderedDict()
         """When; oldest first."""
 
     def allow(self, what: Hashable, now_ns: int) -> bool:
-        """Whether it may be said now; if so it counts as said."""
+        """Whether the event may be recorded now; if so, it is remembered."""
         said_ns = self._said_ns
         while said_ns:
             if now_ns - said_ns[next(iter(said_ns))] < EACH_NS:

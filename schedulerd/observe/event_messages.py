@@ -61,7 +61,7 @@ def encoded(events: Iterable[Event], encode: Callable[[Event], MessageT | None],
 
 
 def admin_event(event: Event) -> admin_pb2.Event:
-    """With its id, and whose it is."""
+    """The event as a message of Admin, with its id and its resource manager."""
     return admin_pb2.Event(
         id=event.event_id, rmID=event.rm_id, partition=event.partition, record=message_of_2023(event)
     )
@@ -90,7 +90,7 @@ def message_of_2022(event: Event) -> event_2022_pb2.EventRecord:
 
 
 def message_of_2021(event: Event) -> si_2021_pb2.EventRecord | None:
-    """None for what happened to no kind of object that this version has."""
+    """The event as a 2021-02 message; None if that version has no such kind of object."""
     kind = _KINDS_OF_2021.get(event.record.kind)
     if kind is None:
         return None

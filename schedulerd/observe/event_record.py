@@ -41,16 +41,16 @@ class Record(NamedTuple):
     reason: str = ""
     """One word in CamelCase, for those versions; '' where change and detail say it all."""
     at_ns: int | None = None
-    """Monotonic time, where the fact itself says when it happened; None: when it was observed."""
+    """Monotonic time of the event if the fact has one; None: the time when the fact was observed."""
 
 
 class Event(NamedTuple):
-    """A record with its number, and whose it is."""
+    """A record with its number, its resource manager and its partition."""
 
     event_id: int
     rm_id: str
     partition: str
-    """Name as in the queue file; '' for what is in none."""
+    """Name as in the queue file; '' for an object outside of partitions."""
     at_ns: int
     """Wall time, in nanoseconds since the Unix epoch."""
     record: Record
@@ -62,13 +62,13 @@ class EventCounts:
 
     recorded: int = 0
     suppressed: int = 0
-    """Not recorded, because the object had said the same thing a moment ago."""
+    """Events that were not recorded, because the object had the same event a moment before."""
     lost: int = 0
     """No longer there when a follower came to them; counted for each follower."""
     failed: int = 0
     """Left out because they could not be recorded or shown; counted for each reader."""
     followers: int = 0
-    """Those who follow at the moment."""
+    """Current number of followers."""
 
 
 def cut(text: str) -> str:

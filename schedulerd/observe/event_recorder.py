@@ -1,18 +1,18 @@
-"""Facts -> events of the ring: what is recorded at once, and what only if it was not said a moment ago."""
+"""Facts -> events of the ring: changes at once, explanations if they are not a repetition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
-from schedulerd.core.callback_facts import (
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.facts import Fact
+from schedulerd.core.predicates.facts import (
     PredicateNotWanted,
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingStateChanged,
 )
-from schedulerd.core.facts import Fact
 from schedulerd.instant import Instant
 from schedulerd.observe.event_changes import CHANGES, told
 from schedulerd.observe.event_explanations import EXPLANATIONS
@@ -70,7 +70,7 @@ class EventRecorder:
                 self.ring.count_failed(self.ring.next_id, error)
 
     def _explain(self, fact: Fact, now: Instant) -> None:
-        """Records what explains, if it is that at all and its object has not said it a moment ago."""
+        """Records a fact that explains, unless it repeats a recent event of its object."""
         explanation = EXPLANATIONS.get(type(fact))
         if explanation is None:
             return

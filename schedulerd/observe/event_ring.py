@@ -1,7 +1,7 @@
-"""The last events, numbered: who reads them keeps a number and nothing else, so a slow reader costs no memory.
+"""The last events, numbered. A reader keeps only a number, so a slow reader costs no memory.
 
-An entry is a fact as it was observed, with a function that makes the records of it. That is done when somebody reads,
-as most events are never read. An entry that stands for several events is in as many places of the ring.
+An entry is an observed fact with a function that makes its records when they are read, as most events are never read.
+An entry that stands for several events takes several places in the ring.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Slice(NamedTuple):
-    """What `read` found, and where to go on."""
+    """Result of `read`, with the id at which to continue."""
 
     events: list[Event]
     next_id: int

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeAlias, TypeVar
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe import families
 from schedulerd.observe.families import Family
-from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import PartitionKey, QueueKey, QueueTally
 from schedulerd.observe.preemption_tally import PreemptionTally
-from schedulerd.observe.series import Samples, Series
+from schedulerd.observe.samples import Samples, counters, gauges, histograms
+from schedulerd.observe.series import Series
 from schedulerd.observe.tally import Tally
 
 ROOT = "root"
@@ -71,7 +71,7 @@ def queue_families(queues: Queues, resources: Iterable[QueueResources], series: 
     def by_name(amounts: Callable[[QueueTally], Mapping[str, int]]) -> Samples:
         return (((*key, name), n) for key, queue in total.items() for name, n in pace(amounts(queue).items()))
 
-    yield series.gauges(families.PENDING_ASKS, of(lambda queue: queue.pending_asks, lambda queue: queue.pending))
+    yield series.gauges(families.PENDING_ALLOCATIONS, of(lambda queue: queue.pending_asks, lambda queue: queue.pending))
     for family, value in _OF_GANGS.items():
         yield series.gauges(family, of(value, lambda queue: queue.has_gangs))
     yield series.gauges(families.PENDING, by_name(lambda queue: queue.pending))
@@ -88,9 +88,9 @@ _OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
 
 
 def _with_parents(queues: Queues, resources: Iterable[QueueResources], pace: Pace) -> dict[QueueKey, QueueTally]:
-    """What is in each queue and below it: roots first, every other queue after those above it.
+    """Sums of each queue with all queues below it; a parent comes before its children.
 
-    The root is there, with zeros, for all that the partition's nodes offer.
+    The root is included, with zeros, for all resources of the partition's nodes.
     """
     total: dict[QueueKey, QueueTally] = {}
     for (rm_id, partition), names in resources:
@@ -113,24 +113,3 @@ def _node_families(tally: Tally, series: Series) -> Iterator[Metric]:
     yield series.gauges(families.CAPACITY, [((*key, name), amount) for key, name, amount in capacity])
     occupied = ((key, name, amount) for key, nodes in tally.nodes.items() for name, amount in nodes.occupied.items())
     yield series.gauges(families.OCCUPIED, [((*key, name), amount) for key, name, amount in occupied])
-
-
-def counters(family: Family, samples: Samples) -> Metric:
-    metric = CounterMetricFamily(family.name, family.documentation, labels=family.labels)
-    for labels, value in samples:
-        metric.add_metric(labels, value)
-    return metric
-
-
-def gauges(family: Family, samples: Samples) -> Metric:
-    metric = GaugeMetricFamily(family.name, family.documentation, labels=family.labels)
-    for labels, value in samples:
-        metric.add_metric(labels, value)
-    return metric
-
-
-def histograms(family: Family, series: Mapping[tuple[str, ...], Histogram]) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.documentation, labels=family.labels, unit="seconds")
-    for labels, histogram in series.items():
-        metric.add_metric(labels, buckets=histogram.buckets(), sum_value=histogram.total)
-    return metric

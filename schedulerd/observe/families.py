@@ -75,127 +75,168 @@ _PARTITION = ("rm", "partition")
 _QUEUE = (*_PARTITION, "queue")
 
 PLACEMENTS = _counter("placements", _PARTITION, "Allocations made for asks.")
-RECOVERED = _counter("allocations_recovered", _PARTITION, "Existing allocations taken over with the node they run on.")
+RECOVERED = _counter(
+    "allocations_recovered", _PARTITION, "Existing allocations that resource managers reported with their nodes."
+)
 ASKS_ADDED = _counter("asks_added", _PARTITION, "Allocations asked for (an ask with maxAllocations n counts n).")
 ASKS_WITHDRAWN = _counter(
-    "asks_withdrawn", (*_PARTITION, "cause"), "Allocations asked for that went without having been placed."
+    "asks_withdrawn",
+    (*_PARTITION, "cause"),
+    "Allocations asked for that were withdrawn before they were placed, by the cause.",
 )
-REJECTIONS = _counter("rejections", ("rm", "object", "code"), "Nodes, applications and asks rejected, by the mistake.")
-RELEASES = _counter("releases", (*_PARTITION, "termination"), "Allocations that are gone.")
+REJECTIONS = _counter(
+    "rejections", ("rm", "object", "code"), "Nodes, applications and asks that were rejected, by the kind of mistake."
+)
+RELEASES = _counter(
+    "releases", (*_PARTITION, "termination"), "Allocations that were released or removed, by the termination type."
+)
 RELEASE_REQUESTS = _counter(
-    "release_requests", (*_PARTITION, "termination"), "Releases the scheduler started, which the RM is to confirm."
+    "release_requests",
+    (*_PARTITION, "termination"),
+    "Releases that the scheduler requested and the resource manager has to confirm.",
 )
-RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmations that referred to nothing known.")
+ALLOCATION_CHANGES = _counter(
+    "allocation_changes",
+    (*_PARTITION, "cause"),
+    "Allocations whose amounts (`resized`), or whose node or UUID (`moved`), the resource manager changed.",
+)
+RELEASES_IGNORED = _counter("releases_ignored", ("rm",), "Releases and confirmations for unknown allocations and asks.")
 ITEMS_IGNORED = _counter(
-    "items_ignored", ("rm", "code"), "Other items that could not be used and that the interface has no rejection for."
+    "items_ignored", ("rm", "code"), "Other invalid items, for which the interface has no rejection."
 )
 CHECKS_FAILED = _counter(
-    "checks_failed", ("rm", "item"), "Items rejected for an exception while they were checked: bugs of schedulerd."
+    "checks_failed", ("rm", "item"), "Items rejected because their check raised an exception: bugs of schedulerd."
 )
 TAGS_IGNORED = _counter(
-    "tags_ignored", ("rm",), "Tags that could not be read, of applications that were accepted without them."
+    "tags_ignored", ("rm",), "Tags that could not be read; their applications were accepted without them."
 )
 RELOADS = _counter(
-    "reloads", ("rm", "result"), "Queue files read anew or sent for a resource manager: applied, refused or unchanged."
+    "reloads", ("rm", "result"), "Queue files that were reloaded or sent for a resource manager, by the result."
 )
-APPLICATION_TRANSITIONS = _counter("application_transitions", (*_PARTITION, "state"), "Application states entered.")
-PLACEHOLDERS = _counter("placeholders", (*_PARTITION, "event"), "What became of placeholders, one by one.")
-GANGS = _counter("gangs", (*_PARTITION, "event"), "What became of gangs as a whole.")
+APPLICATION_TRANSITIONS = _counter(
+    "application_transitions", (*_PARTITION, "state"), "Times that an application entered a state."
+)
+PLACEHOLDERS = _counter("placeholders", (*_PARTITION, "event"), "Events of placeholders, one by one.")
+GANGS = _counter("gangs", (*_PARTITION, "event"), "Events of gangs as a whole.")
 PREEMPTION_ATTEMPTS = _counter(
-    "preemption_attempts", (*_PARTITION, "outcome"), "Times it was looked at who could end for an ask, by the outcome."
+    "preemption_attempts", (*_PARTITION, "outcome"), "Preemption attempts for an ask, by the outcome."
 )
-PREEMPTIONS = _counter("preemptions", _QUEUE, "Allocations for which others were asked to end, by whom they are for.")
+PREEMPTIONS = _counter(
+    "preemptions", _QUEUE, "Allocations for which others were preempted, by the queue that gets the room."
+)
 PREEMPTION_VICTIMS = _counter(
-    "preemption_victims", _QUEUE, "Allocations asked to end for others, or because their queue is above its max."
+    "preemption_victims",
+    _QUEUE,
+    "Allocations preempted for others, or because their queue is above its max, by that queue.",
 )
 QUOTA_PREEMPTIONS = _counter(
-    "quota_preemptions", (*_QUEUE, "outcome"), "Times that a queue was above its max for longer than it may be."
+    "quota_preemptions",
+    (*_QUEUE, "outcome"),
+    "Times that a queue was above its max for longer than allowed, by the outcome.",
 )
-RESERVATIONS_MADE = _counter("reservations_made", (*_PARTITION, "kind"), "Reservations of room on a node.")
+RESERVATIONS_MADE = _counter("reservations_made", (*_PARTITION, "kind"), "Reservations that were made.")
 RESERVATIONS_ENDED = _counter(
     "reservations_ended", (*_PARTITION, "kind", "reason"), "Reservations that ended, by the reason."
 )
 PREDICATE_CHECKS = _counter(
-    "predicate_checks", (*_PARTITION, "outcome"), "Calls about an ask and a node that are over, by what came of them."
+    "predicate_checks", (*_PARTITION, "outcome"), "Predicate calls about an ask and a node, by the outcome."
 )
 UNSCHEDULABLE_REQUEST_CLASSES = _counter(
-    "unschedulable_request_classes", (), "Kinds of ask that a cycle set aside as not placeable for now."
+    "unschedulable_request_classes", (), "Times that a cycle found no node for a request class."
 )
-CYCLES_CUT = _counter("cycles_cut", (), "Cycles that stopped at their bound with more to place.")
+CYCLES_CUT = _counter("cycles_cut", (), "Cycles that reached their bound with asks left to try.")
 
-PENDING_ASKS = _gauge("pending_asks", _QUEUE, "Allocations asked for and not placed yet.")
+PENDING_ALLOCATIONS = _gauge("pending_allocations", _QUEUE, "Allocations asked for and not placed yet.")
+PENDING_ASKS = _gauge(
+    "pending_asks",
+    (*_PARTITION, "state"),
+    "Allocations asked for and not placed yet, or that await a placeholder, by what they wait for.",
+)
 ASKS_AWAITING_PLACEHOLDER = _gauge(
-    "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to go."
+    "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to be released."
 )
-PENDING_PLACEHOLDERS = _gauge(
-    "pending_placeholders", _QUEUE, "Placeholders among what is asked for and not placed yet."
-)
-ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders among the queue's allocations.")
+PENDING_PLACEHOLDERS = _gauge("pending_placeholders", _QUEUE, "Placeholders asked for and not placed yet.")
+ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders that are allocated in the queue.")
 PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
-ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the queue's allocations.")
-APPLICATIONS = _gauge("applications", (*_QUEUE, "state"), "Applications known, by state; no queue if never placed.")
-RESERVATIONS = _gauge("reservations", (*_PARTITION, "kind"), "Allocations for which room of a node is kept.")
-NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes known, by state.")
+ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the allocations in the queue.")
+APPLICATIONS = _gauge(
+    "applications", (*_QUEUE, "state"), "Applications, by state; without a queue if it was never placed into one."
+)
+RESERVATIONS = _gauge("reservations", (*_PARTITION, "kind"), "Allocations for which room of a node is reserved.")
+NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes, by state.")
 CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
-OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what others occupy on the nodes.")
+OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what other workloads occupy on the nodes.")
 RECOMMENDATIONS = _counter(
-    "node_recommendations", _PARTITION, "Times that a node had better offer something else, as others use it or do not."
+    "node_recommendations",
+    _PARTITION,
+    "Recommendations to offer more or less of a node, because of what other workloads use.",
 )
 OUTSTANDING = _gauge(
-    "outstanding_requests", _PARTITION, "Allocations asked for that fit every quota and limit and lack room on nodes."
+    "outstanding_requests",
+    _PARTITION,
+    "Allocations asked for that fit all quotas and limits and lack only room on nodes.",
 )
 OUTSTANDING_RESOURCES = _gauge("outstanding_resources", (*_PARTITION, "resource"), "Resources of these allocations.")
-USED = _gauge("used_resources", (*_PARTITION, "resource"), "Sum of what nodes really use, of those that report it.")
+USED = _gauge("used_resources", (*_PARTITION, "resource"), "Sum of the real use of nodes, as far as it is reported.")
 ALLOCATIONS_USED = _gauge(
     "allocations_used_resources",
     (*_PARTITION, "resource"),
-    "Sum of what allocations really use, of those for which it is reported.",
+    "Sum of the real use of allocations, as far as it is reported.",
 )
-RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers known, by state.")
+RESOURCE_MANAGERS = _gauge("resource_managers", ("state",), "Resource managers, by state.")
 LAST_RELOAD = _gauge(
-    "config_last_reload_timestamp_seconds", ("rm",), "When its queue file was last read, in Unix time."
+    "config_last_reload_timestamp_seconds", ("rm",), "Time at which the queue file was last read, in Unix time."
 )
-LAST_RELOAD_SUCCESSFUL = _gauge("config_last_reload_successful", ("rm",), "Whether it could be used then: 1 or 0.")
-CONFIG_INFO = _gauge("config_info", ("rm", "checksum"), "Always 1; the checksum is that of the queue file that holds.")
+LAST_RELOAD_SUCCESSFUL = _gauge(
+    "config_last_reload_successful", ("rm",), "Whether the queue file was valid when it was last read: 1 or 0."
+)
+CONFIG_INFO = _gauge(
+    "config_info", ("rm", "checksum"), "Always 1; the label has the checksum of the queue file in effect."
+)
 INBOX_DEPTH = _gauge("inbox_depth", (), "Commands that wait for the scheduler.")
-OUTBOX_DEPTH = _gauge("outbox_depth", (), "Responses that wait to be sent, over all resource managers.")
+OUTBOX_DEPTH = _gauge("outbox_depth", (), "Responses that wait to be sent, of all resource managers.")
 BUILD_INFO = _gauge(
     "build_info", ("version", "core"), "Always 1; the labels say which build runs: the core is interpreted or compiled."
 )
 
 PLACEMENT_LATENCY = _histogram(
-    "placement_latency", (), _WAIT_BOUNDS_SECONDS, "From an ask being taken to its allocation being sent on its way."
+    "placement_latency",
+    (),
+    _WAIT_BOUNDS_SECONDS,
+    "Time from the step that accepts an ask to the step that sends its allocation.",
 )
 GANG_COMPLETE = _histogram(
     "gang_complete",
     (),
     _GANG_BOUNDS_SECONDS,
-    "From the first placeholder of a gang being asked for to all being placed.",
+    "Time from the first ask for a placeholder of a gang until all are placed.",
 )
 PREEMPTION_ROOM_MADE = _histogram(
     "preemption_room_made",
     (),
     _ENDING_BOUNDS_SECONDS,
-    "From allocations being asked to end for an ask to the last of them being gone.",
+    "Time from the preemption of allocations for an ask until the last of them is gone.",
 )
 PREDICATE_WAIT = _histogram(
-    "predicate_wait", (), _WAIT_BOUNDS_SECONDS, "From a result being asked for to its being taken."
+    "predicate_wait", (), _WAIT_BOUNDS_SECONDS, "Time from a predicate call until the scheduler uses its result."
 )
-CYCLE_DURATION = _histogram("cycle_duration", (), _WORK_BOUNDS_SECONDS, "How long a scheduling cycle held the loop.")
+CYCLE_DURATION = _histogram(
+    "cycle_duration", (), _WORK_BOUNDS_SECONDS, "Time that a scheduling cycle held the event loop."
+)
 STEP_DURATION = _histogram(
-    "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "How long a command held the loop, by kind of command."
+    "step_duration", ("command",), _WORK_BOUNDS_SECONDS, "Time that a command held the event loop, by kind of command."
 )
-EVENTS_RECORDED = _counter("events_recorded", (), "Events of objects that were recorded.")
+EVENTS_RECORDED = _counter("events_recorded", (), "Events that were recorded.")
 EVENTS_SUPPRESSED = _counter(
-    "events_suppressed", (), "Events not recorded because the object had said the same thing a moment ago."
+    "events_suppressed", (), "Events not recorded because the object had the same event a moment before."
 )
 EVENTS_LOST = _counter(
-    "events_lost", (), "Events that were no longer there when a follower came to them, counted for each."
+    "events_lost", (), "Events that were dropped before a follower read them, counted for each follower."
 )
 EVENTS_FAILED = _counter(
-    "events_failed", (), "Events left out because they could not be recorded or shown, for each reader: bugs."
+    "events_failed", (), "Events left out because of an exception, counted for each reader: bugs of schedulerd."
 )
-EVENT_FOLLOWERS = _gauge("event_followers", (), "Streams on which events are followed as they happen.")
+EVENT_FOLLOWERS = _gauge("event_followers", (), "Open streams that follow events.")
 CALLS_REFUSED = _counter(
     "calls_refused",
     ("method", "code"),
@@ -206,24 +247,27 @@ CALLBACK_CALLS = _counter("callback_calls", ("call",), "Calls sent to resource m
 CALLBACK_DROPPED = _counter(
     "callback_calls_dropped",
     ("call",),
-    "Calls that were not sent: no longer wanted, or more than are kept for a reader that falls behind.",
+    "Calls that were not sent: no longer needed, or dropped for a reader that is too slow.",
 )
-CALLBACK_LATE = _counter("callback_late_answers", ("call",), "Answers to calls that nobody waited for.")
+CALLBACK_LATE = _counter("callback_late_answers", ("call",), "Answers to calls that are no longer open.")
 CALLBACK_ANSWER = _histogram(
-    "callback_answer", ("call",), _WAIT_BOUNDS_SECONDS, "From a call being sent to its answer being read."
+    "callback_answer", ("call",), _WAIT_BOUNDS_SECONDS, "Time from sending a call to reading its answer."
 )
-JOURNAL_RECORDING = _gauge("journal_recording", (), "Whether the journal that was asked for is being written: 1 or 0.")
-JOURNAL_WRITTEN = _counter("journal_written_bytes", (), "Bytes of the journal that have been written.")
-JOURNAL_WAITING = _gauge("journal_waiting_bytes", (), "Bytes of commands and facts that wait for the journal's thread.")
+JOURNAL_RECORDING = _gauge(
+    "journal_recording", (), "Whether the journal is being written: 1 or 0. Missing without a journal."
+)
+JOURNAL_WRITTEN = _counter("journal_written_bytes", (), "Bytes written to the journal.")
+JOURNAL_WAITING = _gauge("journal_waiting_bytes", (), "Bytes that wait to be written to the journal.")
 SERIES_LEFT_OUT = _gauge(
     "metrics_series_left_out",
     ("family",),
-    "Series that this scrape leaves out and adds up, as their family has too many.",
+    "Series of a metric that this scrape leaves out and adds up, because there are too many.",
 )
-LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "How late the event loop ran a timer that was due.")
+LOOP_LAG = _histogram("loop_lag", (), _WORK_BOUNDS_SECONDS, "Delay of a timer of the event loop that was due.")
 
 FACT_COUNTERS = (
     *(PLACEMENTS, RECOVERED, ASKS_ADDED, ASKS_WITHDRAWN, REJECTIONS, RELEASES, RELEASE_REQUESTS, RELEASES_IGNORED),
+    ALLOCATION_CHANGES,
     *(
         ITEMS_IGNORED,
         CHECKS_FAILED,
@@ -249,7 +293,18 @@ FAMILIES = (
     *FACT_COUNTERS,
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
     *(ASKS_AWAITING_PLACEHOLDER, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
-    *(PENDING_ASKS, PENDING, ALLOCATED, APPLICATIONS, RESERVATIONS, NODES, CAPACITY, OCCUPIED, RESOURCE_MANAGERS),
+    *(
+        PENDING_ALLOCATIONS,
+        PENDING_ASKS,
+        PENDING,
+        ALLOCATED,
+        APPLICATIONS,
+        RESERVATIONS,
+        NODES,
+        CAPACITY,
+        OCCUPIED,
+        RESOURCE_MANAGERS,
+    ),
     *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
     *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENTS_FAILED, EVENT_FOLLOWERS),

@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 
 class Histogram:
-    """Counts of observations per bucket; bucket i holds what is greater than bound i-1 and at most bound i."""
+    """Counts of observations per bucket; bucket i has the values above bound i-1 and up to bound i."""
 
     __slots__ = ("_bounds", "_counts", "total")
 

@@ -17,7 +17,7 @@ QueueKey: TypeAlias = tuple[str, str, str]
 
 
 class QueueTally:
-    """What is in one queue itself, without its children."""
+    """Amounts and counts of one queue, without its children."""
 
     __slots__ = (
         *("allocated", "allocated_placeholders", "applications", "has_gangs"),
@@ -48,7 +48,7 @@ class QueueTally:
             self.applications[state] += count
 
     def copy(self) -> QueueTally:
-        """What is in it now, for another thread."""
+        """A copy for another thread."""
         copy = QueueTally.__new__(QueueTally)
         copy.pending_asks = self.pending_asks
         copy.has_gangs = self.has_gangs
@@ -84,7 +84,7 @@ class NodesTally:
         self._known: dict[str, tuple[NodeState, dict[str, int], dict[str, int]]] = {}
 
     def change(self, node_id: str, state: NodeState, capacity: Mapping[str, int], occupied: Mapping[str, int]) -> None:
-        """Takes a node's new state and amounts in place of those last told; REMOVED forgets it."""
+        """Replaces the last state and amounts of a node; REMOVED forgets the node."""
         before = self._known.pop(node_id, None)
         if before is not None:
             self._count(*before, times=-1)

@@ -19,24 +19,28 @@ from prometheus_client.registry import Collector
 
 from schedulerd import __version__
 from schedulerd.build import core_build
+from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.facts import Fact
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.pending.rules.states import StateCount
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.observe.event_record import EventCounts
-from schedulerd.observe.exposition import Pace, counters, gauges, histograms, queue_families, tally_families
+from schedulerd.observe.exposition import Pace, queue_families, tally_families
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import QueueKey, QueueTally
-from schedulerd.observe.partition_gauges import partition_families
+from schedulerd.observe.partition_gauges import partition_families, pending_by_state
+from schedulerd.observe.samples import counters, gauges, histograms
 from schedulerd.observe.series import Series
 from schedulerd.observe.tally import ReloadResult, Tally
 
 ItemT = TypeVar("ItemT")
 Buffer: TypeAlias = Literal["inbox", "outbox"]
 
+APPLICATIONS_COUNTED_MAX = 500
+"""Applications whose pending asks are counted by state for a scrape in one go."""
 QUEUES_COPIED_MAX = 2_000
 """Queues whose counts are copied in one go: some 10 ms."""
 
@@ -69,12 +73,12 @@ class Metrics:
         self._step_durations: dict[str, Histogram] = {}
         self._depths: dict[Family, Callable[[], int]] = {}
         self._checksums: Callable[[], Iterable[tuple[str, str]]] = lambda: ()
-        self._partitions: Callable[[], Iterable[Partition]] = lambda: ()
+        self._resource_managers: Callable[[], Iterable[ResourceManager]] = lambda: ()
         self._event_counts: Callable[[], EventCounts] = EventCounts
         self._refusals: Callable[[], Mapping[tuple[str, str], int]] = dict
         self._journal: Callable[[], JournalCounts] | None = None
         self.callbacks = CallbackTally()
-        """Counts of the callback streams, for whoever has them to add to."""
+        """Counts of the callback streams; the callback service adds to them."""
         self.registry = CollectorRegistry()
         self.registry.register(_FamiliesCollector(lambda: chain.from_iterable(self._own_parts(_at_once))))
         self._others: Sequence[Collector] = (
@@ -135,9 +139,9 @@ class Metrics:
         """Lets every scrape ask how far the journal is; a daemon that is to write none has no such samples."""
         self._journal = counts
 
-    def watch_partitions(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Lets every scrape look at the scheduler's partitions; until that is done there are none."""
-        self._partitions = partitions
+    def watch_state(self, resource_managers: Callable[[], Iterable[ResourceManager]]) -> None:
+        """Lets every scrape read the state of all resource managers; until that is done there are none."""
+        self._resource_managers = resource_managers
 
     def parts(self, pace: Pace) -> Iterator[Iterable[Metric]]:
         """All metrics, in parts, for one scrape.
@@ -155,6 +159,12 @@ class Metrics:
         series = Series(self._series_max, sum(state is not ResourceManagerState.STOPPED for state in states))
         for metric in self._families(series):
             yield (metric,)
+        counts = []
+        for count in [StateCount(one, rm.state) for rm in self._resource_managers() for one in rm.partitions.values()]:
+            while count.advance(APPLICATIONS_COUNTED_MAX):
+                yield ()
+            counts.append(count)
+        yield (pending_by_state(counts, series),)
         resources = [(key, list(nodes.capacity)) for key, nodes in self._tally.nodes.items()]
         queues = list(self._tally.queues.items())
         copies: list[tuple[QueueKey, QueueTally]] = []
@@ -176,7 +186,9 @@ class Metrics:
             yield gauges(family, [((), depth())])
         yield series.gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
         yield from tally_families(self._tally, series)
-        yield from partition_families(self._partitions(), series)
+        yield from partition_families(
+            (one for rm in self._resource_managers() for one in rm.partitions.values()), series
+        )
         yield from self.callbacks.families()
         yield counters(families.CALLS_REFUSED, self._refusals().items())
         yield from self._journal_families()
@@ -203,7 +215,7 @@ def _at_once(items: Iterable[ItemT]) -> Iterable[ItemT]:
 
 
 class _FamiliesCollector(Collector):
-    """What the client library asks at every scrape."""
+    """The collector that the client library calls at every scrape."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._collect = collect

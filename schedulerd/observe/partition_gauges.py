@@ -10,11 +10,20 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from schedulerd.core.autoscaling import outstanding_requests
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.autoscaling.summary import outstanding_requests
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.rules.states import StateCount
 from schedulerd.core.resources import Resources
 from schedulerd.observe import families
 from schedulerd.observe.series import Series
+
+
+def pending_by_state(counts: Iterable[StateCount], series: Series) -> Metric:
+    """All states of each partition, also those that no ask is in."""
+    found = (
+        ((*count.partition_key, state.value), number) for count in counts for state, number in count.counts.items()
+    )
+    return series.gauges(families.PENDING_ASKS, list(found))
 
 
 def partition_families(partitions: Iterable[Partition], series: Series) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedulerd.core import callback_facts as c
+from schedulerd.core.predicates import facts as c
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts
@@ -19,7 +19,7 @@ class PredicateTally:
 
     def __init__(self, counters: Mapping[families.Family, Counts]) -> None:
         self.waits = Histogram(families.PREDICATE_WAIT.bounds_seconds)
-        """Of those that came."""
+        """Waiting times of results that came."""
         self._results = counters[families.PREDICATE_CHECKS]
         self.handlers: dict[type, Callable[[Any], None]] = {
             c.PredicateWanted: self._wanted,

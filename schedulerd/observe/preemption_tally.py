@@ -1,8 +1,8 @@
-"""Counts of what is decided for asks that find no room: who ended for them, and where room is kept.
+"""Counts of decisions for asks that find no room: preemptions and reservations.
 
-A count by queue contains what is below the queue, so it is added to on the whole way to the root: summed at a scrape it
-would fall when a leaf goes, and a counter must not. It goes itself when nothing is known in the queue any longer; that
-of the root stays.
+A count of a queue includes the queues below it, and is added on the whole path to the root: a sum at scrape time would
+fall when a leaf is removed, and a counter must not fall. The counts of a queue are dropped when nothing is known in it
+any more; those of the root stay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from schedulerd.core import preemption_facts as p
 from schedulerd.core.facts import ReleaseRequested
+from schedulerd.core.preemption import facts as p
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, QueueKey
@@ -26,13 +26,13 @@ _SECONDS_PER_NS = 1e-9
 
 class ReservationKind(StrEnum):
     ENTITLED = "entitled"
-    """Others end for the ask, or it may run nowhere else."""
+    """Allocations are preempted for the ask, or it has a required node."""
     AGING = "aging"
     """The ask has just waited for long."""
 
 
 class QuotaOutcome(StrEnum):
-    """What came of looking at a queue that was above its max for longer than it may be."""
+    """Outcome of a check of a queue that was above its max for longer than allowed."""
 
     DECIDED = _DECIDED
     NO_VICTIMS = "no_victims"
@@ -54,7 +54,7 @@ class PreemptionTally:
         self.held: dict[tuple[str, str, str], int] = {}
         """Reservations by resource manager, partition and kind."""
         self.queues: defaultdict[QueueKey, QueuePreemptions] = defaultdict(QueuePreemptions)
-        """Those in which something of this kind happened."""
+        """Queues with preemptions or reservations."""
         self.room_made = Histogram(families.PREEMPTION_ROOM_MADE.bounds_seconds)
         self._attempts = counters[families.PREEMPTION_ATTEMPTS]
         self._made = counters[families.RESERVATIONS_MADE]

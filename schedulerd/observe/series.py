@@ -8,13 +8,13 @@ sum over all series of a family stays what it would be without the bound.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import TypeAlias
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from schedulerd.observe.families import Family
+from schedulerd.observe.samples import Samples, counters, gauges
 
 LABEL_LENGTH_MAX = 256
 """Characters of the value of a label."""
@@ -23,8 +23,6 @@ OTHER = "_other_"
 """Value of every label but `rm` in the series that has what is left out. No queue, partition or state is named so."""
 
 _DIGEST_LENGTH = 16
-
-Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 
 
 class Series:
@@ -38,17 +36,11 @@ class Series:
 
     def counters(self, family: Family, samples: Samples) -> Metric:
         """A family of counters; its first label is `rm`. Beyond the share of its `rm` samples are added up."""
-        metric = CounterMetricFamily(family.name, family.documentation, labels=family.labels)
-        for labels, value in self._bounded(family, samples):
-            metric.add_metric(labels, value)
-        return metric
+        return counters(family, self._bounded(family, samples))
 
     def gauges(self, family: Family, samples: Samples) -> Metric:
         """A family of gauges; its first label is `rm`. Beyond the share of its `rm` samples are added up."""
-        metric = GaugeMetricFamily(family.name, family.documentation, labels=family.labels)
-        for labels, value in self._bounded(family, samples):
-            metric.add_metric(labels, value)
-        return metric
+        return gauges(family, self._bounded(family, samples))
 
     def _bounded(self, family: Family, samples: Samples) -> Iterator[tuple[list[str], float]]:
         counts: defaultdict[str, int] = defaultdict(int)

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from schedulerd.core import configuration_facts
 from schedulerd.core import facts as f
-from schedulerd.core import gang_facts as g
-from schedulerd.core import queue_facts as q
-from schedulerd.core.callback_facts import NodeRecommended, SchedulingStateChanged
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.configuration import queue_facts as q
+from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
+from schedulerd.core.predicates.facts import NodeRecommended, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
@@ -35,14 +35,14 @@ STOPPED_KEPT = 64
 """How many stopped resource managers are remembered at most."""
 
 UNREGISTERED = ""
-"""Label for whoever speaks without having registered: a name that cost nothing to make up is not worth a series."""
+"""Label for a client that has not registered. Its name is not used: names could be made up to create series."""
 
 _SECONDS_PER_NS = 1e-9
 _TERMINATION_LABELS = {termination: termination.name.lower() for termination in TerminationType}
 
 
 class ReloadResult(StrEnum):
-    """What came of reading a queue file anew."""
+    """Results of a reload of a queue file."""
 
     APPLIED = "applied"
     REFUSED = "refused"
@@ -50,7 +50,7 @@ class ReloadResult(StrEnum):
 
 
 class PlaceholderEvent(StrEnum):
-    """What can become of a placeholder; those that the core wants gone are counted by `ReleaseCause` besides."""
+    """Events of a placeholder. Requested releases of placeholders are also counted by `ReleaseCause`."""
 
     ASKED = "asked"
     WITHDRAWN = "withdrawn"
@@ -113,6 +113,7 @@ class Tally:
             f.EarlyAskReleased: _nothing_to_count,
             f.AskRejected: self._ask_rejected,
             f.Allocated: self._allocated,
+            f.AllocationChanged: self._allocation_changed,
             f.ReleaseRequested: self._release_requested,
             g.GangCompleted: self._gang_completed,
             g.GangTimedOut: self._gang_timed_out,
@@ -205,7 +206,7 @@ class Tally:
         self._tidy(key, queue)
 
     def _tidy(self, key: QueueKey, queue: QueueTally) -> None:
-        """Lets go of what a queue needs no longer, so that queues that come and go leave nothing behind."""
+        """Drops the counts of a queue that are no longer needed, so that short-lived queues leave nothing behind."""
         if queue.has_live_applications() or not queue.is_idle():
             return
         queue.pending.clear()
@@ -273,6 +274,14 @@ class Tally:
             for name, amount in fact.resources.items():
                 pending[name] -= amount
         self.placement_latency.observe((self._now.monotonic_ns - fact.asked_at_ns) * _SECONDS_PER_NS)
+
+    def _allocation_changed(self, fact: f.AllocationChanged) -> None:
+        self.counters[families.ALLOCATION_CHANGES][fact.rm_id, fact.partition, fact.cause] += 1
+        allocated = self.queues[fact.rm_id, fact.partition, fact.queue].allocated
+        for name, amount in fact.old_resources.items():
+            allocated[name] -= amount
+        for name, amount in fact.resources.items():
+            allocated[name] += amount
 
     def _placeholder_allocated(self, fact: f.Allocated, queue: QueueTally) -> None:
         self._expect_gangs(fact.rm_id, fact.partition, queue)

@@ -18,12 +18,12 @@ import click
 
 from schedulerd import __version__
 from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file, matches
-from schedulerd.core import view
 from schedulerd.core.invariants import violations
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.core.state_query import StateQuery
-from schedulerd.daemon.debug_state import DebugState
-from schedulerd.daemon.json_pieces import as_json
+from schedulerd.core.views import view
+from schedulerd.core.views.state_query import StateQuery
+from schedulerd.daemon.admin.debug_state import DebugState
+from schedulerd.daemon.admin.json_pieces import as_json
 from schedulerd.instant import Instant
 from schedulerd.journal import Journal, JournalUnreadable
 from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
@@ -39,14 +39,34 @@ INVALID = 3
 
 @click.command()
 @click.argument("journal", type=click.Path(path_type=Path))
-@click.option("--check", is_flag=True, help="Only compare what the replay says with what was said then.")
+@click.option("--check", is_flag=True, help="Only check that the replay equals the record.")
 @click.option(
-    "--explain", "subject", metavar="ID", help="Tell the story of an application, ask, allocation, node, queue."
+    "--explain",
+    "subject",
+    metavar="ID",
+    help="Print all that happened to ID: an application, an ask or allocation (key or UUID), a node or a queue.",
 )
-@click.option("--config", "queue_file", type=click.Path(path_type=Path), help="What if this had been the queue file?")
-@click.option("--rm", "rm_id", default="", metavar="RMID", help="Whose queue file; needed if they had different ones.")
-@click.option("--until", metavar="T", help="End there: seconds since the start of the journal, or an ISO 8601 time.")
-@click.option("--json", "is_json", is_flag=True, help="Print JSON; the state is JSON in any case.")
+@click.option(
+    "--config",
+    "queue_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What if: play the recorded load under this queue file, and compare waiting times and use of the queues.",
+)
+@click.option(
+    "--rm",
+    "rm_id",
+    default="",
+    metavar="RMID",
+    help="With --config: the resource manager that gets FILE. Required if they had different queue files.",
+)
+@click.option(
+    "--until",
+    metavar="T",
+    help="Stop before the first command after T: seconds since the start of the journal, like 12.5, or an ISO 8601 "
+    "time, like 2026-11-21T09:30:00Z.",
+)
+@click.option("--json", "is_json", is_flag=True, help="Print JSON. The state is always JSON.")
 def replay(
     journal: Path,
     *,
@@ -57,18 +77,19 @@ def replay(
     until: str | None,
     is_json: bool,
 ) -> None:
-    """Play what a JOURNAL recorded on a scheduler of its own.
+    """Replay a journal: check it, explain it, ask what if.
 
-    Without --check, --explain and --config it prints the state at the end, as /debug/state does. Whatever it prints,
-    the digests in the journal are compared on the way.
+    JOURNAL is the directory that `serve --journal` wrote. Its commands are given to a scheduler in this process; no
+    daemon is needed. Without --check, --explain and --config, the state at the end is printed, in the format of
+    /debug/state. In each case the replay is compared with the digests in the journal.
 
-    Exit codes: 0 the replay says what was said then, 1 it does not, an id does not occur, or wrong usage, 2 the journal
-    or the queue file cannot be read, 3 the queue file is not valid.
+    Exit codes: 0 the replay equals the record; 1 it does not, or ID does not occur, or wrong usage; 2 the journal or
+    the queue file cannot be read; 3 the queue file is not valid.
     """
     if sum([check, subject is not None, queue_file is not None]) > 1:
-        raise click.UsageError("--check, --explain and --config are three different things: choose one")
+        raise click.UsageError("--check, --explain and --config exclude each other: choose one")
     if rm_id and queue_file is None:
-        raise click.UsageError("--rm says whose queue file --config is: give that too")
+        raise click.UsageError("--rm needs --config: it names the resource manager that gets that queue file")
     if subject == "":
         raise click.UsageError("--explain needs an id")
     new_file = None if queue_file is None else _read_queue_file(queue_file)
@@ -91,7 +112,7 @@ def replay(
 
 @contextmanager
 def _failures(path: Path) -> Iterator[None]:
-    """Ends the command with what stopped it, and the exit code for that."""
+    """Ends the command with a message and an exit code if the journal cannot be read or replayed."""
     try:
         yield
     except (JournalUnreadable, OSError) as error:

@@ -1,6 +1,6 @@
-"""Three worlds side by side: what was recorded, the same demand under the files of the record, and under a new one.
+"""Compares three runs: the record, the same demand under the recorded queue files, and under a new file.
 
-The second shows what the model of the demand changes all by itself; what the third has beyond that is the new file's.
+The second run shows what the demand model changes by itself; further differences of the third are due to the new file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORDED, SAME, NEW = "recorded", "same file", "new file"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of the same demand in several worlds."""
+    """Outcomes of the same demand in several runs."""
 
     worlds: Mapping[str, Outcome]
     """By name: `RECORDED`, `SAME` and `NEW`, in this order."""
@@ -37,20 +37,20 @@ class Comparison:
     """When its last command came, in monotonic time; 0 if there was none."""
 
     def queues(self) -> list[QueueName]:
-        """Those of all worlds."""
+        """The queues of all runs."""
         return sorted({queue for outcome in self.worlds.values() for queue in outcome.queues})
 
     def queue_text(self, queue: QueueName) -> str:
-        """Its path, with whose it is only where there are several to tell apart."""
+        """The path of a queue, with its resource manager and partition if there are several."""
         several = len({(one.rm_id, one.partition) for one in self.queues()}) > 1
         return f"[{queue.rm_id}]{queue.partition} {queue.path}" if several else queue.path
 
     def newly_rejected(self) -> dict[tuple[str, str], str]:
-        """Applications, with the reason, that only the new file rejects."""
+        """Applications that only the new file rejects, with the reason."""
         return _without(self.worlds[NEW].rejected, self.worlds[RECORDED].rejected)
 
     def no_longer_rejected(self) -> dict[tuple[str, str], str]:
-        """Applications, with the reason, that only the record rejects. What they would have run is not known."""
+        """Applications that only the record rejects, with the reason. Their work is unknown."""
         return _without(self.worlds[RECORDED].rejected, self.worlds[NEW].rejected)
 
     def as_json(self) -> dict[str, object]:
@@ -77,7 +77,7 @@ class Comparison:
 
 
 class ResourceManagerNotChosen(ValueError):
-    """It is not clear, or not possible, whose queue file is to be another one; the message says why."""
+    """It is not clear for which resource manager the queue file is; the message says why."""
 
 
 def compare(
@@ -87,10 +87,10 @@ def compare(
     configuration: ConfigurationText,
     rm_id: str = "",
 ) -> Comparison:
-    """Plays the record, and what would have been had this been the queue file of `rm_id`.
+    """Plays the record, and its demand with the given queue file for `rm_id`.
 
-    '' stands for all resource managers, as long as they had the same file. Raises `ResourceManagerNotChosen`, and what
-    the playback raises.
+    '' as `rm_id` stands for all resource managers, if they had the same file. Raises `ResourceManagerNotChosen`, and
+    the errors of the playback.
     """
     derivation = Derivation(playback.scheduler, header.placements_max)
     recorded = Measure()
@@ -108,7 +108,7 @@ def compare(
 
 
 def outcome_of(demand: Demand, timeouts: Timeouts) -> Outcome:
-    """What comes of a demand by itself."""
+    """The outcome of a demand in a run of its own."""
     numbers = count(1)
     measure = Measure(demand.end_ns)
     for step in WhatIf(demand, Scheduler(timeouts, lambda: f"what-if-{next(numbers)}", matches)):

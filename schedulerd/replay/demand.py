@@ -24,26 +24,26 @@ class Run:
     number: int
     """Of the command that ended it, or that placed it as long as none has."""
     run_ns: int | None = None
-    """None if its end was nobody's wish, or did not come before the end of the history."""
+    """None if the resource manager did not end it, or it had not ended at the end of the history."""
     termination: TerminationType | None = None
-    """What the resource manager confirmed, if it was the scheduler that wanted it to end."""
+    """The termination type that the resource manager confirmed, if the scheduler requested the release."""
     confirmed_ns: int = 0
     """How long that took."""
 
 
 class Send(NamedTuple):
-    """Something that a resource manager says of an application."""
+    """A message of a resource manager about an application."""
 
     after_ns: int
     """The beginning of its chapter."""
     number: int
-    """Of the command in the history that it is taken from."""
+    """Number of the command in the history."""
     command: Command
 
 
 @dataclass(slots=True)
 class RunSegment:
-    """What is said of an application from when it begins to do something until all of that is over."""
+    """Messages about an application in one period of activity, until nothing is pending or running."""
 
     pause_ns: int
     """Since the end of the chapter before; of the first one, 0."""
@@ -53,7 +53,7 @@ class RunSegment:
 
 @dataclass(slots=True, eq=False)
 class ApplicationDemand:
-    """All that was said of an application, from its first word until its resource manager registered anew."""
+    """All messages about an application, up to the next registration of its resource manager."""
 
     name: ApplicationName
     begins_ns: int
@@ -62,10 +62,10 @@ class ApplicationDemand:
     runs: dict[str, list[Run]] = field(default_factory=dict)
     """By allocation key, in the order in which they were placed."""
     usual_run_ns: int | None = None
-    """What an allocation is taken to run that was never placed in the history; None: until the end."""
+    """Assumed run time of an allocation that was never placed in the history; None: until the end."""
 
     def run(self, key: str, nth: int, *, placeholder: bool) -> Run:
-        """What is known of the `nth` allocation of a key, from 0, or else what is to be expected of it."""
+        """The run of the `nth` allocation of a key, from 0, or an assumed one if there was none."""
         runs = self.runs.get(key, [])
         if nth < len(runs):
             return runs[nth]
@@ -79,14 +79,14 @@ class Question(NamedTuple):
     allocation_key: str
     node_id: str
     victim_keys: tuple[str, ...] = ()
-    """Of those who would end for it; none if it is about the node alone."""
+    """Keys of the victims in the question; empty if the question is about the node only."""
 
 
 class Answer(NamedTuple):
-    """What it said."""
+    """The resource manager's answer to a question."""
 
     after_ns: int
-    """How long it took."""
+    """Time from question to answer."""
     refusal: str = ""
     last_victim: int = 0
     """The index of `PredicateResult`."""
@@ -105,7 +105,7 @@ class Demand:
     usual_answer_ns: int = 0
     """How long answers took, in the middle."""
     usual_confirmation_ns: dict[TerminationType, int] = field(default_factory=dict)
-    """How long it took to end what the scheduler wanted to end, in the middle, by what was confirmed."""
+    """Median time from a requested release to its confirmation, by termination type."""
     placements_max: int = 1
     """Of one cycle."""
     end_ns: int = 0

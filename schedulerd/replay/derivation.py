@@ -11,12 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from schedulerd.core.callback_facts import (
-    PredicateAnswered,
-    PredicateOutcome,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-)
 from schedulerd.core.commands import (
     OF_RM,
     AbsenceCause,
@@ -38,6 +32,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationAccepted,
     ApplicationForgotten,
     AskAdded,
@@ -49,6 +44,12 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.predicates.facts import (
+    PredicateAnswered,
+    PredicateOutcome,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+)
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import (
     Answer,
@@ -64,7 +65,7 @@ from schedulerd.replay.names import ApplicationName, PodName, QueueName, applica
 from schedulerd.replay.playback import Step
 
 _GIVEN_UP = (WithdrawCause.RELEASED_BY_RM, WithdrawCause.APPLICATION_REMOVED)
-"""Asks that end so were not wanted any longer by then, whoever would have placed them later."""
+"""Asks that end for these causes were no longer wanted, in any run."""
 
 
 @dataclass(slots=True)
@@ -75,9 +76,9 @@ class _Open:
     began_ns: int
     """Its last chapter."""
     idle_since_ns: int | None
-    """None while it has something to do."""
+    """Start of idleness; None while the application is active."""
     queue: QueueName | None = None
-    """None if it was never taken."""
+    """None if the application was never accepted."""
     run_times_ns: list[int] = field(default_factory=list)
     """Of its real allocations that have ended."""
 
@@ -97,7 +98,7 @@ class Derivation:
     """Give it every step of a history with `observe`, and take the `demand` at the end."""
 
     def __init__(self, scheduler: Scheduler, placements_max: int) -> None:
-        """`scheduler` is the one that makes the steps; it is looked at and not changed."""
+        """`scheduler` makes the steps; it is only read here."""
         self._scheduler = scheduler
         self._demand = Demand(placements_max=placements_max)
         self._open: dict[ApplicationName, _Open] = {}
@@ -106,12 +107,12 @@ class Derivation:
         self._questions: dict[tuple[str, int], Question] = {}
         """By resource manager and call."""
         self._indices: dict[tuple[str, int], int] = {}
-        """Likewise, of the results that were given."""
+        """Indices of victims in preemption predicate results, by resource manager and call."""
         self._answered_ns: list[int] = []
         self._confirmed_ns: dict[TerminationType, list[int]] = {}
 
     def observe(self, step: Step) -> None:
-        """Takes what one command and its facts say."""
+        """Processes one command and its facts."""
         self._demand.end_ns = step.now_ns
         sent = self._send(step)
         touched = dict.fromkeys(sent)
@@ -165,7 +166,8 @@ class Derivation:
                 return []
 
     def _is_said_by_nobody(self, command: Command) -> bool:
-        """Whether its resource manager is not registered, so that it meant nothing; elsewhere it might be."""
+        """Whether the resource manager is not registered, so that the command had no effect; in another run it might
+        have one."""
         rm_id = getattr(command, "rm_id", None)
         is_gone = rm_id is not None and rm_id not in self._scheduler.cluster.resource_managers
         return is_gone and not isinstance(command, StopResourceManager)
@@ -240,6 +242,8 @@ class Derivation:
         match fact:
             case Allocated():
                 self._place(step, fact)
+            case AllocationChanged():
+                self._running[pod_of(fact)] = self._running.pop(pod_of(fact)._replace(uuid=fact.old_uuid))
             case Released():
                 self._end(step, fact)
             case ApplicationAccepted():
@@ -302,7 +306,7 @@ class Derivation:
             self._answered_ns.append(fact.waited_ns)
 
     def _look(self, name: ApplicationName, now_ns: int) -> None:
-        """Whether it has become idle, or is no longer."""
+        """Notes whether the application has become idle or active."""
         opened = self._open.get(name)
         if opened is None:
             return

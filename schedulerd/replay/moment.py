@@ -13,14 +13,14 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class MomentInvalid(ValueError):
-    """A text that is no moment; the message says what is one."""
+    """A text that is not a valid time; the message says what is."""
 
 
 def parse_end(text: str, start: Instant) -> Callable[[Instant], bool]:
-    """What tells whether an instant is after the moment that `text` names. Raises `MomentInvalid`.
+    """A function that tells whether an instant is after the time in `text`. Raises `MomentInvalid`.
 
-    That is a number of seconds after `start` by the monotonic clock, or an ISO 8601 time, in UTC if it does not say, by
-    the wall clock.
+    A number is seconds after `start` by the monotonic clock; an ISO 8601 time, UTC by default, is compared with the
+    wall clock.
     """
     try:
         end_ns = start.monotonic_ns + round(float(text) * SECOND_NS)

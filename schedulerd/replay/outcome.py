@@ -1,6 +1,6 @@
-"""What came of a demand, counted from facts alone: how long asks waited, how full queues were, who had to end.
+"""The outcome of a demand, counted from facts alone: waiting times, use of queues, preempted allocations.
 
-The same counts are taken of the world that was recorded and of others, so they can be held side by side.
+The record and simulated runs are counted in the same way, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationRejected,
     AskAdded,
     AskRejected,
@@ -24,7 +26,6 @@ from schedulerd.core.facts import (
     WithdrawCause,
 )
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.resources import Resources
 from schedulerd.replay.names import PodName, QueueName, pod_of, queue_of
 from schedulerd.replay.playback import Step
@@ -42,7 +43,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much was used of an amount: of each resource it names, the one that was used most counts."""
+    """Use of an amount: of its resources, the most used one counts."""
 
     mean: float
     """Over the time of the record."""
@@ -51,24 +52,24 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class QueueOutcome:
-    """What came of one queue and those below it; asks, waits and ends only of the queue itself."""
+    """Outcome of one queue. Use includes the queues below; asks, waits and preemptions are of the queue itself."""
 
     waits: Waits | None
     """None if nothing was placed."""
     never_placed: int
     """Asked for, and still pending at the end or taken back before."""
     of_max: Share | None
-    """None if it has none."""
+    """None if the queue has no max."""
     of_guaranteed: Share | None
     preempted: int
     """Allocations that were asked to end for others."""
     lost_ns: int
-    """How long those had run by the time they ended."""
+    """How long the preempted allocations had run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of everything."""
+    """Outcome of a run."""
 
     queues: Mapping[QueueName, QueueOutcome]
     """In the order of their names."""
@@ -96,7 +97,7 @@ class _Use:
 class _Queue:
     allocated: Resources = field(default_factory=Resources)
     since_ns: int = 0
-    """When that was last looked at."""
+    """Time of the last update."""
     of_max: _Use = field(default_factory=lambda: _Use({}))
     of_guaranteed: _Use = field(default_factory=lambda: _Use({}))
     waits_ns: list[int] = field(default_factory=list)
@@ -117,12 +118,12 @@ class Measure:
         self._last_ns = 0
         self._queues: dict[QueueName, _Queue] = {}
         self._placed_ns: dict[PodName, int] = {}
-        """Of those that are there."""
+        """Times of placement of existing allocations."""
         self._rejected: dict[tuple[str, str], str] = {}
         self._rejected_asks = 0
 
     def observe(self, step: Step) -> None:
-        """Counts what one step says."""
+        """Counts the facts of one step."""
         self._start_ns = self._start_ns or step.now_ns
         self._now_ns = step.now_ns
         for fact in step.facts:
@@ -145,6 +146,8 @@ class Measure:
         match fact:
             case Allocated():
                 self._allocated(fact)
+            case AllocationChanged():
+                self._change(fact)
             case Released():
                 self._released(fact)
             case AskAdded(awaited_placeholder=False):
@@ -184,13 +187,21 @@ class Measure:
         if fact.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
             self._queue(fact).lost_ns += ran_ns
 
+    def _change(self, fact: AllocationChanged) -> None:
+        self._placed_ns[pod_of(fact)] = self._placed_ns.pop(pod_of(fact)._replace(uuid=fact.old_uuid))
+        self._add(fact, fact.old_resources, -1)
+        self._add(fact, fact.resources, 1)
+
     def _book(self, fact: Allocated | Released, times: int) -> None:
+        self._add(fact, fact.resources, times)
+
+    def _add(self, fact: Allocated | AllocationChanged | Released, resources: Resources, times: int) -> None:
         """Adds to what the queue and all above it use."""
         path = fact.queue
         while path:
             queue = self._queues[QueueName(fact.rm_id, fact.partition, path)]
             self._look(queue)
-            queue.allocated.add(fact.resources.items(), times)
+            queue.allocated.add(resources.items(), times)
             for use in (queue.of_max, queue.of_guaranteed):
                 use.peak = max(use.peak, use.share(queue.allocated))
             path = path.rpartition(".")[0]

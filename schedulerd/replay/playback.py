@@ -1,6 +1,6 @@
-"""Plays a journal on an empty scheduler, and holds what that says against what was said when it was recorded.
+"""Plays a journal on an empty scheduler, and compares the facts with the record.
 
-Every digest is compared, whatever a replay is for: what is shown of a history is then what happened.
+Every digest is compared in every kind of replay, so what a replay shows is what happened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DISMANTLED_EACH = 10_000
 
 
 class Step(NamedTuple):
-    """One command and all that there was to say about it."""
+    """One command and its facts."""
 
     number: int
     """Of the command in its history, from 1."""
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class NotReproduced(Exception):
-    """The replay is not what was recorded; the message says where the two part."""
+    """The replay differs from the record; the message says where."""
 
 
 class Playback:
@@ -39,7 +39,7 @@ class Playback:
     def __init__(
         self, records: Iterable[Entry | Digest], scheduler: Scheduler, is_over: Callable[[Instant], bool] | None = None
     ) -> None:
-        """Ends before the first command at whose time `is_over` says so, if that is given."""
+        """`is_over`, if given, ends the playback before the first command for whose time it returns True."""
         self._records = records
         self._is_over = is_over
         self._digest = FactsDigest()
@@ -80,7 +80,7 @@ class Playback:
     def _compare(self, recorded: Digest) -> None:
         if recorded.hexdigest != self._digest.hexdigest():
             raise NotReproduced(
-                f"the facts of commands {self.proven + 1:,} to {recorded.commands:,} are not those that were recorded"
+                f"the facts of commands {self.proven + 1:,} to {recorded.commands:,} differ from the record"
             )
         self.digests += 1
         self.proven = recorded.commands

@@ -1,7 +1,7 @@
-"""The story of one thing: every fact that is about it, in the words of the log, and why it waited.
+"""The story of one id: every fact about it, in the words of the log, and why it waited.
 
-What is told by its id alone: an id may be that of an application and of an ask at the same time, and all of it is told.
-Facts about a resource manager as a whole are told once the thing is known, as they explain what happens to it.
+An id may be that of an application and of an ask at the same time; the story then covers both. Facts about a resource
+manager as a whole are included once the id is known, because they explain what happens to it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from heapq import nsmallest
 from typing import Any, NamedTuple, get_args
 
-from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import CycleRan, Fact, ResourceManagerChanged
-from schedulerd.core.preemption_facts import Preempted
+from schedulerd.core.preemption.facts import Preempted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.instant import Instant
@@ -28,7 +28,7 @@ WAITS = "waits"
 """The event of a row that is no fact: why something is pending."""
 NEAREST_MAX = 5
 COMPARED_MAX = 20_000
-"""So many ids are looked at for the nearest; with more, those that begin alike."""
+"""Maximum number of ids that are compared to find similar ones; with more, only ids with the same beginning are."""
 
 _KINDS = {
     "application_id": "application",
@@ -64,7 +64,7 @@ class Story:
     """Give it every step of a history with `observe`, then `finish` it."""
 
     def __init__(self, subject: str, scheduler: Scheduler) -> None:
-        """`scheduler` is the one that makes the steps; it is looked at and not changed."""
+        """`scheduler` makes the steps; it is only read here."""
         self.subject = subject
         self.rows: list[Row] = []
         self._scheduler = scheduler
@@ -79,11 +79,12 @@ class Story:
 
     @property
     def kinds(self) -> list[str]:
-        """What the id was of: application, ask, allocation, node, queue, or object where a fact does not say."""
+        """The kinds of object with this id: application, ask, allocation, node, queue, or object where a fact does not
+        say."""
         return list(self._kinds)
 
     def observe(self, step: Step, now: Instant) -> None:
-        """Takes what one step says of it, which was at `now`."""
+        """Processes one step, which was at `now`."""
         told = False
         refused = False
         for fact in step.facts:
@@ -95,7 +96,7 @@ class Story:
             self._tell_why(now, again=False)
 
     def finish(self, now: Instant) -> None:
-        """Tells, at the end, what it waits for if it still does."""
+        """Adds why the id is pending at the end, if it is."""
         self._tell_why(now, again=True)
 
     def nearest(self) -> list[str]:

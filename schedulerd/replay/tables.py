@@ -18,9 +18,9 @@ from schedulerd.replay.outcome import Outcome, QueueOutcome, Share
 from schedulerd.replay.story import Row, Story
 
 _WHOSE = ("rm_id", "partition")
-"""Said only in a story of several: an id is unique in a partition of a resource manager."""
+"""Fields that are printed only if several resource managers or partitions use the id."""
 _REASONS_MAX = 20
-"""So many reasons for rejections are told, each with one of its applications."""
+"""Maximum number of reasons for rejections that are printed, each with one application."""
 _CAUSES = ("cause", "reason", "message", "why")
 """Sentences, which come last."""
 
@@ -168,7 +168,7 @@ def _percent(share: Share | None, name: str) -> str:
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """What is said beside the tables."""
+    """Lines that are printed beside the tables."""
     ends = (f"{world} {_over(outcome, comparison.start.monotonic_ns)}" for world, outcome in comparison.worlds.items())
     yield f"The last pod was placed or ended after: {', '.join(ends)}"
     asks = (f"{world} {outcome.rejected_asks:,}" for world, outcome in comparison.worlds.items())

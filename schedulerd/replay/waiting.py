@@ -1,16 +1,16 @@
-"""Why what is pending was not placed, of one application or one ask, in the words of the daemon's state page."""
+"""Why the asks of an application are pending, in the words of `/debug/state`."""
 
 from __future__ import annotations
 
 from itertools import islice
 
-from schedulerd.core.explanation import Explanation
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.state_query import StateQuery
+from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.state_query import StateQuery
 from schedulerd.replay.names import ApplicationName
 
 ASKS_MAX = 500
-"""So many pending asks of an application are looked at, and nodes for them."""
+"""Maximum number of pending asks of an application that are checked, and of nodes for them."""
 
 
 def why_pending(scheduler: Scheduler, name: ApplicationName, key: str = "") -> dict[str, list[str]]:
@@ -26,7 +26,7 @@ def why_pending(scheduler: Scheduler, name: ApplicationName, key: str = "") -> d
     for ask in islice(asks, ASKS_MAX):
         waits = explain.waiting(application, ask)
         nobody = explain.no_preemption(application, ask) if waits else ""
-        sentence = "; nobody ends for it: ".join(part for part in (waits, nobody) if part)
+        sentence = "; nothing is preempted for it: ".join(part for part in (waits, nobody) if part)
         if sentence:
             found.setdefault(sentence, []).append(ask.key)
     return found

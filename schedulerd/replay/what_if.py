@@ -1,21 +1,20 @@
-"""The same demand in another world: what would have come of it under other queue files.
+"""What-if: the same demand under other queue files.
 
-It plays both sides. The scheduler is the real one; the resource managers send what the demand says when it is due, let
-each pod run for its time from when it is placed here, and do what the scheduler asks of them as fast as they did. A
-cycle runs whenever the scheduler wants one, when all that comes at an instant has come.
+The scheduler is the real one. Simulated resource managers send the demand when it is due, let each pod run for its time
+from its placement here, and confirm requests of the scheduler as fast as in the record. A cycle runs whenever the
+scheduler wants one, after all commands of an instant.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
-from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.commands import (
     AllocationRelease,
     Command,
@@ -29,6 +28,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationAccepted,
     ApplicationRejected,
     Fact,
@@ -38,6 +38,7 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import MINUTE_NS
 from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Run, Send, is_idle
@@ -46,10 +47,10 @@ from schedulerd.replay.names import ApplicationName, PodName, application_of, po
 from schedulerd.replay.playback import Step
 
 SETTLED_NS = 10 * MINUTE_NS
-"""When nothing is to come any longer and nothing was placed or ended for so long, it is over."""
+"""The run ends when nothing is to come and nothing was placed or released for so long."""
 
 _Act: TypeAlias = Callable[[], Command | None]
-"""What is due, if it is still to be done by then."""
+"""A due action; gives None if it is no longer needed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +64,7 @@ class _Course:
     unsent: int = 0
     """Of this chapter."""
     is_over: bool = False
-    """Its resource manager has registered anew, or is gone."""
+    """Whether its resource manager has registered again or is gone."""
     is_rejected: bool = False
     """It was not taken, so there is nobody to speak of until it is submitted again."""
     placed: Counter[str] = field(default_factory=Counter)
@@ -77,7 +78,7 @@ class _Pod:
     placement: Allocated
     run: Run
     is_leaving: bool = False
-    """The scheduler wants it to end, and will hear that it has."""
+    """The scheduler has requested its release, and the confirmation is to come."""
 
 
 class WhatIf:
@@ -103,7 +104,7 @@ class WhatIf:
             self._begin_chapter(_Course(application, application.name), application.begins_ns)
 
     def __iter__(self) -> Iterator[Step]:
-        """Ends when all has come and gone, or nothing moves any longer."""
+        """Ends when all demand is done, or nothing changes any more."""
         while (now_ns := self._next_ns()) is not None:
             yield from self._instant(now_ns)
 
@@ -119,7 +120,7 @@ class WhatIf:
         return next_ns
 
     def _instant(self, now_ns: int) -> Iterator[Step]:
-        """All that happens at one time; what follows from it at once too."""
+        """Handles all actions of one time, and what follows from them at once."""
         while True:
             if self._agenda and self._agenda[0][0] <= now_ns:
                 _, _, _, act, course = heappop(self._agenda)
@@ -184,6 +185,9 @@ class WhatIf:
         match fact:
             case Allocated():
                 self._place(now_ns, fact)
+            case AllocationChanged():
+                pod = self._pods[pod_of(fact)] = self._pods.pop(pod_of(fact)._replace(uuid=fact.old_uuid))
+                pod.placement = replace(pod.placement, uuid=fact.uuid)
             case Released():
                 self._moved_ns = max(now_ns, self._moved_ns)
                 del self._pods[pod_of(fact)]

@@ -85,7 +85,7 @@ class Books:
             self.rejection_texts.append(text)
 
     def discrepancies(self, *, pending: int, held: int) -> list[str]:
-        """What does not add up, as sentences; `pending` asks are open and `held` allocations not yet given back."""
+        """Sums that do not add up, as sentences; `pending` asks are open and `held` allocations not yet released."""
         found = []
         accounted = self.allocations + pending + self.asks_withdrawn + self.asks_rejected
         if accounted != self.asks_sent:

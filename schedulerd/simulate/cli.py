@@ -52,27 +52,45 @@ class SchedulerUnusable(click.ClickException):
 
 def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same nodes and applications."),
+        click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same load."),
         click.option(
-            "--duration", type=_POSITIVE, default=30.0, show_default=True, help="Seconds until it is drained."
+            "--duration",
+            type=_POSITIVE,
+            default=30.0,
+            show_default=True,
+            help="Seconds from the start until all work is done. No applications arrive in the last part of it.",
         ),
-        click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True, help="Nodes to bring."),
-        click.option("--json", "json_file", type=_FILE_TO_WRITE, help="Also write the summary to FILE as JSON."),
-        click.option("--no-view", is_flag=True, help="Progress lines instead of the live view, even in a terminal."),
+        click.option(
+            "--nodes", type=click.IntRange(min=1), default=200, show_default=True, help="Number of simulated nodes."
+        ),
+        click.option("--json", "json_file", type=_FILE_TO_WRITE, help="Also write the summary to FILE, as JSON."),
+        click.option("--no-view", is_flag=True, help="Print progress lines, also in a terminal, not the live view."),
     ):
         command = option(command)
     return command
 
 
 @click.command()
-@click.option("--target", required=True, type=Target(), help="The scheduler's gRPC address.")
+@click.option("--target", required=True, type=Target(), help="gRPC address of the daemon.")
 @_shared_options
-@click.option("--rate", type=_POSITIVE, help="Applications per second; default: enough to overfill the cluster.")
-@click.option("--rm-id", default="simulated-rm", show_default=True, help="Name to register with.")
-@click.option("--policy-group", default="", help="Policy group to register with; picks the scheduler's queue file.")
-@click.option("--queues", "queue_file", type=_FILE_TO_READ, help="The queue file: quotas to show, queues to submit to.")
-@click.option("--connect-timeout", type=_POSITIVE, default=10.0, show_default=True, help="Seconds to (re)connect.")
-@click.option("--stay-registered", is_flag=True, help="Leave the nodes behind instead of unregistering at the end.")
+@click.option("--rate", type=_POSITIVE, help="Applications per second. Default: more than fit.")
+@click.option("--rm-id", default="simulated-rm", show_default=True, help="rmID to register with.")
+@click.option("--policy-group", default="", help="policyGroup to register with: selects the daemon's queue file.")
+@click.option(
+    "--queues",
+    "queue_file",
+    type=_FILE_TO_READ,
+    help="The queue file of the daemon, to submit to its leaf queues and show their quotas. Default: the queues of the "
+    "shipped queue file.",
+)
+@click.option(
+    "--connect-timeout",
+    type=_POSITIVE,
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for the daemon, at the start and after a lost connection.",
+)
+@click.option("--stay-registered", is_flag=True, help="Do not unregister at the end: the daemon keeps the nodes.")
 def simulate(
     target: str,
     nodes: int,
@@ -87,11 +105,12 @@ def simulate(
     no_view: bool,
     json_file: Path | None,
 ) -> None:
-    """Plays a resource manager against a running scheduler.
+    """Simulate a resource manager: load for a running daemon.
 
-    Registers nodes, submits applications, runs and releases their pods, and prints what came of it. Exit code 0 if
-    everything adds up, 1 if it does not (or an option is wrong), 69 if the scheduler cannot be reached or used, 130
-    after Ctrl-C.
+    Registers nodes, submits applications, pretends to run their pods, and prints a summary. Nothing real is started.
+
+    Exit codes: 0 all numbers add up, 1 they do not or an option is wrong, 69 the daemon does not answer or cannot be
+    used, 130 after Ctrl-C.
     """
     quotas = _read_quotas(queue_file)
     workload = Workload(nodes, duration, seed, rate, queues_for_kinds([each.path for each in quotas if each.is_leaf]))
@@ -171,11 +190,13 @@ def _display(console: Console, title: str, *, live: bool) -> Iterator[Callable[[
 
 @click.command()
 @_shared_options
-@click.option("--queues", "queue_file", type=_FILE_TO_READ, help="Queue file to start with; default: the shipped one.")
-@click.option("--grpc-port", type=_PORT, help="Port of the daemon's gRPC service; default: any free one.")
-@click.option("--http-port", type=_PORT, help="Port of the daemon's /metrics; default: any free one.")
-@click.option("--keep", is_flag=True, help="Leave the daemon running for a look at its /metrics.")
-@click.option("--journal", type=_DIRECTORY, help="Let the daemon keep a journal in DIR, for `schedulerd replay`.")
+@click.option(
+    "--queues", "queue_file", type=_FILE_TO_READ, help="Queue file of the daemon. Default: the shipped queue file."
+)
+@click.option("--grpc-port", type=_PORT, help="gRPC port of the daemon. Default: any free port.")
+@click.option("--http-port", type=_PORT, help="HTTP port of the daemon (/metrics). Default: any free port.")
+@click.option("--keep", is_flag=True, help="Leave the daemon running at the end, and print how to stop it.")
+@click.option("--journal", type=_DIRECTORY, help="Write a journal into this directory, for `schedulerd replay`.")
 def demo(
     nodes: int,
     duration: float,
@@ -188,10 +209,12 @@ def demo(
     no_view: bool,
     json_file: Path | None,
 ) -> None:
-    """Starts the daemon and, as a second process, a simulated resource manager: the cluster fills, queues and drains.
+    """Run a daemon with a simulated cluster.
 
-    Ends by itself, with both processes gone. Exit code 0 if everything adds up, 1 if not or if the daemon fails, 130
-    after Ctrl-C.
+    Starts a daemon and, as a second process, a simulated resource manager: the cluster fills, asks queue, and the
+    cluster drains. Then both processes are stopped, and a summary is printed.
+
+    Exit codes: 0 all numbers add up, 1 they do not or the daemon fails, 130 after Ctrl-C.
     """
     interrupt_on_signals()
     queues = queue_file or shipped_queue_file()

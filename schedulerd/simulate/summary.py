@@ -41,7 +41,7 @@ class Summary:
     messages_received: int
     reconnects: int
     discrepancies: tuple[str, ...]
-    """What does not add up; empty if all is well."""
+    """Sums that do not add up; empty if all do."""
     rejections: tuple[str, ...]
     """The first reasons for rejections, as the scheduler gave them."""
 

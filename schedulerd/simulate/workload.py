@@ -29,7 +29,7 @@ TAIL_S = 12.0
 
 @dataclass(frozen=True, slots=True)
 class PodSize:
-    """What one pod takes of a node."""
+    """Resources of one pod."""
 
     name: str
     memory_bytes: int
@@ -58,7 +58,7 @@ class Start(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WaveShape:
-    """What is drawn for one wave of pods: how many (least, most) and for how long each runs (least, most)."""
+    """Distribution of one wave of pods: number and run time of each (least, most)."""
 
     start: Start
     size: PodSize

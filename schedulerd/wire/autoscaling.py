@@ -1,6 +1,6 @@
-"""What a larger cluster would run -> SI 2021-02 `AutoScalingMetrics`.
+"""Outstanding asks -> SI 2021-02 `AutoScalingMetrics`.
 
-The message has one size and free tags for each request, so equal asks are one request, and how many they are is a tag.
+The message has one size and free tags for each request, so equal asks are one request, with their number as a tag.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.node_selector import NODE_SELECTOR_TAG
+from schedulerd.core.constraints.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.resources import within_int64
-from schedulerd.core.views import OutstandingView
+from schedulerd.core.views.values import OutstandingView
 
 COUNT_TAG = "schedulerd.io/count"
 """How many allocations of that size are outstanding, as a decimal number."""

@@ -1,7 +1,7 @@
 """Callback facts -> calls on an RM's callback stream, and its answers -> commands.
 
-The calls of one RM are put together by whoever sends them (see `CallDraft`), and not when the facts come: what has not
-been sent yet may turn out not to be wanted any longer.
+The sender puts the calls of an RM together (`CallBuilder`) when it sends them, not when the facts come: a call that was
+not sent yet may not be wanted any longer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
-from schedulerd.core.callback_facts import (
+from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.predicates.facts import (
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
 )
-from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.names import partition_to_wire
 
@@ -34,7 +34,7 @@ CALL_BYTES_MAX = 1024 * 1024
 """A call message takes no more items from this size on, so that it stays far below the 4 MiB that clients take."""
 
 REASON_CHARACTERS_MAX = 200
-"""Of a reason that an RM gives; it is kept with the ask and shown to people."""
+"""Maximum length of a reason from an RM; it is kept with the ask and shown to people."""
 
 EventMessage: TypeAlias = si_pb2.EventRecord | si_2021_pb2.EventRecord | event_2022_pb2.EventRecord
 
@@ -65,22 +65,26 @@ _STATES_OF_2021: Mapping[SchedulingState, _StatesOf2021.SchedulingState.ValueTyp
 
 
 class HelloInvalid(ValueError):
-    """A hello that cannot be taken; the text says why."""
+    """An invalid hello; the message says why."""
+
+
+class NoStateDump(Exception):
+    """The RM gave no state dump; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What an RM says when it opens its callback stream."""
+    """First message of an RM on its callback stream."""
 
     connect: ConnectCallbacks
     events: bool
     state_dump: bool
     version: InterfaceVersion
-    """Of the event records and scheduling states it is sent."""
+    """Version of the event records and scheduling states that the RM gets."""
 
     @property
     def answers(self) -> bool:
-        """Whether anything it serves is to be answered."""
+        """Whether the RM serves any call that needs an answer."""
         return self.connect.predicates or self.connect.preemption_predicates or self.state_dump
 
 
@@ -119,7 +123,7 @@ def read_preemption_result(message: callback_pb2.PreemptionPredicatesResult) -> 
     return PredicateResult(message.callID, "refused by the resource manager, even without the victims")
 
 
-class CallDraft:
+class CallBuilder:
     """One `CallbackCall` that is being filled."""
 
     def __init__(self, rm_id: str, version: InterfaceVersion) -> None:

@@ -1,4 +1,4 @@
-"""What an ask of 2021-02 says about priority and place, and the later dialect does not: classes and constraints."""
+"""Priority classes and placement constraints, which only asks of 2021-02 have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def priority(message: si_pb2.Priority, classes: Mapping[str, int]) -> int:
 
 
 def placement_constraint(message: si_pb2.PlacementConstraint) -> PlacementConstraint | None:
-    """None if it constrains nothing. Raises `Unreadable`."""
+    """The placement constraint of an ask; None if it constrains nothing. Raises `Unreadable`."""
     simple = message.simpleConstraint
     constraint = PlacementConstraint(
         node=_expressions(

@@ -33,10 +33,11 @@ from schedulerd.core.commands import (
     UpdateApplications,
     Utilization,
 )
+from schedulerd.wire.ask_ages import AskAges
 from schedulerd.wire.constraints import Unreadable, placement_constraint, priority
+from schedulerd.wire.decode import APPLICATIONS_BYTES_MAX, node_updates, slices
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition
 from schedulerd.wire.names import partition_from_wire
-from schedulerd.wire.pieces import APPLICATIONS_BYTES_MAX, node_updates, slices
 from schedulerd.wire.shared_resources import SharedResources
 
 CONSTRAINTS_MAX = 1024
@@ -55,11 +56,18 @@ _TERMINATIONS: Mapping[int, TerminationType] = {
 class UpdateDecoder:
     """Makes commands of the requests of any resource manager of this dialect."""
 
-    def __init__(self, shared: SharedResources, priority_classes: Mapping[str, int], gang_style: str = "Hard") -> None:
+    def __init__(
+        self,
+        shared: SharedResources,
+        priority_classes: Mapping[str, int],
+        gang_style: str = "Hard",
+        ages: AskAges | None = None,
+    ) -> None:
         """`priority_classes` are the numbers of the names that asks may give instead; `gang_style` is the style of all
         gangs, as this dialect has no field for it (SEMANTICS I3)."""
         self._gang_style = gang_style
         self._shared = shared
+        self._ages = ages or AskAges()
         self._priority_classes = priority_classes
         self._constraints: dict[bytes, PlacementConstraint | None] = {}
 
@@ -108,6 +116,8 @@ class UpdateDecoder:
                 constraint = self._constraint(message.placementConstraint)
         except Unreadable as problem:
             unreadable = str(problem)
+        tags = dict(message.tags) or NO_TAGS
+        age = self._ages.asked_at(tags)
         return NewAsk(
             message.applicationID,
             message.allocationKey,
@@ -116,11 +126,12 @@ class UpdateDecoder:
             message.maxAllocations,
             wanted,
             message.executionTimeoutMilliSeconds,
-            dict(message.tags) or NO_TAGS,
+            tags,
             message.taskGroupName,
             message.placeholder,
             constraint=constraint,
-            unreadable=unreadable,
+            asked_at_ns=age.monotonic_ns,
+            unreadable=unreadable or age.unreadable,
         )
 
     def _constraint(self, message: si_pb2.PlacementConstraint) -> PlacementConstraint | None:

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 ITEM_BYTES_MIN = 2
-"""What an item takes on the wire: a shorter message cannot have so many."""
+"""Minimum size of an item on the wire: a shorter message cannot have so many."""
 
 FIELDS_MAX = 10_000
 """Fields of one slice. One takes 0.2 to 1.5 microseconds, so they hold the loop for 2 to 15 ms."""
@@ -40,7 +40,7 @@ class _Inner:
 
 
 class Malformed(ValueError):
-    """These bytes are no message, which whoever reads them will say better."""
+    """These bytes are not a message; the decoder will report it with the reason."""
 
 
 def item_counts(raw: bytes, message_type: type[Message]) -> Iterator[int]:

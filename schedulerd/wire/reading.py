@@ -31,7 +31,7 @@ _VARINT, _LENGTH_DELIMITED, _GROUP, _GROUP_END = 0, 2, 3, 4
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What matters of a field: its name, and whether it is a message, and whether there may be many of it."""
+    """A field: its name, whether it is a message, and whether it is repeated."""
 
     name: str
     is_message: bool
@@ -112,7 +112,7 @@ def _part(message: Message, field: _Field) -> Message:
 
 @cache
 def _fields(descriptor: Descriptor) -> Mapping[int, _Field]:
-    """By number, the fields whose content is looked at."""
+    """The fields whose content is checked, by number."""
     found = {}
     for field in descriptor.fields:
         is_map = field.message_type is not None and field.message_type.GetOptions().map_entry

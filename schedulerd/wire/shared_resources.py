@@ -26,7 +26,7 @@ ResourceMessage: TypeAlias = si_pb2.Resource | si_2021_pb2.Resource
 
 
 class SharedResources:
-    """The resources of all requests, whoever sends them."""
+    """Shared `Resources` of all requests of all clients."""
 
     def __init__(self) -> None:
         self.by_bytes: dict[bytes, Resources] = {}
@@ -34,7 +34,7 @@ class SharedResources:
         self._by_content: dict[tuple[tuple[str, int], ...], Resources] = {}
 
     def of(self, message: ResourceMessage) -> Resources:
-        """The one shared object for this content, zeros included; never to be changed by whoever gets it."""
+        """The one shared object for this content, zeros included; no caller may change it."""
         raw = message.SerializeToString()
         found = self.by_bytes.get(raw)
         return found if found is not None else self._learn(raw, message)

@@ -7,11 +7,10 @@ and its place, so that `differences.toml` can excuse exactly that place and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 Json = dict[str, Any]
 Flat = dict[str, object]
@@ -44,15 +43,32 @@ class Difference:
         return f"check '{self.check}': {self.sentence}" if self.check else self.sentence
 
 
-IsAdded: TypeAlias = Callable[[int, Json], bool]
-"""Whether an event of ours that was not recorded rightly comes in the check of this index."""
+class Rightly:
+    """What is right although something else was recorded: nothing, unless a subclass says so. Checks are named by their
+    index, events are as they are compared."""
+
+    def adds(self, check: int, event: Json) -> bool:
+        """Whether we rightly say this event, which was not recorded."""
+        return False
+
+    def omits(self, check: int, event: Json) -> bool:
+        """Whether we rightly do not say this event, which was recorded. Asked once for each event that is missing."""
+        return False
+
+    def says(self, check: int, recorded: Json, event: Json) -> bool:
+        """Whether we rightly say this event instead of the recorded one."""
+        return False
+
+    def counts(self, check: int, pointer: str, recorded: object, ours: object) -> bool:
+        """Whether this value of our snapshot is right beside the recorded one."""
+        return False
 
 
-def differences(
-    expected: Json, actual: Json, level: Level, is_added: IsAdded = lambda check, event: False
-) -> list[Difference]:
-    """All differences between a recorded result and ours, in the order of the checks; events that are rightly added
-    are left out of the comparison."""
+NOTHING_ELSE = Rightly()
+
+
+def differences(expected: Json, actual: Json, level: Level, rightly: Rightly = NOTHING_ELSE) -> list[Difference]:
+    """All differences between a recorded result and ours, in the order of the checks, without those that are right."""
     if bool(expected["registerError"]) != bool(actual["registerError"]):
         said = actual["registerError"] or "registration succeeds"
         return [
@@ -64,8 +80,8 @@ def differences(
         found.append(Difference("", "/checks", None, f"expected the checks {labels}"))
     for index, (wanted, got) in enumerate(zip(expected["checks"], actual["checks"], strict=False)):
         unstable = _below(expected["unstable"], f"/checks/{index}")
-        found += _event_differences(wanted, got, _below(unstable, "/events"), level, partial(is_added, index))
-        found += _snapshot_differences(wanted, got, _below(unstable, "/snapshot"), level)
+        found += _event_differences(wanted, got, _below(unstable, "/events"), level, rightly, index)
+        found += _snapshot_differences(wanted, got, _below(unstable, "/snapshot"), level, rightly, index)
     return found
 
 
@@ -82,22 +98,36 @@ def _is_at_or_below(pointer: str, prefix: str) -> bool:
 
 
 def _event_differences(
-    wanted: Json, got: Json, unstable: list[str], level: Level, is_added: Callable[[Json], bool]
+    wanted: Json, got: Json, unstable: list[str], level: Level, rightly: Rightly, index: int
 ) -> list[Difference]:
     if "" in unstable:
         return []
     label = wanted["label"]
-    ours = _events(got["events"])
-    missing, extra = _unmatched(_events(wanted["events"]), ours, unstable)
+    recorded, ours = _events(wanted["events"]), _events(got["events"])
+    missing, extra = _unmatched(recorded, ours, unstable)
+    for event in list(missing):
+        instead = next((other for other in extra if rightly.says(index, event, other)), None)
+        if instead is not None:
+            missing.remove(event)
+            extra.remove(instead)
+            recorded[recorded.index(event)] = instead
+        elif rightly.omits(index, event):
+            missing.remove(event)
+            recorded = _without(recorded, event)
     for event in list(extra):
-        if is_added(event):
+        if rightly.adds(index, event):
             extra.remove(event)
             ours.remove(event)
     found = [Difference(label, "", event, f"missing event {_text(event)}") for event in missing]
     found += [Difference(label, "", event, f"unexpected event {_text(event)}") for event in extra]
     if level is not Level.VISIBLE and not found and not unstable:
-        found += _order_differences(label, _events(wanted["events"]), ours)
+        found += _order_differences(label, recorded, ours)
     return found
+
+
+def _without(events: list[Json], gone: Json) -> list[Json]:
+    """Without the first event like `gone`; all of them if `gone` is only a part of one, as what was unstable is."""
+    return [*events[: events.index(gone)], *events[events.index(gone) + 1 :]] if gone in events else events
 
 
 def _order_differences(label: str, wanted: list[Json], got: list[Json]) -> list[Difference]:
@@ -149,16 +179,19 @@ def _text(event: Json) -> str:
 # Snapshots
 
 
-def _snapshot_differences(wanted: Json, got: Json, unstable: list[str], level: Level) -> list[Difference]:
+def _snapshot_differences(
+    wanted: Json, got: Json, unstable: list[str], level: Level, rightly: Rightly, index: int
+) -> list[Difference]:
     reduce = _full if level is Level.FULL else _visible
     left, right = reduce(wanted["snapshot"]), reduce(got["snapshot"])
     found = []
     for pointer in sorted(left.keys() | right.keys()):
-        if left.get(pointer, ABSENT) == right.get(pointer, ABSENT):
+        recorded, ours = left.get(pointer, ABSENT), right.get(pointer, ABSENT)
+        if recorded == ours or any(_is_at_or_below(pointer, place) for place in unstable):
             continue
-        if any(_is_at_or_below(pointer, place) for place in unstable):
+        if rightly.counts(index, pointer, recorded, ours):
             continue
-        sentence = f"{pointer}: expected {left.get(pointer, ABSENT)}, got {right.get(pointer, ABSENT)}"
+        sentence = f"{pointer}: expected {recorded}, got {ours}"
         found.append(Difference(wanted["label"], pointer, None, sentence))
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
     ApplicationAccepted,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from schedulerd.config import QueueFileInvalid, load_queue_file, matches
-from schedulerd.core import autoscaling, view
+from schedulerd.core.autoscaling import summary as autoscaling
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -22,8 +22,10 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import MILLISECOND_NS, OptOut, PartitionSpec
+from schedulerd.core.views import view
 from tests.conformance import steps
 from tests.conformance.events import Event, event_of, in_reading_order
+from tests.conformance.history import History, Turn
 from tests.conformance.snapshot import snapshot
 from tests.conformance.steps import PARTITION, RM_ID, Json, Unsupported, Wanted
 from tests.sim.virtual_time import VirtualTime
@@ -32,14 +34,19 @@ START_NS = 1_700_000_000_000_000_000
 
 
 def play(scenario: Json, opt_out: OptOut | None = None) -> Json:
-    """`opt_out` goes above `preemption.optout` of the queue file. Raises `Unsupported` if the scenario needs what this
-    version cannot do."""
+    """What we answered. `opt_out` goes above `preemption.optout` of the queue file. Raises `Unsupported` if the
+    scenario needs what this version cannot do."""
+    return play_through(scenario, opt_out)[0]
+
+
+def play_through(scenario: Json, opt_out: OptOut | None = None) -> tuple[Json, History]:
+    """The same with all that the core said to each step; without any step if the registration fails."""
     result: Json = {"name": scenario["name"], "unstable": [], "registerError": "", "checks": []}
     try:
         partitions = _partitions(scenario["config"], opt_out)
     except QueueFileInvalid as error:
         result["registerError"] = str(error)
-        return result
+        return result, []
     player = Player(scenario, opt_out)
     player.step(RegisterResourceManager(RM_ID, partitions))
     player.step(ConnectResourceManager(RM_ID))
@@ -48,7 +55,7 @@ def play(scenario: Json, opt_out: OptOut | None = None) -> Json:
     for step in scenario["steps"]:
         player.act(step)
     result["checks"] = player.checks
-    return result
+    return result, player.history
 
 
 class Player:
@@ -61,6 +68,7 @@ class Player:
         self.time = VirtualTime(scheduler, START_NS)
         self.predicates = steps.predicates(scenario)
         self.checks: list[Json] = []
+        self.history: History = [[]]
         self._rename = steps.aliases(scenario)
         self._events: list[Event] = []
         self._message = 0
@@ -88,6 +96,7 @@ class Player:
         ((name, argument),) = step.items()
         if name not in self._actions:
             raise Unsupported(f"step {name}")
+        self.history[-1].append(Turn(step, []))
         self._actions[name](argument)
 
     def step(self, command: Command) -> None:
@@ -97,6 +106,8 @@ class Player:
         """One step's facts are one message: what it says becomes events, and what has to be confirmed is noted."""
         asked_for: list[ReleaseRequested] = []
         events = []
+        if self.history[-1]:
+            self.history[-1][-1].facts.extend(facts)
         for fact in facts:
             match fact:
                 case Allocated(recovered=False):
@@ -205,6 +216,7 @@ class Player:
         unconfirmed = list(self._unconfirmed(self._to_confirm))
         shown = snapshot(resource_manager.partitions, PARTITION, unconfirmed, self._rename)
         self.checks.append({"label": label, "events": self._events, "snapshot": shown})
+        self.history.append([])
         self._events = []
         self._message = 0
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from schedulerd.core.specs import OptOut
 from tests.conformance.compare import Json, Level, differences
-from tests.conformance.documented import Additions, additions, excuses, judge
-from tests.conformance.player import play
+from tests.conformance.documented import additions, excuses, judge
+from tests.conformance.player import play, play_through
+from tests.conformance.rules import Played, Rules
 from tests.conformance.steps import Unsupported
 
 OPT_OUT_RULE = (
@@ -52,15 +53,15 @@ def _played(scenario: Json, recorded: Path, level: Level, opt_out: OptOut | None
     """`opt_out` goes above what the scenario's queue file says of it."""
     name = recorded.stem
     try:
-        answer = play(scenario, opt_out)
+        answer, history = play_through(scenario, opt_out)
     except Unsupported as missing:
         return PredicateResult(name, Outcome.FAIL, [f"not supported: {missing}"], None)
     if not recorded.exists():
         return PredicateResult(name, Outcome.FAIL, [f"there is no {recorded} to compare with"], answer)
     expected = json.loads(recorded.read_text())
-    added = Additions(scenario, additions())
-    judgement = judge(name, differences(expected, answer, level, added), excuses())
-    rules = [*judgement.rules, *(f"{one.rule} ({one.source})" for one in added.used)]
+    known = Rules(Played(scenario, expected, answer, history), additions())
+    judgement = judge(name, differences(expected, answer, level, known), excuses())
+    rules = [*judgement.rules, *known.used]
     sentences = [str(difference) for difference in judgement.left]
     sentences += [
         f"check '{label}': differences.toml excuses it, but nothing differs there" for label in judgement.stale

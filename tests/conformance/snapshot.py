@@ -11,7 +11,7 @@ from typing import Any
 
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import MILLISECOND_NS
-from schedulerd.core.views import AllocationView, ApplicationView, NodeView, PartitionView, QueueView, UserView
+from schedulerd.core.views.values import AllocationView, ApplicationView, NodeView, PartitionView, QueueView, UserView
 from tests.conformance.events import Rename
 
 Json = dict[str, Any]

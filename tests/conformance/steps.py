@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from schedulerd.core.callback_facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -29,6 +28,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import DAY_NS, MILLISECOND_NS, Timeouts
 

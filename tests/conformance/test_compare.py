@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conformance.compare import Difference, Level, differences
+from tests.conformance.compare import Difference, Level, Rightly, differences
 from tests.conformance.documented import Additions, Excuse, Place, additions, judge
 
 Json = dict[str, Any]
@@ -136,6 +137,7 @@ TAKEN_BACK: Json = {
         {"check": "before"},
         {"releaseAsks": [{"app": "app1", "key": "p7"}]},
         {"nodes": [{"id": "n1", "action": "DRAIN_TO_SCHEDULABLE"}]},
+        {"releaseAsks": [{"app": "app1", "key": "u", "terminationType": "UNKNOWN_TERMINATION_TYPE"}]},
         {"check": "x"},
         {"removeApps": ["app2"]},
         {"check": "after"},
@@ -158,17 +160,32 @@ def test_a_confirmed_release_of_an_ask_is_rightly_added_after_its_cause_and_nowh
     assert not is_added(1, ev="released")
 
 
+def test_an_unknown_type_is_rightly_confirmed_only_for_an_ask_that_was_released_with_it() -> None:
+    unknown = {"terminationType": "UNKNOWN_TERMINATION_TYPE"}
+    assert is_added(1, key="u", **unknown)
+    assert not is_added(1, key="p*", **unknown)
+    assert not is_added(2, key="u", **unknown)
+
+
 def test_a_rejected_node_is_rightly_added_only_if_it_was_to_be_undrained() -> None:
     assert is_added(1, ev="nodeRejected", node="n1")
     assert not is_added(1, ev="nodeRejected", node="n2")
     assert not is_added(0, ev="nodeRejected", node="n1")
 
 
+class Adds(Rightly):
+    def __init__(self, adds: Callable[[Json], bool]) -> None:
+        self._adds = adds
+
+    def adds(self, check: int, event: Json) -> bool:
+        return self._adds(event)
+
+
 def test_what_is_added_changes_nothing_about_the_rest() -> None:
     def found(*events: Json, level: Level = Level.ORDER) -> list[Difference]:
         expected, actual = a_result(), copy.deepcopy(a_result())
         actual["checks"][0]["events"] = list(events)
-        return differences(expected, actual, level, lambda check, event: event.items() >= CONFIRMED.items())
+        return differences(expected, actual, level, Adds(lambda event: event.items() >= CONFIRMED.items()))
 
     updated, allocated, released = a_result()["checks"][0]["events"]
     assert found(updated, CONFIRMED, allocated, CONFIRMED, released) == []
@@ -177,7 +194,7 @@ def test_what_is_added_changes_nothing_about_the_rest() -> None:
     assert found(CONFIRMED, updated, allocated, released, released), "one too many"
     recorded = a_result()
     recorded["checks"][0]["events"].append(CONFIRMED)
-    everything = lambda check, event: True  # noqa: E731
+    everything = Adds(lambda event: True)
     assert differences(recorded, a_result(), Level.VISIBLE, everything), "a recorded one that does not come"
 
 

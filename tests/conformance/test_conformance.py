@@ -9,6 +9,7 @@ import pytest
 
 from tests.conformance.compare import Level
 from tests.conformance.documented import HERE, excuses, families, family_of
+from tests.conformance.rules import FailingTakesNoAsks, Rule, SwapIsOneUpdate, ToldToGoOnce, UnknownTypeIsAnswered
 from tests.conformance.runner import Outcome, run
 
 OWN = HERE / "own"
@@ -19,6 +20,9 @@ ORDERED_SHARE = 0.9
 
 def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "scenarios").glob("*.json"))
+
+
+RIGHT = [name for name in names(OWN) if name.endswith("_right")]
 
 
 def promises() -> dict[str, Level]:
@@ -70,4 +74,23 @@ def test_every_excuse_is_for_a_promised_scenario_and_gives_rule_source_and_place
 
 def test_every_excused_scenario_has_one_of_our_own_with_the_right_answer() -> None:
     excused = {name for excuse in excuses() for name in excuse.scenarios}
-    assert excused == {name.removesuffix("_right") for name in names(OWN) if name.endswith("_right")}
+    assert excused <= {name.removesuffix("_right") for name in RIGHT}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_recording_with_a_right_answer_of_our_own_differs_as_documented(name: str) -> None:
+    assert run(HERE, name.removesuffix("_right"), Level.VISIBLE).outcome is Outcome.DOCUMENTED
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("gang_node_removed_inflight_same", ToldToGoOnce),
+        ("app_release_types", UnknownTypeIsAnswered),
+        ("ask_on_failed_states", FailingTakesNoAsks),
+        ("gang_single", SwapIsOneUpdate),
+    ],
+)
+def test_a_rule_is_shown_by_a_recording_that_no_excuse_names_for_it(name: str, rule: type[Rule]) -> None:
+    assert f"{rule.rule} ({rule.source})" in run(HERE, name, Level.ORDER).sentences
+    assert rule.rule not in {excuse.rule for excuse in excuses()}

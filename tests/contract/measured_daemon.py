@@ -39,7 +39,7 @@ def _in_use_bytes() -> int:
 
 
 def _say(*_: object) -> None:
-    gc.collect()  # of what is new; what is old is out of its sight (`schedulerd.daemon.collector`)
+    gc.collect()  # of what is new; what is old is out of its sight (`schedulerd.daemon.runtime.collector`)
     line = json.dumps({"level": "info", "event": "memory in use", "bytes": _in_use_bytes()})
     os.write(2, f"{line}\n".encode())
 

@@ -139,7 +139,7 @@ def test_without_file_descriptors_who_is_connected_is_served_and_others_later() 
             for _ in range(5 * DESCRIPTORS_LEFT):
                 open_ones.enter_context(http2.Connection(daemon.target)).send(http2.BEGIN)
             line = daemon.wait_for_event(
-                "no file descriptor left: no new connection is accepted, those that are open are served"
+                "no file descriptor left: no new connection is accepted, open connections are served"
             )
             assert (line["level"], line["limit"]) == ("error", limit)
             assert is_served(client, "meanwhile")

@@ -10,9 +10,9 @@ import httpx
 import psutil
 import pytest
 
-from schedulerd.daemon.failures import ExitCode
-from schedulerd.daemon.http import ACCEPTED_MAX
-from schedulerd.daemon.http_connections import CONNECTIONS_MAX, READERS_MAX
+from schedulerd.daemon.admin.http import ACCEPTED_MAX
+from schedulerd.daemon.admin.http_connections import CONNECTIONS_MAX, READERS_MAX
+from schedulerd.daemon.runtime.failures import ExitCode
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient
 

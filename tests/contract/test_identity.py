@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
 from schedulerd.admin_client import AdminClient, ResourceManagerNotChosen, tls_credentials
@@ -164,7 +165,7 @@ def test_one_client_cannot_hold_all_streams_nor_register_all_rms() -> None:
         code, details = client.nodes().status()
         assert (code, details) == (
             grpc.StatusCode.RESOURCE_EXHAUSTED,
-            "25 streams are open by this client already, a quarter of what there is for all; close one first",
+            "25 streams are open by this client already, a quarter of the limit for all clients; close one first",
         )
         with a_client(daemon, "client", "mine-2") as second, pytest.raises(grpc.RpcError) as refused:
             second.register()
@@ -174,6 +175,37 @@ def test_one_client_cannot_hold_all_streams_nor_register_all_rms() -> None:
         streams[0].cancel()
         daemon.signal(signal.SIGTERM)
         assert daemon.wait() == 0
+
+
+def test_one_client_cannot_hold_all_streams_of_health() -> None:
+    with (
+        DaemonProcess(*MUTUAL, "--rm-identities", "client=mine,server=*", "--calls-max", "100") as daemon,
+        a_client(daemon, "client", "mine") as client,
+        a_client(daemon, "server", "theirs") as other,
+    ):
+        health: Any = health_pb2_grpc.HealthStub(client.channel)
+        others_health: Any = health_pb2_grpc.HealthStub(other.channel)
+        open_streams = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(7)]
+        for stream in open_streams:
+            next(stream)
+        one_more = health.Watch(health_pb2.HealthCheckRequest())
+        with pytest.raises(grpc.RpcError) as refused:
+            next(one_more)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert refused.value.details() == (
+            "7 Health/Watch and reflection streams are open by this client already, a quarter of what there is for "
+            "all; close one first (all of them together may be a quarter of calls_max)"
+        )
+        line = daemon.wait_for_event("call refused", lambda line: line["method"] == "Watch")
+        assert line["code"] == "resource_exhausted"
+        assert next(others_health.Watch(health_pb2.HealthCheckRequest()))
+        client.register()
+        allocations = [client.allocations() for _ in range(25 - len(open_streams))]
+        for stream in allocations:
+            list(stream.call.initial_metadata())
+        code, details = client.nodes().status()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED, "streams of health count as any of this client"
+        assert details.startswith("25 streams are open by this client already")
 
 
 def may_register(daemon: DaemonProcess, name: str, rm_id: str) -> bool:

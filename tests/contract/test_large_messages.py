@@ -10,7 +10,7 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.checks import TAGS_MAX
-from schedulerd.wire.draft import REJECTED_ID_LENGTH_MAX
+from schedulerd.wire.response_builder import REJECTED_ID_LENGTH_MAX
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated
 from tests.hostile_bytes import field

@@ -222,4 +222,8 @@ def test_version_and_help() -> None:
     assert schedulerd("--version").stdout == f"schedulerd {__version__}\n"
     listed = schedulerd("--help").stdout
     assert [command for command in ("demo", "serve", "simulate", "validate") if command not in listed] == []
-    assert "--grpc-bind" in schedulerd("serve", "--help").stdout
+    shown = " ".join(schedulerd("serve", "--help").stdout.split())
+    assert "--grpc-bind" in shown
+    for default in ("0.0.0.0:3333", "on", "off", "cn,dns,uri", "67108864, which is 64 MiB", "Hard"):
+        assert f"[default: {default}]" in shown
+    assert "{" not in shown, "a default is shown as a user would write it"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import queue
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import RunCycle
-from schedulerd.daemon.request_reading import REQUEST_BYTES_MAX
+from schedulerd.daemon.access.request_reading import REQUEST_BYTES_MAX
 from schedulerd.journal import Entry, Journal
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated
@@ -29,6 +32,19 @@ def daemon() -> Iterator[DaemonProcess]:
     flags = {"max-message-items": ITEMS, "resource-managers-max": 3, "calls-max": CALLS, "max-message-bytes": 4 << 20}
     with DaemonProcess(*(word for flag, value in flags.items() for word in (f"--{flag}", str(value)))) as process:
         yield process
+
+
+def eventually(attempt: Callable[[], object]) -> None:
+    """Tries until it is not refused any more; the daemon hears of cancelled calls a moment later."""
+    until = time.monotonic() + LIMIT_SECONDS
+    while True:
+        try:
+            attempt()
+        except grpc.RpcError as refused:
+            if refused.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED or time.monotonic() > until:
+                raise
+        else:
+            return
 
 
 def test_items_of_a_request(daemon: DaemonProcess) -> None:
@@ -112,6 +128,51 @@ def test_calls_at_a_time(daemon: DaemonProcess) -> None:
         health: Any = health_pb2_grpc.HealthStub(client.channel)
         answer = health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS, wait_for_ready=True)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def health_watch(client: RawClient) -> Any:
+    stub: Any = health_pb2_grpc.HealthStub(client.channel)
+    return stub.Watch(health_pb2.HealthCheckRequest())
+
+
+def reflection_stream(client: RawClient) -> Any:
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(client.channel)
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    requests.put(reflection_pb2.ServerReflectionRequest(list_services=""))
+    return stub.ServerReflectionInfo(iter(requests.get, None))
+
+
+def silent_watch(client: RawClient) -> Any:
+    """One whose request does not come."""
+    method: Any = client.channel.stream_stream("/grpc.health.v1.Health/Watch")
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    return method(iter(requests.get, b""))
+
+
+@pytest.mark.parametrize("open_one", [health_watch, reflection_stream])
+def test_streams_of_health_and_reflection_leave_calls_for_others(
+    daemon: DaemonProcess, open_one: Callable[[RawClient], Any]
+) -> None:
+    with RawClient(daemon.target, "rm") as client, RawClient(daemon.target, "rm") as another:
+        open_streams = []
+        for number in range(CALLS // 4):
+            stream = open_one((client, another)[number % 2])
+            assert next(stream), "the limit is still served"
+            open_streams.append(stream)
+        for one_more in (health_watch, reflection_stream, silent_watch):
+            with pytest.raises(grpc.RpcError) as refused:
+                next(one_more(client))
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert refused.value.details() == (
+                "25 Health/Watch and reflection streams are open already, by all clients; close one first (all of "
+                "them together may be a quarter of calls_max)"
+            )
+        another.register()
+        health: Any = health_pb2_grpc.HealthStub(client.channel)
+        health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_SECONDS)
+        for stream in open_streams:
+            stream.cancel()
+        eventually(lambda: next(open_one(another)))
 
 
 def test_calls_of_a_connection() -> None:

@@ -55,7 +55,7 @@ def placed(stream: UpdateStream[si_pb2.AllocationResponse], count: int) -> list[
 
 def assert_sound(daemon: DaemonProcess, *, pending: int = 0) -> None:
     assert daemon.state()["violations"] == []
-    pending_asks = daemon.metric("schedulerd_pending_asks", rm="rm", partition="default", queue="root")
+    pending_asks = daemon.metric("schedulerd_pending_allocations", rm="rm", partition="default", queue="root")
     assert pending_asks == pending
 
 

@@ -68,7 +68,7 @@ def test_nobody_is_ended_if_the_rm_says_that_it_would_not_help(daemon: DaemonPro
     (call,) = callbacks.next().preemptionPredicates
     result = callback_pb2.PreemptionPredicatesResult(callID=call.callID)
     callbacks.send(callback_pb2.CallbackAnswer(preemptionPredicates=[result]))
-    while "would not have it on node node-0 even then" not in str(daemon.state(rm=client.rm_id)):
+    while "refuses node node-0 even without the victims" not in str(daemon.state(rm=client.rm_id)):
         pass  # until the test's own time limit, if it is in vain
     assert requested(daemon, client) == 0
     callbacks.cancel()

@@ -69,16 +69,29 @@ def test_the_story_says_what_kept_the_notebook_waiting(printed: list[str]) -> No
         assert "root.ml.notebooks: memory" in " ".join(details for _, _, details in cells(text))
 
 
-def test_notebooks_would_have_waited_less_with_more_quota_and_all_is_placed_in_every_world(printed: list[str]) -> None:
+def test_every_world_has_a_line_for_each_queue_and_the_same_demand(printed: list[str]) -> None:
     for text in (printed[3], shown("How long asks waited")):
-        rows = cells(text)
-        at = next(at for at, row in enumerate(rows) if row[0] == "root.ml.notebooks")
-        recorded, same, new = rows[at : at + 3]
-        assert [row[1] for row in (recorded, same, new)] == ["recorded", "same file", "new file"]
-        assert recorded[2:4] == same[2:4] == new[2:4]
-        assert int(recorded[2].replace(",", "")) > 100
-        assert milliseconds(new[5]) < milliseconds(same[5]) / 2
-        assert abs(milliseconds(same[5]) - milliseconds(recorded[5])) < milliseconds(recorded[5]) / 2
+        worlds = waits_of_notebooks(text)
+        assert list(worlds) == ["recorded", "same file", "new file"]
+        asked = [sum(int(cell.replace(",", "")) for cell in row[2:4]) for row in worlds.values()]
+        assert asked[0] > 0
+        assert asked == asked[:1] * 3, "placed and never placed together"
+
+
+def test_the_output_in_the_page_shows_that_notebooks_would_have_waited_less_with_more_quota() -> None:
+    """How long anything waits in a run of our own is up to the machine. That more quota shortens it, and that the same
+    file gives the same times, is tested in virtual time (`tests/unit/replay/test_what_if.py`)."""
+    recorded, same, new = waits_of_notebooks(shown("How long asks waited")).values()
+    assert recorded[2:4] == same[2:4] == new[2:4]
+    assert milliseconds(new[5]) < milliseconds(same[5]) / 2
+    assert abs(milliseconds(same[5]) - milliseconds(recorded[5])) < milliseconds(recorded[5]) / 2
+
+
+def waits_of_notebooks(text: str) -> dict[str, list[str]]:
+    """The row of each world."""
+    rows = cells(text)
+    at = next(at for at, row in enumerate(rows) if row[0] == "root.ml.notebooks")
+    return {row[1]: row for row in rows[at : at + 3]}
 
 
 def milliseconds(text: str) -> float:

@@ -12,8 +12,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.daemon.failures import ExitCode
-from schedulerd.daemon.shutdown import CLOSING_SECONDS_MAX
+from schedulerd.daemon.runtime.failures import ExitCode
+from schedulerd.daemon.runtime.shutdown import CLOSING_SECONDS_MAX
 from tests.contract import http2
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import RawClient

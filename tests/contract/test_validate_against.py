@@ -37,7 +37,7 @@ def validate(directory: Path, text: str, *arguments: str) -> subprocess.Complete
 
 
 def test_the_impact_on_the_only_resource_manager(target: str, tmp_path: Path) -> None:
-    drains = "is not in the file any more and takes nothing new; it has 1 application to finish: app-1"
+    drains = "is no longer in the file and accepts nothing new; it has 1 application to finish: app-1"
     ended = validate(tmp_path, WITHOUT_A, "--against", target)
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[1:] == [
@@ -68,7 +68,9 @@ def test_which_resource_manager(target: str, tmp_path: Path) -> None:
         assert several.returncode == 1
         assert f"several resource managers are registered at {target}: 'rm', 'second'" in several.stderr
         chosen = validate(tmp_path, WITHOUT_A, "--against", target, "--rm", "second")
-        assert "queue root.a is not in the file any more and takes nothing new; it is empty and goes" in chosen.stdout
+        assert (
+            "queue root.a is no longer in the file and accepts nothing new; it is empty and is removed" in chosen.stdout
+        )
 
 
 def test_nobody_registered(tmp_path: Path) -> None:
@@ -123,8 +125,8 @@ def test_mutual_tls(tmp_path: Path) -> None:
     [
         (["--against", "localhost"], "'localhost' must be HOST:PORT, like localhost:3333"),
         (["--against", "localhost:99999"], "must be HOST:PORT"),
-        (["--rm", "rm"], "say which with --against HOST:PORT"),
-        (["--tls-ca-file", __file__], "say which with --against HOST:PORT"),
+        (["--rm", "rm"], "name it with --against HOST:PORT"),
+        (["--tls-ca-file", __file__], "name it with --against HOST:PORT"),
         (["--against", "a:1", "--tls-cert-file", __file__], "must be given together"),
         (["--against", "a:1", "--tls-cert-file", __file__, "--tls-key-file", __file__], "needs --tls-ca-file too"),
         (["--against", "a:1", "--tls-ca-file", "none.pem"], "'none.pem' does not exist"),

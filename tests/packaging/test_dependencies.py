@@ -19,7 +19,9 @@ DRAWING = {
     REPOSITORY / "schedulerd" / "replay" / "tables.py",
 }
 """Imported only when something is to be drawn."""
-LENT_BY = {"pydantic-core": "pydantic"}
+KUBERNETES = set((REPOSITORY / "schedulerd" / "kubernetes").rglob("*.py"))
+"""Imported by the Kubernetes shim alone."""
+LENT_BY = {"pydantic-core": "pydantic", "yarl": "aiohttp"}
 """Packages whose names another package makes part of its own interface."""
 
 
@@ -49,10 +51,15 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_the_daemon_imports_exactly_the_declared_dependencies() -> None:
-    sources = [path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in DRAWING]
+    sources = [path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in DRAWING | KUBERNETES]
     assert imported_distributions(sources) == names(PROJECT["dependencies"])
 
 
 def test_what_draws_adds_exactly_its_extra() -> None:
     added = imported_distributions(sorted(DRAWING)) - names(PROJECT["dependencies"])
     assert added == names(PROJECT["optional-dependencies"]["simulate"])
+
+
+def test_the_kubernetes_shim_adds_exactly_its_extra() -> None:
+    added = imported_distributions(sorted(KUBERNETES)) - names(PROJECT["dependencies"])
+    assert added == names(PROJECT["optional-dependencies"]["kubernetes"])

@@ -32,7 +32,11 @@ def pins(name: str) -> dict[str, str]:
         ("requirements-build.lock", PROJECT["build-system"]["requires"]),
         (
             "requirements.lock",
-            PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["simulate"],
+            [
+                *PROJECT["project"]["dependencies"],
+                *PROJECT["project"]["optional-dependencies"]["simulate"],
+                *PROJECT["project"]["optional-dependencies"]["kubernetes"],
+            ],
         ),
         (
             "requirements-dev.lock",
@@ -40,6 +44,7 @@ def pins(name: str) -> dict[str, str]:
                 *PROJECT["build-system"]["requires"],
                 *PROJECT["project"]["dependencies"],
                 *PROJECT["project"]["optional-dependencies"]["simulate"],
+                *PROJECT["project"]["optional-dependencies"]["kubernetes"],
                 *PROJECT["project"]["optional-dependencies"]["dev"],
             ],
         ),

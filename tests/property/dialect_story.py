@@ -36,7 +36,7 @@ from tests.unit.core.builders import (
     of,
 )
 from tests.unit.core.claims import a_daemon, wait
-from tests.unit.core.gangs import a_gang, real
+from tests.unit.core.gang_builders import a_gang, real
 
 WIRE_COMMANDS = (UpdateNodes, UpdateApplications, UpdateAllocations, ReportUtilization)
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from schedulerd.core import view
-from schedulerd.core.autoscaling import outstanding_requests
+from schedulerd.core.autoscaling.summary import outstanding_requests
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
 from schedulerd.core.invariants import violations
 from schedulerd.core.reading import INT64_MAX, INT64_MIN
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.daemon.json_pieces import json_pieces
+from schedulerd.core.views import view
+from schedulerd.daemon.admin.json_pieces import json_pieces
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.observe.event_messages import admin_event, message_of_2021, message_of_2022
 from schedulerd.observe.event_recorder import EventRecorder
@@ -42,7 +42,7 @@ class Outside:
         self.scheduler = scheduler
         self.now_ns = 1_000
         self.metrics = Metrics()
-        self.metrics.watch_partitions(scheduler.cluster.partitions)
+        self.metrics.watch_state(scheduler.cluster.resource_managers.values)
         self.log = FactLog()
         self.events = EventRecorder(EventRing(EVENTS_MAX, "run"))
         self._told = 0

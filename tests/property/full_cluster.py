@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.commands import AskRelease, Command, NewAsk, NodeAction, UpdateAllocations
 from schedulerd.core.facts import Fact
-from schedulerd.core.preemption_facts import (
+from schedulerd.core.preemption.facts import (
     Preempted,
     PreemptionRefusal,
     PreemptionRefused,
@@ -23,7 +23,8 @@ from schedulerd.core.preemption_facts import (
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.full_scenes import UNITS, Scene
-from tests.property.naive_victims import Bench, Choice, Waiting, common_queue, required_node
+from tests.property.naive_victims import Bench, Choice, Waiting, required_node
+from tests.reference.queue_paths import common_queue
 from tests.unit.core.builders import Conversation, a_node, a_scheduler, an_app
 
 NODES_MAX = 4
@@ -232,9 +233,10 @@ class Crowd(Conversation):
         if self.interleaved:
             return
         assert bench.best(waiting) is None, "somebody could be ended"
-        assert (fact.refusal is PreemptionRefusal.QUOTA) is bench.is_beyond_its_leaf(waiting)
+        entitlement = bench.entitlement(waiting)
+        assert (fact.refusal is PreemptionRefusal.QUOTA) is entitlement.is_beyond_its_leaf
         if fact.refusal is not PreemptionRefusal.QUOTA:
-            assert (fact.refusal is PreemptionRefusal.NOT_ENTITLED) is not bench.is_entitled(waiting)
+            assert (fact.refusal is PreemptionRefusal.NOT_ENTITLED) is not entitlement.is_entitled
 
     def _judge_end(self, fact: ReservationEnded) -> None:
         """Whose claim was in vain rests, so that nothing can spin; who got what it claimed may claim more at once."""
@@ -268,7 +270,7 @@ class Crowd(Conversation):
             "victims below several queues of the ask": len(common) > 1,
             "victims not below the root only": bool(common - {"root"}),
             "victims with guarantees": any(bench.specs[queue].guaranteed for queue in queues),
-            "victims for a quota": bool(bench.lacking_quota(waiting)[0]) and count > 0,
+            "victims for a quota": bool(bench.entitlement(waiting).lacking) and count > 0,
             "victims for a quota, elsewhere": any(
                 bench.running[uuid].node_id != choice.node_id for uuid in choice.victims
             ),

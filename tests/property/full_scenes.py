@@ -11,7 +11,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import NewAsk
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
+from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     SECOND_NS,

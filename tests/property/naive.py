@@ -21,21 +21,12 @@ from schedulerd.core.facts import (
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import LimitSpec, QueueSpec
+from tests.reference.queue_paths import is_below, path_to_root
 
 EVERYBODY_ELSE = "*"
 STARTS_IN = (ApplicationState.ACCEPTED, ApplicationState.STARTING)
 """Its first allocation makes an application start to run; the change of state is said just before it."""
 Amounts = Mapping[str, int]
-
-
-def path_to_root(path: str) -> list[str]:
-    """The paths of a queue and all above it, root first."""
-    names = path.split(".")
-    return [".".join(names[:length]) for length in range(1, len(names) + 1)]
-
-
-def is_within(path: str, queue: str) -> bool:
-    return f"{path}.".startswith(f"{queue}.")
 
 
 def exceeds(used: Amounts, size: Amounts, most: Amounts) -> bool:
@@ -93,11 +84,12 @@ class Recount:
             del self.applications[fact.application_id]
 
     def group_that_counts(self, queue: str, groups: tuple[str, ...]) -> str:
-        """The first of the groups that a limit names, from the leaf up; else `*` if a limit is for all others."""
+        """The first group that a limit names and the user is in, from the leaf up and in the order of each queue's
+        list, whatever the order of the user's groups (SEMANTICS I21); else `*` if a limit is for all others."""
         named = [[group for limit in self.specs[one].limits for group in limit.groups] for one in path_to_root(queue)]
         for level in reversed(named):
-            for group in groups:
-                if group in level:
+            for group in level:
+                if group in groups:
                     return group
         return EVERYBODY_ELSE if any(EVERYBODY_ELSE in level for level in named) else ""
 
@@ -108,7 +100,7 @@ class Recount:
         total = Resources()
         for fact in self.allocations.values():
             owner = self.applications[fact.application_id]
-            if is_within(fact.queue, queue) and user in (None, owner.user) and group in (None, owner.group):
+            if is_below(fact.queue, queue) and user in (None, owner.user) and group in (None, owner.group):
                 total.add(fact.resources.items())
         return total
 
@@ -117,7 +109,7 @@ class Recount:
         return sorted(
             name
             for name, one in self.applications.items()
-            if one.runs and is_within(one.queue, queue) and user in (None, one.user) and group in (None, one.group)
+            if one.runs and is_below(one.queue, queue) and user in (None, one.user) and group in (None, one.group)
         )
 
     # rules ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import ApplicationOrder, PriorityPolicy
-from schedulerd.core.views import Amounts, ApplicationView, PartitionView, QueueView
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueOrder
+from schedulerd.core.views.values import Amounts, ApplicationView, PartitionView, QueueView
 from tests.property.naive import Recount
 
 PLACEABLE = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
@@ -17,6 +18,13 @@ PLACEABLE = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationSt
 def share_key(used: Amounts, guaranteed: Amounts) -> list[Fraction]:
     """Usage over guarantee, largest first."""
     return sorted((Fraction(amount, guaranteed.get(name, 0) or 1) for name, amount in used.items()), reverse=True)
+
+
+def dominant_share(used: Amounts, capacity: Amounts) -> Fraction:
+    """The largest share of what all schedulable nodes offer."""
+    return max(
+        (Fraction(amount, capacity[name]) for name, amount in used.items() if name in capacity), default=Fraction(0)
+    )
 
 
 def fits(size: Amounts, room: Amounts) -> bool:
@@ -36,6 +44,10 @@ class Sorted:
         self._queues = {queue.path: queue for queue in partition.queues}
         self._applications = partition.applications
         self._rooms = [node.available for node in partition.nodes if node.schedulable]
+        capacity = Resources()
+        for node in partition.nodes:
+            capacity.add(node.capacity.items() if node.schedulable else ())
+        self._capacity = capacity.nonzero()
 
     def next(self) -> tuple[str, str] | None:
         """(application, key) of the ask that has to be placed next."""
@@ -78,7 +90,10 @@ class Sorted:
 
     def _queue_order(self, parent: QueueView) -> Callable[[QueueView], tuple[Any, ...]]:
         def order(queue: QueueView) -> tuple[Any, ...]:
-            share, priority = share_key(queue.allocated, queue.guaranteed), rank(self._queue_priority(queue))
+            share: Any = share_key(queue.allocated, queue.guaranteed)
+            if self._recount.specs[parent.path].properties.queue_order is QueueOrder.DRF:
+                share = dominant_share(queue.allocated, self._capacity)
+            priority = rank(self._queue_priority(queue))
             by_priority = self._recount.specs[parent.path].properties.priority_sort
             first = (priority, share) if by_priority else (share, priority)
             return *first, -sum(queue.pending.values()), queue.path
@@ -87,7 +102,6 @@ class Sorted:
 
     def _application_order(self, leaf: QueueView) -> Callable[[ApplicationView | QueueView], tuple[Any, ...]]:
         """Queues go before applications that are equal otherwise."""
-        fair = leaf.application_order == ApplicationOrder.FAIR
 
         def order(one: ApplicationView | QueueView) -> tuple[Any, ...]:
             if isinstance(one, QueueView):
@@ -95,7 +109,11 @@ class Sorted:
             else:
                 age = name = one.application_id
                 guaranteed, priority = leaf.guaranteed, self._application_priority(one)
-            place = share_key(one.allocated, guaranteed) if fair else age
+            place: Any = age
+            if leaf.application_order == ApplicationOrder.FAIR:
+                place = share_key(one.allocated, guaranteed)
+            elif leaf.application_order == ApplicationOrder.DRF:
+                place = dominant_share(one.allocated, self._capacity)
             if self._recount.specs[leaf.path].properties.priority_sort:
                 return rank(priority), place, age, name
             return place, rank(priority), age, name

@@ -1,14 +1,14 @@
-"""Who may be ended for whom, and who had best be, worked out the slow way: every set of every node, by the rules alone.
+"""Who had best be preempted for whom, worked out the slow way: every set of victims of every node.
 
 It hears the facts, knows the specs of the queue file and what was asked for, and shares nothing else with the
-scheduler. Nothing is kept up to date but lists of what runs, waits and is kept; all sums are made anew.
+scheduler. Nothing is kept up to date but lists of what runs, waits and is kept; all sums are made anew, and the rules
+are those of the reference of entitlement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TypeAlias
 
 from schedulerd.core.commands import NewAsk
@@ -22,13 +22,24 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption_facts import ReservationEnded, Reserved
+from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, QueueSpec
-from tests.property.naive import exceeds, is_within, path_to_root
+from schedulerd.core.specs import OptOut, QueueSpec
+from tests.property.naive import exceeds
+from tests.reference.entitlement import (
+    OPTED_OUT,
+    ORDINARY,
+    ORIGINATOR,
+    Cost,
+    Demand,
+    Entitlement,
+    Occupant,
+    QueueRules,
+    cost,
+)
+from tests.reference.queue_paths import is_below, path_to_root
 
-Cost: TypeAlias = list[tuple[tuple[int, int], Fraction]]
 Order: TypeAlias = tuple[Cost, int, list[int]]
 """Of sets of one node: cost, number of victims, and their ages, the oldest first."""
 
@@ -68,16 +79,6 @@ class Choice:
 
 def required_node(ask: NewAsk) -> str:
     return ask.tags.get(REQUIRED_NODE_TAG, "")
-
-
-def below(queue: str, common: str) -> list[str]:
-    """The queue and those above it, up to but without `common`, leaf first."""
-    return [path for path in reversed(path_to_root(queue)) if path != common and is_within(path, common)]
-
-
-def common_queue(one: str, other: str) -> str:
-    """The lowest queue that holds both."""
-    return [path for path in path_to_root(one) if is_within(other, path)][-1]
 
 
 class Bench:
@@ -128,8 +129,8 @@ class Bench:
 
     def used(self, queue: str, *, stays: bool) -> Resources:
         """What is allocated in the queue and below: all of it, or what was not asked to end."""
-        sizes = (one.ask.resources for one in self.running.values() if is_within(one.queue, queue))
-        leaving = (one.ask.resources for one in self.running.values() if one.leaves and is_within(one.queue, queue))
+        sizes = (one.ask.resources for one in self.running.values() if is_below(one.queue, queue))
+        leaving = (one.ask.resources for one in self.running.values() if one.leaves and is_below(one.queue, queue))
         return summed(sizes).minus(summed(leaving)) if stays else summed(sizes)
 
     def claimed(self, queue: str) -> Resources:
@@ -137,7 +138,7 @@ class Bench:
         return summed(
             self.known_asks[key].resources
             for (key, _), entitled in self.kept.items()
-            if entitled and is_within(self.waiting[key].queue, queue)
+            if entitled and is_below(self.waiting[key].queue, queue)
         )
 
     def entitled_reserved(self, key: str, node_id: str = "") -> int:
@@ -179,77 +180,22 @@ class Bench:
                 return True
         return False
 
-    def lacking_quota(self, waiting: Waiting) -> tuple[dict[str, int], str]:
-        """What the maxima lack for it when all that was asked to end has ended; and the lowest such queue, or ''."""
-        lacking: dict[str, int] = {}
-        full = ""
-        for path in path_to_root(waiting.queue):
-            for name, most in self.specs[path].max.items():
-                amount = waiting.ask.resources[name]
-                short = self.in_use(path)[name] + amount - most
-                if amount and short > 0:
-                    lacking[name] = max(lacking.get(name, 0), short)
-                    full = path
-        return lacking, full
+    def entitlement(self, waiting: Waiting) -> Entitlement:
+        """What the rules say of the ask as things are."""
+        ask = waiting.ask
+        demand = Demand(ask.application_id, waiting.queue, ask.priority, ask.resources, required_node(ask))
+        return Entitlement(demand, self._rules, self, self.opt_out)
 
-    def in_use(self, queue: str) -> Resources:
-        return self.used(queue, stays=True).plus(self.claimed(queue))
+    def staying(self, queue: str) -> Resources:
+        return self.used(queue, stays=True)
 
-    def rights(self, waiting: Waiting, common: str) -> set[str]:
-        """The resources the ask has a right to against what runs beside it below `common`."""
-        way = below(waiting.queue, common)
-        if any(self.specs[path].properties.preemption_policy is PreemptionPolicy.FENCE for path in way):
-            return set()
-        if not is_within(common, self.lacking_quota(waiting)[1] or "root"):
-            return set()
-        found = set()
-        for name, amount in waiting.ask.resources.items():
-            guaranteed = [(path, self.specs[path].guaranteed[name]) for path in way]
-            having = [(path, most) for path, most in guaranteed if most]
-            if amount and having and all(self.in_use(path)[name] + amount <= most for path, most in having):
-                found.add(name)
-        return found
+    def reserved(self, queue: str) -> Resources:
+        return self.claimed(queue)
 
-    def is_entitled(self, waiting: Waiting) -> bool:
-        return any(self.rights(waiting, common) for common in path_to_root(waiting.queue)[:-1])
-
-    def shown_priority(self, priority: int, way: list[str]) -> int:
-        """How a priority looks from above the queues of the way."""
-        for path in way:
-            properties = self.specs[path].properties
-            is_fenced = properties.priority_policy is PriorityPolicy.FENCE
-            priority = properties.priority_offset + (0 if is_fenced else priority)
-        return priority
-
-    def may_end(self, one: Running, waiting: Waiting) -> bool:
-        """Whether nothing but guarantees might be against ending it for the ask."""
-        common = common_queue(one.queue, waiting.queue)
-        theirs = self.shown_priority(one.ask.priority, below(one.queue, common))
-        own = self.shown_priority(waiting.ask.priority, below(waiting.queue, common))
-        return self._is_fair_game(one, waiting) and one.queue != waiting.queue and theirs <= own
-
-    def may_end_for_its_only_node(self, one: Running, waiting: Waiting) -> bool:
-        """Likewise for an ask that may run on that node only; guarantees are not looked at there."""
-        return self._is_fair_game(one, waiting) and one.ask.priority <= waiting.ask.priority
-
-    def _is_fair_game(self, one: Running, waiting: Waiting) -> bool:
-        return (
-            not one.leaves
-            and (one.ask.allow_preempt_self or self.opt_out is OptOut.LAST)
-            and not required_node(one.ask)
-            and one.ask.application_id != waiting.ask.application_id
-            and self.specs[one.queue].properties.preemption_policy is not PreemptionPolicy.DISABLED
-        )
-
-    def breaks_guarantee(self, victims: tuple[Running, ...], waiting: Waiting) -> bool:
-        """Whether a queue of a victim that does not hold the ask would have less than guaranteed of what that uses."""
-        for one in victims:
-            for path in below(one.queue, common_queue(one.queue, waiting.queue)):
-                taken = summed(other.ask.resources for other in victims if is_within(other.queue, path))
-                left, guaranteed = self.used(path, stays=True).minus(taken), self.specs[path].guaranteed
-                if any(guaranteed[name] and left[name] < guaranteed[name] for name, _ in one.ask.resources.canonical()):
-                    return True
-        return False
+    def _rules(self, path: str) -> QueueRules:
+        spec = self.specs[path]
+        one = spec.properties
+        return QueueRules(spec.guaranteed, spec.max, one.preemption_policy, one.priority_policy, one.priority_offset)
 
     # the best -------------------------------------------------------------------------------------------------------
 
@@ -260,36 +206,18 @@ class Bench:
         """
         lacking = self.lacking(waiting.ask, node_id)
         here = self.on(node_id)
+        entitlement = self.entitlement(waiting)
+        need = entitlement.need(lacking)
         if required_node(waiting.ask):
-            may = [one for one in here if self.may_end_for_its_only_node(one, waiting)]
-            total, need = self.nodes[node_id].capacity, lacking
+            total: Mapping[str, int] = self.nodes[node_id].capacity
         else:
-            quota = self.lacking_quota(waiting)[0]
-            need = {name: max(lacking.get(name, 0), quota.get(name, 0)) for name in {*lacking, *quota}}
             total = summed(node.capacity for node in self.nodes.values())
             here = here if lacking else list(self.running.values())
-            commons = [common for common in path_to_root(waiting.queue) if need.keys() <= self.rights(waiting, common)]
-            may = [
-                one for one in here if common_queue(one.queue, waiting.queue) in commons and self.may_end(one, waiting)
-            ]
+        may = [one for one in map(occupant, here) if entitlement.objection(one, need) is None]
         return [
             Choice(node_id, frozenset(one.uuid for one in victims), order(victims, here, total), bool(lacking))
-            for victims in self._sets(need, may, waiting)
+            for victims in entitlement.victim_sets(need, may)
         ]
-
-    def _sets(
-        self, need: Mapping[str, int], of: list[Running], waiting: Waiting, taken: tuple[Running, ...] = ()
-    ) -> Iterator[tuple[Running, ...]]:
-        """All sets that free what is needed and break no guarantee; with no more in them than that, as whoever is ended
-        besides does cost besides."""
-        if all(amount <= 0 for amount in need.values()):
-            yield taken
-            return
-        for at, one in enumerate(of):
-            victims = (*taken, one)
-            if required_node(waiting.ask) or not self.breaks_guarantee(victims, waiting):
-                rest = {name: amount - one.ask.resources[name] for name, amount in need.items()}
-                yield from self._sets(rest, of[at + 1 :], waiting, victims)
 
     def choices(self, waiting: Waiting) -> Iterator[Choice]:
         """All sets of all nodes that let the ask in; none if it has no right to anything, or no quota."""
@@ -305,11 +233,7 @@ class Bench:
         is_taken = (
             self.entitled_reserved(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
         )
-        return fits and not is_taken and not self.is_beyond_its_leaf(waiting) and self.is_entitled(waiting)
-
-    def is_beyond_its_leaf(self, waiting: Waiting) -> bool:
-        """Whether the quota of its own leaf keeps it out, whoever ends elsewhere."""
-        return self.lacking_quota(waiting)[1] == waiting.queue
+        return fits and not is_taken and self.entitlement(waiting).is_entitled
 
     def best(self, waiting: Waiting) -> Choice | None:
         """The one that does least cost; of equal nodes one with room, and then the first: by id in this world."""
@@ -323,14 +247,25 @@ def summed(sizes: Iterable[Resources]) -> Resources:
     return total
 
 
-def order(victims: tuple[Running, ...], here: list[Running], total: Mapping[str, int]) -> Order:
-    """The smaller the better: kind by kind and priority by priority, the most protected first, the weight taken."""
-    weights: dict[tuple[int, int], Fraction] = {}
-    for one in victims:
-        kind = 2 if one.ask.originator else 0 if one.ask.allow_preempt_self else 1
-        rank = (kind, one.ask.priority)
-        for name, amount in one.ask.resources.canonical():
-            share = Fraction(amount, total[name]) if total[name] else Fraction()  # no node has any of it left
-            weights[rank] = weights.get(rank, Fraction()) + share
-    ages = sorted((len(here) - here.index(one) for one in victims), reverse=True)
-    return sorted(weights.items(), reverse=True), len(victims), ages
+def occupant(one: Running) -> Occupant:
+    ask = one.ask
+    kind = ORIGINATOR if ask.originator else ORDINARY if ask.allow_preempt_self else OPTED_OUT
+    return Occupant(
+        one.uuid,
+        ask.application_id,
+        one.queue,
+        one.node_id,
+        ask.priority,
+        ask.resources,
+        kind,
+        not ask.allow_preempt_self,
+        one.leaves,
+        bool(required_node(ask)),
+    )
+
+
+def order(victims: tuple[Occupant, ...], here: list[Running], total: Mapping[str, int]) -> Order:
+    """The smaller the better."""
+    places = {one.uuid: at for at, one in enumerate(here)}
+    ages = sorted((len(here) - places[one.uuid] for one in victims), reverse=True)
+    return cost(victims, total), len(victims), ages

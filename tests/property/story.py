@@ -11,7 +11,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import Command, NodeAction, UpdateConfiguration
-from schedulerd.core.configuration_facts import ConfigurationRejected
+from schedulerd.core.configuration.facts import ConfigurationRejected
 from schedulerd.core.facts import Fact, Released
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import DAY_NS, MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts

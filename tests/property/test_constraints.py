@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.model import constraints
+from schedulerd.core.constraints import constraints
 from schedulerd.core.specs import NodeOrder
 from tests.property.constrained import Choosy, Move, plans
 

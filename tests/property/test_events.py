@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
-from schedulerd.core.views import PartitionView
+from schedulerd.core.views.values import PartitionView
 from schedulerd.observe.event_record import SI, Event, Record
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import event, given
 
+from schedulerd.core.commands import RingAlarms
+from schedulerd.core.pending import capacity
 from tests.property.naive_order import Sorted
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.trees import Tree
@@ -35,6 +38,32 @@ def check_next_ask(files: list[Tree], plan: list[Move]) -> None:
 @given(several_trees, plans)
 def test_the_next_ask_is_what_sorting_everything_anew_says(files: list[Tree], plan: list[Move]) -> None:
     check_next_ask(files, plan)
+
+
+@pytest.mark.interpreted
+@given(several_trees, plans)
+def test_keys_that_are_renewed_one_at_a_time_are_all_right_in_the_end(files: list[Tree], plan: list[Move]) -> None:
+    """Whatever happens while they are not: nodes and applications come and go, asks are placed, files change."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(capacity, "RENEWED_MAX", 1)
+        story = Story(files, keeps_room=False)
+        for number, move in enumerate(plan):
+            story.play(*move)
+            if number % 3 == 0:
+                event("keys are due" if story.model().capacity.is_due else "no keys are due")
+                story.cycle(1)
+            if number % 7 == 6:
+                renew_all(story)
+                place_one(story)
+        renew_all(story)
+        while place_one(story):
+            pass
+
+
+def renew_all(story: Story) -> None:
+    while story.model().capacity.is_due:
+        assert story.scheduler.wants_cycle()
+        story.step(RingAlarms())
 
 
 @given(several_trees, plans)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from copy import copy
 
 import pytest
-from hypothesis import Phase, event, given, settings
+from hypothesis import Phase, event, example, given, settings
 
-from schedulerd.core.decide import outstanding
+from schedulerd.core.autoscaling.rules import outstanding
 from schedulerd.core.facts import Allocated
 from schedulerd.core.quotas.headroom import Headroom
 from schedulerd.core.resources import Resources
-from schedulerd.core.views import Amounts, ApplicationView
+from schedulerd.core.views.values import Amounts, ApplicationView
 from tests.property.naive import Recount
 from tests.property.naive_order import Sorted, fits
 from tests.property.story import Move, Story, plans, several_trees
-from tests.property.trees import Tree
+from tests.property.trees import STAFF_FIRST, Tree
 from tests.unit.core import builders
 
 
@@ -104,7 +104,12 @@ def check_now(story: Story) -> None:
         event("a rule keeps what finds no node")
 
 
+IN_BOTH_GROUPS = [("ask", 0, 0, 0), ("ask", 2, 0, 0), *[("drain", 0, 0, 0)] * 3]
+"""The groups of the third application are `lab` and `staff`, in this order; one application of `staff` may run."""
+
+
 @given(several_trees, plans)
+@example([STAFF_FIRST], IN_BOTH_GROUPS)
 def test_as_many_are_outstanding_as_rules_would_let_in_together(files: list[Tree], plan: list[Move]) -> None:
     check_outstanding(files, plan)
 

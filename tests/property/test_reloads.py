@@ -11,13 +11,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import NewApplication, NodeAction, UpdateConfiguration
-from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import CycleRan, Fact
-from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.preemption_facts import Reserved
+from schedulerd.core.partition import Partition
+from schedulerd.core.preemption.facts import Reserved
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.views import AskView, PartitionView
+from schedulerd.core.views.values import AskView, PartitionView
 from tests.property.story import MEMBERSHIPS, PAUSES_NS, SHAPES, Move, Story, moves, plans, several_trees
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import event, given
 
-from schedulerd.core.callback_facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
+from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.test_outstanding import unplaceable

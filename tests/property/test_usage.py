@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import event, given
+from hypothesis import event, example, given
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.resources import Limits
-from schedulerd.core.views import UserView
-from tests.property.naive import Recount, path_to_root
+from schedulerd.core.views.values import UserView
+from tests.property.naive import Recount
 from tests.property.naive_order import Sorted
 from tests.property.story import Move, Story, plans, several_trees
-from tests.property.trees import Tree
+from tests.property.trees import STAFF_FIRST, Tree
+from tests.reference.queue_paths import path_to_root
 
 CYCLE_EVERY = 3
 """Moves between two cycles, so that a cycle has several things to place."""
@@ -100,5 +101,6 @@ def test_all_that_may_be_placed_is_placed_and_nothing_else(files: list[Tree], pl
 
 
 @given(several_trees, plans)
+@example([STAFF_FIRST], [("ask", 2, 0, 0), ("wait", 0, 0, 0), ("wait", 0, 0, 0), ("wait", 0, 0, 0)])
 def test_usage_of_queues_users_and_groups_is_what_a_recount_says(files: list[Tree], plan: list[Move]) -> None:
     check_usage(files, plan)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.decide import victims
-from schedulerd.core.decide.victims import Budget, Candidate, smallest_set
+from schedulerd.core.preemption.rules import victims
+from schedulerd.core.preemption.rules.victims import Budget, Candidate, smallest_set
 from tests.property.trees import seeds
-from tests.unit.core.decide.test_victims import UNIT, candidates, is_enough, is_spared, order, sets
+from tests.unit.core.preemption.test_victims import UNIT, candidates, is_enough, is_spared, order, sets
 
 CANDIDATES_MAX = 8
 

@@ -27,8 +27,8 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.invariants import violations
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.daemon.rm_sessions import Refused
+from schedulerd.daemon.sessions.open_calls import Refused
+from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder

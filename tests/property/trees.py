@@ -22,6 +22,7 @@ from schedulerd.core.specs import (
     ApplicationOrder,
     LimitSpec,
     PriorityPolicy,
+    QueueOrder,
     QueueProperties,
     QueueSpec,
 )
@@ -88,6 +89,7 @@ class _Grower:
             max_applications=pick((0, 0, 0, 1, 2)),
             properties=QueueProperties(
                 application_order=pick((ApplicationOrder.FIFO, ApplicationOrder.FAIR, *ApplicationOrder)),
+                queue_order=pick(tuple(QueueOrder)),
                 priority_sort=self._flip(),
                 priority_policy=pick((PriorityPolicy.DEFAULT, *PriorityPolicy)),
                 priority_offset=pick((0, 0, 1, -1)),
@@ -124,3 +126,15 @@ def changed(tree: Tree, seed: int) -> Tree:
 
 
 trees = st.builds(grown, seeds)
+
+STAFF_FIRST = Tree(
+    QueueSpec(
+        "root",
+        children=(
+            QueueSpec("p", limits=(LimitSpec(groups=("staff",), max_applications=1), LimitSpec(groups=("lab",)))),
+        ),
+        parent=True,
+        submit_acl=Acl(everybody=True),
+    )
+)
+"""A user in `lab` and `staff` counts for `staff`, whose limit stands first in the list (SEMANTICS I21)."""

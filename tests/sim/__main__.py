@@ -21,7 +21,7 @@ from tests.sim.clusters import PARTITIONS
 from tests.sim.faults import KINDS
 from tests.sim.observations import EXPECTED, Observations
 from tests.sim.shorten import shorten
-from tests.sim.simulation import EVERY_WORLD, Failure, simulate
+from tests.sim.simulation import SOAKED_WORLDS, Failure, simulate
 
 COMMANDS_SHOWN = 40
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ def _digest() -> str:
 
 def _run(steps: int, look_at_all_every: int, directory: Path, seed: int) -> tuple[int, str | None, Observations]:
     observations = Observations()
-    _, failure = simulate(seed, steps, observations, EVERY_WORLD, is_faulty=True, look_at_all_every=look_at_all_every)
+    _, failure = simulate(seed, steps, observations, SOAKED_WORLDS, is_faulty=True, look_at_all_every=look_at_all_every)
     if failure is None:
         return seed, None, observations
     path = directory / f"sim-seed-{seed}.json"

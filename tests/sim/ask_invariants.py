@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from schedulerd.core.commands import Command, TerminationType, UpdateAllocations
 from schedulerd.core.facts import AskAdded, AskWithdrawn, EarlyAskReleased, Fact, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.views import ResourceManagerView
+from schedulerd.core.views.values import ResourceManagerView
 from tests.sim.rm_memory import ANSWERED, plain_name
 
 Name = tuple[str, str, str, str]

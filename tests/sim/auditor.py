@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from schedulerd.core.callback_facts import PredicateNotWanted
-from schedulerd.core.configuration_facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationChanged,
     ApplicationForgotten,
     AskAdded,
@@ -28,8 +28,9 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.predicates.facts import PredicateNotWanted
 from schedulerd.core.resources import Items, Resources
-from schedulerd.core.views import ApplicationView, NodeView, PartitionView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, NodeView, PartitionView, ResourceManagerView
 
 Ledger = defaultdict[str, Resources]
 AskName = tuple[str, str, Items]
@@ -119,6 +120,8 @@ class Auditor:
                 if not fact.recovered and not fact.replaces:
                     self._pending(books, fact, fact.resources, -1)
                 self._allocated(books, fact)
+            case AllocationChanged():
+                self._changed(books, fact)
             case ReleaseRequested():
                 if fact.uuid in books.releasing:
                     self._problems.append(f"release of {fact.uuid} requested twice")
@@ -151,6 +154,20 @@ class Auditor:
             self._problems.append(f"{fact.uuid} allocated twice")
         books.allocations[fact.uuid] = fact
         self._move(books, fact, 1)
+
+    def _changed(self, books: Books, fact: AllocationChanged) -> None:
+        before = books.allocations.pop(fact.old_uuid, None)
+        if before is None or fact.uuid in books.allocations:
+            self._problems.append(f"{fact.old_uuid} changes to {fact.uuid} without being there, or that is there")
+            return
+        if (before.node_id, before.resources) != (fact.old_node_id, fact.old_resources):
+            self._problems.append(f"{fact.old_uuid} was {before} and changes from {fact}")
+        if fact.old_uuid in books.releasing:
+            books.releasing[fact.uuid] = books.releasing.pop(fact.old_uuid)
+        self._move(books, before, -1)
+        after = replace(before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources)
+        books.allocations[fact.uuid] = after
+        self._move(books, after, 1)
 
     def _released(self, books: Books, fact: Released) -> None:
         allocated = books.allocations.pop(fact.uuid, None)

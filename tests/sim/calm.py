@@ -25,7 +25,7 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.partition import Partition
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     MINUTE_NS,
@@ -13,6 +14,7 @@ from schedulerd.core.specs import (
     LimitSpec,
     NodeOrder,
     PartitionSpec,
+    QueueOrder,
     QueueProperties,
     QueueSpec,
     RuleKind,
@@ -153,6 +155,24 @@ def _reloads(rm_id: str) -> tuple[tuple[PartitionSpec, ...], ...]:
 
 
 RELOADS = {rm_id: _reloads(rm_id) for rm_id in PARTITIONS}
+
+
+def by_drf(command: Command) -> Command:
+    """The command with a queue file in which fair leaves have the order `drf`, and so have all parents."""
+    if not isinstance(command, RegisterResourceManager | UpdateConfiguration):
+        return command
+    return replace(command, partitions=tuple(replace(one, root=_by_drf(one.root)) for one in command.partitions))
+
+
+def _by_drf(queue: QueueSpec) -> QueueSpec:
+    order = queue.properties.application_order
+    properties = replace(
+        queue.properties,
+        application_order=ApplicationOrder.DRF if order is ApplicationOrder.FAIR else order,
+        queue_order=QueueOrder.DRF,
+    )
+    return replace(queue, properties=properties, children=tuple(map(_by_drf, queue.children)))
+
 
 QUEUES = {
     "default": ("root.batch.fifo", "root.batch.fair", "root.open", "root.nothing"),

@@ -14,7 +14,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.node_selector import NODE_SELECTOR_TAG
+from schedulerd.core.constraints.node_selector import NODE_SELECTOR_TAG
 from tests.sim.world import Move, World
 
 APPS = ("web", "db")

@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schedulerd.core.callback_facts import PredicateAnswered, PredicateOutcome, PredicateWanted
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.facts import Allocated, Fact, ReleaseCause, ReleaseRequested, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.preemption_facts import Preempted, Reserved
+from schedulerd.core.partition import Partition
+from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome, PredicateWanted
+from schedulerd.core.preemption.facts import Preempted, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.views import AskView, NodeView, PartitionView, ResourceManagerView
+from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.property.naive_constraints import Estate, Machine
 from tests.sim.constrained_world import SELECTORS
 

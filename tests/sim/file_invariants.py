@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.configuration_facts import ConfigurationUpdated
-from schedulerd.core.facts import ApplicationAccepted, Fact, ResourceManagerChanged
+from schedulerd.core.configuration.facts import ConfigurationUpdated
+from schedulerd.core.facts import ApplicationAccepted, ApplicationChanged, Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.views import ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
 
 Rules = tuple[object, ...]
 """All that a file says of a queue."""
@@ -63,7 +63,12 @@ def _differences(
         elif _rules_shown(queues[path]) != rules:
             yield f"{path} has {_rules_shown(queues[path])}, the file {rules}"
     applications = {item.application_id: item for item in partition.applications}
+    submitted = {
+        one.application_id for one in facts if isinstance(one, ApplicationChanged) and one.old_state is None
+    }  # not those that said anew what their namespace has
     for fact in facts:
+        if isinstance(fact, ApplicationAccepted) and fact.application_id not in submitted:
+            continue
         is_here = isinstance(fact, ApplicationAccepted) and (fact.rm_id, fact.partition) == (
             partition.rm_id,
             partition.name,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedulerd.core.commands import Command, NewApplication, UpdateApplications
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationAccepted,
     ApplicationChanged,
     ApplicationForgotten,
@@ -26,10 +27,10 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.gang_facts import GangTimedOut
+from schedulerd.core.gangs.facts import GangTimedOut
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, ResourceManagerState
 from schedulerd.core.resources import Items, Resources
-from schedulerd.core.views import ApplicationView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, ResourceManagerView
 from tests.sim.oracle import PLACEABLE_STATES
 
 Name = tuple[str, str, str]
@@ -175,8 +176,10 @@ class GangBooks:
                     self.used = {name: used for name, used in self.used.items() if name[0] != fact.rm_id}
             case ApplicationAccepted():
                 spec = self._submitted[fact.application_id].pop(0)
-                self._serial += 1
                 name = fact.rm_id, fact.partition, fact.application_id
+                if name in self.by_name:  # its namespace has other tags, and nothing else of it is new
+                    return
+                self._serial += 1
                 self.by_name[name] = GangBook(spec, fact.queue, self._serial)
             case ApplicationRejected():
                 self._submitted[fact.application_id].pop(0)
@@ -208,6 +211,8 @@ class GangBooks:
                 book.parked[fact.allocation_key, fact.resources.canonical()] += 1
             case Allocated():
                 self._allocated(book, fact, now_ns)
+            case AllocationChanged():
+                self._changed(book, fact)
             case ReleaseRequested(placeholder=True) if fact.uuid in book.placeholders:
                 book.leaving[fact.uuid] = fact
                 if fact.cause is ReleaseCause.REPLACED and book.idle_since_ns is not None:
@@ -221,6 +226,24 @@ class GangBooks:
                 book.end()
             case ApplicationForgotten() if fact.state not in TERMINAL_STATES:
                 del self.by_name[fact.rm_id, fact.partition, fact.application_id]
+
+    def _changed(self, book: GangBook, fact: AllocationChanged) -> None:
+        before = book.allocations.pop(fact.old_uuid)
+        after = replace(before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources)
+        book.allocations[fact.uuid] = after
+        totals = [self.used[fact.rm_id, fact.partition, fact.queue], book.held]
+        if before.task_group:
+            totals.append(book.grouped)
+        for total in totals:
+            total.subtract(fact.old_resources.items())
+            total.add(fact.resources.items())
+        if before.placeholder:
+            del book.placeholders[fact.old_uuid]
+            book.placeholders[fact.uuid] = after
+        if fact.old_uuid in book.leaving:
+            book.leaving[fact.uuid] = book.leaving.pop(fact.old_uuid)
+        if book.began_ns is not None:
+            book.lower_promise()
 
     def _allocated(self, book: GangBook, fact: Allocated, now_ns: int) -> None:
         items = fact.resources.canonical()

@@ -21,11 +21,11 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     WithdrawCause,
 )
-from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
+from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
-from schedulerd.core.views import Amounts, NodeView, PartitionView, QueueView, ResourceManagerView
+from schedulerd.core.views.values import Amounts, NodeView, PartitionView, QueueView, ResourceManagerView
 from tests.sim import life_invariants
 from tests.sim.gang_books import GangBook, GangBooks, Name, name_of
 from tests.sim.oracle import PLACEABLE_STATES

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedulerd.core import view
 from schedulerd.core.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
 from schedulerd.core.facts import Fact, ResourceManagerChanged
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.views import AskView, NodeView, PartitionView, ResourceManagerView
+from schedulerd.core.views import view
+from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.sim.ask_invariants import AskInvariants
 from tests.sim.auditor import Auditor
 from tests.sim.constraint_invariants import ConstraintInvariants

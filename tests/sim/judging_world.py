@@ -6,12 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.callback_facts import (
-    PredicateAnswered,
-    PredicateOutcome,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-)
+from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
@@ -23,6 +18,12 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Allocated, Fact, ItemIgnored, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.predicates.facts import (
+    PredicateAnswered,
+    PredicateOutcome,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+)
 from schedulerd.core.specs import Timeouts
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.gang_world import GangWorld
@@ -107,6 +108,9 @@ class Calls:
     def _placed(self, fact: Allocated, seen: Counter[str]) -> Iterator[str]:
         place = (fact.partition, fact.application_id, fact.allocation_key, fact.node_id)
         if self.stream is None or not self.stream.predicates:
+            return
+        if fact.tags.get(PREDICATES_TAG) == NO_PREDICATES:
+            seen["swap without a call" if fact.replaces else "placed without a call"] += 1
             return
         if self.agreed[place]:
             self.agreed[place] -= 1

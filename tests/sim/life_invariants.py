@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from schedulerd.core.commands import Command, NewApplication, RingAlarms, UpdateApplications
 from schedulerd.core.facts import Allocated, ApplicationChanged, Fact, ReleaseRequested
-from schedulerd.core.gang_words import GANG_TIMEOUT
+from schedulerd.core.gangs.sentences import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import MILLISECOND_NS
 from tests.sim.clusters import IDLE_NS, TIMEOUTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedulerd.core.commands import Command
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.views import ApplicationView, AskView, PartitionView
+from schedulerd.core.views.values import ApplicationView, AskView, PartitionView
 from tests.sim.room_books import PartitionName, RoomBook, RoomBooks
 
 

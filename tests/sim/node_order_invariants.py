@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from schedulerd.core.commands import RunCycle
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption_facts import ReservationEnded
+from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.preemption.facts import ReservationEnded
 from schedulerd.core.specs import NodeOrder, PartitionSpec
-from schedulerd.core.views import NodeView
+from schedulerd.core.views.values import NodeView
 from tests.sim.moment import Moment
 from tests.sim.room_books import Place
 

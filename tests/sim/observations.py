@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from schedulerd.core.commands import Command, RingAlarms, TerminationType, UpdateAllocations, UpdateApplications
-from schedulerd.core.configuration_facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.applications.handlers.execution_times import EXECUTION_TIMEOUT
+from schedulerd.core.commands import (
+    Command,
+    RingAlarms,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationChanged,
     ApplicationForgotten,
     ApplicationRejected,
@@ -33,12 +43,11 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.gang_words import GANG_TIMEOUT
-from schedulerd.core.handlers.execution_times import EXECUTION_TIMEOUT
+from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.gangs.sentences import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
-from schedulerd.core.views import PartitionView, ResourceManagerView
+from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.views.values import PartitionView, ResourceManagerView
 from tests.sim import room_observations
 
 EXPECTED = (
@@ -183,8 +192,14 @@ class Observations(Counter[str]):
                 self["early ask rejected after its wait"] += late and isinstance(fact, AskRejected)
             case AskAdded(awaited_placeholder=False):
                 self["early ask taken when its application came"] += isinstance(command, UpdateApplications)
+            case QueueChanged(change=QueueChange.MAX) if isinstance(command, UpdateApplications):
+                self["quota of a namespace said anew"] += not any(
+                    isinstance(one, QueueChanged) and one.change is QueueChange.ADDED for one in facts
+                ) and not any(isinstance(one, ApplicationChanged) for one in facts)
             case NodeAccepted():
                 self["early node taken when its application came"] += isinstance(command, UpdateApplications)
+            case AskWithdrawn(cause=WithdrawCause.RECOVERED) if isinstance(command, UpdateNodes):
+                self["pending ask found running"] += 1
             case AskWithdrawn():
                 self[f"withdrawn {fact.cause.value}"] += 1
             case NodeChanged(state=NodeState.REMOVED):
@@ -194,6 +209,10 @@ class Observations(Counter[str]):
                 self["existing allocation taken over"] += fact.recovered
                 self["ask placed on its required node"] += REQUIRED_NODE_TAG in fact.tags and not fact.recovered
                 self["existing placeholder taken over"] += fact.recovered and fact.placeholder
+            case AllocationChanged():
+                self[f"allocation {fact.cause}"] += 1
+                self[f"placeholder {fact.cause}"] += fact.placeholder
+                self["allocation resized by an ask"] += isinstance(command, UpdateAllocations)
             case ReleaseRequested():
                 self["release asked for by the core"] += 1
                 self["swap begun"] += fact.cause is ReleaseCause.REPLACED

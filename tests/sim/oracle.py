@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
+from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.views import (
+from schedulerd.core.views.values import (
     Amounts,
     ApplicationView,
     AskView,

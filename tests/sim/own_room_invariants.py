@@ -11,7 +11,7 @@ from typing import NamedTuple
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.resources import Resources
-from schedulerd.core.views import ApplicationView, PartitionView
+from schedulerd.core.views.values import ApplicationView, PartitionView
 from tests.sim.room_books import Place, RoomBook
 
 

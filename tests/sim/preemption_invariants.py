@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schedulerd.core.commands import RunCycle
-from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationChanged,
     AskAdded,
     AskWithdrawn,
@@ -17,7 +18,7 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.preemption_facts import (
+from schedulerd.core.preemption.facts import (
     Preempted,
     PreemptionRefusal,
     PreemptionRefused,
@@ -28,12 +29,14 @@ from schedulerd.core.preemption_facts import (
 )
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut
-from schedulerd.core.views import ApplicationView, AskView, PartitionView
-from tests.sim.claim import Claim, broken_guarantee, frees, is_opted_out, kinds
+from schedulerd.core.views.values import ApplicationView, AskView, PartitionView
+from tests.reference.entitlement import broken_guarantee, frees
+from tests.reference.queue_paths import below, is_below
+from tests.sim.booked_entitlement import BookedEntitlement, is_opted_out, kinds, occupant
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
 from tests.sim.oracle import PLACEABLE_STATES, Accounts, awaits_start
-from tests.sim.room_books import Kept, Place, RoomBooks, exceeded, is_below
+from tests.sim.room_books import Kept, Place, RoomBooks, exceeded
 
 
 def judged(moment: Moment, fact: Fact) -> Iterator[str]:
@@ -50,6 +53,7 @@ def judged(moment: Moment, fact: Fact) -> Iterator[str]:
         case RoomMade():
             kept = moment.book.reservations.get(Place(fact.application_id, fact.allocation_key, fact.node_id))
             gone = {one.uuid for one in moment.later if isinstance(one, Released)}
+            gone |= {one.old_uuid for one in moment.later if isinstance(one, AllocationChanged)}
             if kept is None or not kept.victims or not kept.victims <= gone:
                 yield f"room is made, and still there for it are {kept.victims if kept else 'nobody'}"
             elif fact.waited_ns != moment.now_ns - kept.asked_ns:
@@ -77,30 +81,32 @@ def _preempted(moment: Moment, fact: Preempted) -> Iterator[str]:
         return
     if not moment.after.preemption_enabled:
         yield "nobody may be ended in this partition"
-    claim = Claim(moment.books, book, moment.after, ask, fact.queue, place)
+    entitlement = BookedEntitlement(moment.books, book, moment.after, ask, fact.queue, place)
     if ask.required_node:
         if ask.required_node != fact.node_id or not victims:
             yield f"it may run on {ask.required_node} only, or nobody has to end for it"
-        elif not claim.is_entitled:
-            yield f"a quota does not let it in: {claim.lacking}"
+        elif not entitlement.is_entitled:
+            yield f"a quota does not let it in: {entitlement.lacking}"
     else:
-        yield from _without_right(moment, fact, ask, kept, claim)
-    yield from claim.objections(fact.node_id, victims)
-    yield from _not_the_least(moment, fact, claim, victims)
+        yield from _without_right(moment, fact, ask, kept, entitlement)
+    yield from entitlement.objections(fact.node_id, victims)
+    yield from _not_the_least(moment, fact, entitlement, victims)
 
 
-def _without_right(moment: Moment, fact: Preempted, ask: AskView, kept: Kept, claim: Claim) -> Iterator[str]:
+def _without_right(
+    moment: Moment, fact: Preempted, ask: AskView, kept: Kept, entitlement: BookedEntitlement
+) -> Iterator[str]:
     """What is against ending anybody for the ask."""
     if kept.since_ns != moment.now_ns or kept.victims:
         yield "somebody ended for it before"
     asked = moment.books.asked(fact.rm_id, fact.application_id, fact.allocation_key, ask.resources, ask.priority)
     if not any(one.allow_preempt_other for one in asked):
         yield "it does not want others to end for it"
-    delay_ns = claim.way[0].preemption_delay_ns
+    delay_ns = next(one.preemption_delay_ns for one in moment.after.queues if one.path == fact.queue)
     if ask.asked_at_ns + delay_ns > moment.now_ns:
         yield f"it has waited for {moment.now_ns - ask.asked_at_ns} of {delay_ns} ns"
-    if not claim.is_entitled:
-        yield f"nothing is guaranteed to it, or its leaf is full: {claim.lacking}"
+    if not entitlement.is_entitled:
+        yield f"nothing is guaranteed to it, or its leaf is full: {entitlement.lacking}"
     application = moment.application(fact.application_id)
     if application is None or application.state not in PLACEABLE_STATES:
         yield f"its application does not wait: {application}"
@@ -127,12 +133,14 @@ def _has_just_been_left(moment: Moment, node_id: str) -> bool:
     return any(one.node_id == node_id or one.entitled for one in ended)
 
 
-def _not_the_least(moment: Moment, fact: Preempted, claim: Claim, victims: Sequence[Allocated]) -> Iterator[str]:
+def _not_the_least(
+    moment: Moment, fact: Preempted, entitlement: BookedEntitlement, victims: Sequence[Allocated]
+) -> Iterator[str]:
     """Less cost would have been enough; judged where it is certain what each of them minds."""
     if any(_is_unclear(moment, one) for one in moment.book.allocations.values()):
         return
-    best = claim.best(moment.after.nodes)
-    taken = claim.cost(victims), len(victims)
+    best = entitlement.best(moment.after.nodes)
+    taken = entitlement.cost(victims), len(victims)
     if best is not None and best < taken:
         yield f"does cost {taken}, and {best} would have been enough"
 
@@ -170,16 +178,15 @@ def _above_max(moment: Moment, fact: QuotaPreempted) -> Iterator[str]:
     victims = [book.allocations[one.uuid] for one in moment.later[: fact.victims] if isinstance(one, ReleaseRequested)]
     if not above or len(victims) != fact.victims:
         yield f"uses {dict(staying)} of {top.max}, and asked to end are {victims}"
-    for victim in victims:
-        is_protected = book.spec is not None and book.spec.preemption_optout is OptOut.NEVER
-        if is_protected and is_opted_out(moment.books, victim, certainly=True):
-            yield f"{victim.uuid} is opted out of preemption"
-        if frees([one for one in victims if one is not victim], above):
-            yield f"{victim.uuid} is not needed for what is above: {above}"
-        way = [one for one in moment.after.queues if is_below(victim.queue, one.path) and is_below(one.path, top.path)]
-        for queue in way:
-            if queue is not top:
-                yield from broken_guarantee(book, queue, victim, victims)
+    queues = {queue.path: queue for queue in moment.after.queues}
+    occupants = [occupant(moment.books, book, one) for one in victims]
+    for one in occupants:
+        if one.is_opted_out and book.spec is not None and book.spec.preemption_optout is OptOut.NEVER:
+            yield f"{one.uuid} is opted out of preemption"
+        if frees([other for other in occupants if other is not one], above):
+            yield f"{one.uuid} is not needed for what is above: {above}"
+        for path in below(one.queue, top.path):
+            yield from broken_guarantee(path, queues[path].guaranteed, one, occupants, book.staying(path))
 
 
 # Who does not
@@ -193,24 +200,25 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
         yield f"nobody asked: {ask}"
         return
     own = Place(fact.application_id, fact.allocation_key, ask.required_node) if ask.required_node else None
-    claim = Claim(moment.books, moment.book, moment.after, ask, fact.queue, own)
-    if fact.refusal is PreemptionRefusal.QUOTA and (ask.required_node or claim.roof != 0):
+    entitlement = BookedEntitlement(moment.books, moment.book, moment.after, ask, fact.queue, own)
+    if fact.refusal is PreemptionRefusal.QUOTA and (ask.required_node or not entitlement.is_beyond_its_leaf):
         accounts = Accounts(moment.after)
-        is_limited = accounts.limited(application, ask.resources) or _claimed_under_limit(claim)
-        is_short = bool(ask.required_node and claim.lacking)
+        is_limited = accounts.limited(application, ask.resources) or _reserved_under_limit(moment, entitlement)
+        is_short = bool(ask.required_node and entitlement.lacking)
         if not (is_short or is_limited or accounts.has_to_wait(application) or accounts.gated(application)):
-            yield f"no quota or limit is against it: {claim.lacking}"
+            yield f"no quota or limit is against it: {entitlement.lacking}"
         return
     if moment.searched == (fact.application_id, fact.allocation_key):
         return  # a search that takes several steps says what it saw, and is made again soon if that has changed
-    best = claim.best(moment.after.nodes) if claim.is_entitled else None
+    best = entitlement.best(moment.after.nodes) if entitlement.is_entitled else None
     if best is not None and (best[1] or fact.refusal is PreemptionRefusal.NO_NODE):
         yield f"is {fact.refusal}, and {best} would have been enough"
 
 
-def _claimed_under_limit(claim: Claim) -> bool:
-    """Whether claims of others may count against a limit on the way."""
-    return any(queue.limits and claim.book.claimed(queue.path) for queue in claim.way)
+def _reserved_under_limit(moment: Moment, entitlement: BookedEntitlement) -> bool:
+    """Whether what is reserved for others may count against a limit on the way."""
+    limited = {queue.path for queue in moment.after.queues if queue.limits}
+    return any(path in limited and moment.book.claimed(path) for path in entitlement.way)
 
 
 def may_claim(books: RoomBooks, partition: PartitionView, item: ApplicationView, ask: AskView) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from schedulerd.core.callback_facts import PredicateAnswered, PredicateOutcome, PredicateWanted
 from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks
 from schedulerd.core.facts import Fact, NodeChanged, Released, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.views import AskView, NodeView, PartitionView
+from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome, PredicateWanted
+from schedulerd.core.views.values import AskView, NodeView, PartitionView
 
 Machine = tuple[str, str, str]
 """Resource manager, partition and node."""

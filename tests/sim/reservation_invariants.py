@@ -15,15 +15,16 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
+from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
-from schedulerd.core.views import AskView, NodeView, PartitionView
+from schedulerd.core.views.values import AskView, NodeView, PartitionView
+from tests.reference.queue_paths import is_below
 from tests.sim import own_room_invariants
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
 from tests.sim.oracle import PLACEABLE_STATES, Accounts, awaits_start
-from tests.sim.room_books import Place, RoomBook, exceeded, is_below
+from tests.sim.room_books import Place, RoomBook, exceeded
 
 
 def judged(moment: Moment, fact: Fact) -> Iterator[str]:

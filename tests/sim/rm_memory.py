@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedulerd.core.commands import (
     AllocationRelease,
@@ -22,8 +22,10 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationChanged,
     ApplicationForgotten,
+    ChangeCause,
     Fact,
     NodeAccepted,
     NodeChanged,
@@ -33,7 +35,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
 from schedulerd.core.specs import PartitionSpec
-from schedulerd.core.views import AllocationView, ResourceManagerView
+from schedulerd.core.views.values import AllocationView, ResourceManagerView
 
 ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)
 """A release of these types is the resource manager's wish, and has to be confirmed to it."""
@@ -89,6 +91,8 @@ class ResourceManagerMemory:
                     self._changed(fact)
                 case Allocated():
                     found += self._allocated(fact)
+                case AllocationChanged():
+                    found += self._allocation_changed(fact, command)
                 case ReleaseRequested():
                     found += self._release_requested(fact)
                 case NodeAccepted():
@@ -152,6 +156,27 @@ class ResourceManagerMemory:
                 found.append(f"{fact.uuid} takes the room of {fact.replaces}, which was not given up for it")
         self.ended.discard(place)
         self.held[place] = fact
+        return found
+
+    def _allocation_changed(self, fact: AllocationChanged, command: Command) -> list[str]:
+        """It said so itself, of the node or with an ask."""
+        old, place = (fact.partition, fact.old_uuid), (fact.partition, fact.uuid)
+        if old not in self.held:
+            return [f"{fact.old_uuid} changes, which {self.rm_id} does not hold"]
+        before = self.held.pop(old)
+        found = [] if place not in self.held else [f"{fact.old_uuid} becomes {fact.uuid}, which is there"]
+        self.held[place] = replace(before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources)
+        if place != old:
+            self.ended.add(old)
+            self.ended.discard(place)
+            if old in self.to_confirm:
+                found.append(f"{fact.old_uuid} is to be released, and has another UUID now")
+        elif old in self.to_confirm:
+            self.to_confirm[place] = replace(self.to_confirm[old], node_id=fact.node_id)
+        if fact.cause is ChangeCause.MOVED:
+            reports = self.node_reports.get((fact.partition, fact.node_id), [])
+            if not any(item.uuid == fact.uuid for report in reports for item in report):
+                found.append(f"{fact.uuid} is moved to {fact.node_id}, where nobody reported it")
         return found
 
     def _reports_of(self, fact: Allocated) -> list[ExistingAllocation]:

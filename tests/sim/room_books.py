@@ -7,7 +7,7 @@ step only.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from schedulerd.core.commands import (
@@ -17,9 +17,10 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateConfiguration,
 )
-from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     Fact,
     NodeChanged,
     ReleaseCause,
@@ -28,10 +29,11 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.preemption_facts import Preempted, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
-from schedulerd.core.views import QueueView
+from schedulerd.core.views.values import QueueView
+from tests.reference.queue_paths import is_below
 from tests.sim.clusters import TIMEOUTS
 
 PartitionName = tuple[str, str]
@@ -173,6 +175,7 @@ class RoomBooks:
                 self._configure(fact.rm_id)
             case (
                 Allocated()
+                | AllocationChanged()
                 | ReleaseRequested()
                 | Released()
                 | NodeChanged()
@@ -191,12 +194,27 @@ class RoomBooks:
 
 def _enter(
     book: RoomBook,
-    fact: Allocated | ReleaseRequested | Released | NodeChanged | Reserved | ReservationEnded | Preempted,
+    fact: Allocated
+    | AllocationChanged
+    | ReleaseRequested
+    | Released
+    | NodeChanged
+    | Reserved
+    | ReservationEnded
+    | Preempted,
     now_ns: int,
 ) -> None:
     match fact:
         case Allocated():
             book.allocations[fact.uuid] = fact
+        case AllocationChanged():
+            before = book.allocations.pop(fact.old_uuid)
+            book.allocations[fact.uuid] = replace(
+                before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources
+            )
+            if fact.node_id != fact.old_node_id:
+                for one in book.reservations.values():
+                    one.victims.discard(fact.old_uuid)
         case ReleaseRequested():
             book.leaving[fact.uuid] = fact
         case Released():
@@ -216,11 +234,6 @@ def _enter(
             kept = book.reservations[Place.of(fact)]
             kept.asked_ns = kept.asked_ns if kept.victims else now_ns
             kept.victims.update(uuid for _, uuid in fact.victims)
-
-
-def is_below(path: str, top: str) -> bool:
-    """Whether the queue is `top` itself, or below it."""
-    return f"{path}.".startswith(f"{top}.")
 
 
 def exceeded(queue: QueueView, used: Resources, size: Resources) -> str | None:

@@ -13,7 +13,7 @@ from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.facts import Fact
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.views import ApplicationView, AskView, PartitionView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, AskView, PartitionView, ResourceManagerView
 from tests.sim import (
     node_order_invariants,
     own_room_invariants,
@@ -21,7 +21,7 @@ from tests.sim import (
     reservation_invariants,
     room_observations,
 )
-from tests.sim.claim import Claim
+from tests.sim.booked_entitlement import BookedEntitlement
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
 from tests.sim.room_books import PartitionName, Place, RoomBook, RoomBooks
@@ -109,8 +109,8 @@ class RoomInvariants:
                 return None
         elif ask.pending <= book.claims(item.application_id, ask.allocation_key):
             return None
-        claim = Claim(self._books, book, partition, ask, item.queue, own)
-        best = claim.best(partition.nodes) if claim.is_entitled else None
+        entitlement = BookedEntitlement(self._books, book, partition, ask, item.queue, own)
+        best = entitlement.best(partition.nodes) if entitlement.is_entitled else None
         return best if best is not None and best[1] else None
 
 

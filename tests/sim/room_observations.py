@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from schedulerd.core.commands import TerminationType, UpdateAllocations
 from schedulerd.core.facts import Fact, NodeChanged, ReleaseCause, Released, ReleaseIgnored
 from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.preemption_facts import (
+from schedulerd.core.preemption.facts import (
     Preempted,
     PreemptionRefusal,
     PreemptionRefused,
@@ -17,7 +17,8 @@ from schedulerd.core.preemption_facts import (
     Reserved,
     RoomMade,
 )
-from tests.sim.claim import kinds
+from tests.reference.entitlement import OPTED_OUT, ORIGINATOR
+from tests.sim.booked_entitlement import kinds
 from tests.sim.moment import Moment
 from tests.sim.room_books import Place
 
@@ -91,9 +92,9 @@ def _ended_for(moment: Moment, fact: Preempted) -> Iterator[str]:
             yield "ended elsewhere, as a quota was short"
         if victim.placeholder:
             yield "ended: a placeholder"
-        if kinds(moment.books, victim) == {2}:
+        if kinds(moment.books, victim) == {ORIGINATOR}:
             yield "ended: an originator"
-        if kinds(moment.books, victim) == {1}:
+        if kinds(moment.books, victim) == {OPTED_OUT}:
             yield "ended: one that would rather be spared"
 
 

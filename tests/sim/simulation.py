@@ -11,7 +11,7 @@ from schedulerd.config import matches
 from schedulerd.core.commands import Command, RingAlarms
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.calm import calm, leftovers, settling
-from tests.sim.clusters import TIMEOUTS
+from tests.sim.clusters import TIMEOUTS, by_drf
 from tests.sim.constrained_judging_world import (
     ConstrainedJudgingContestedWorld,
     ConstrainedJudgingGangWorld,
@@ -26,12 +26,16 @@ from tests.sim.judge import Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.observations import Observations
 from tests.sim.rm_memory import ResourceManagerMemory
+from tests.sim.shim_world import WORLDS as SHIM_WORLDS
 from tests.sim.world import Move, Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
 
 CALM = "in calm,"
 """What a failure after the history begins with."""
+
+DRF_EVERY, DRF_REST = 4, 0
+"""One seed in so many, with this rest, has queue files with the order `drf`."""
 
 WORLDS: tuple[type[World], ...] = (World, GangWorld, ContestedWorld)
 EVERY_WORLD: tuple[type[World], ...] = (
@@ -45,6 +49,9 @@ EVERY_WORLD: tuple[type[World], ...] = (
     ConstrainedJudgingGangWorld,
     ConstrainedJudgingContestedWorld,
 )
+"""Those that the seeds which are known to find mutants are about: another one here would make them other histories."""
+SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS)
+"""Those of `python -m tests.sim`."""
 
 History = list[tuple[int, Command]]
 """Every command with the time of its step."""
@@ -85,6 +92,8 @@ def simulate(
     moves: World | Faults = Faults(world, seed, observations.faults) if is_faulty else world
     history: History = []
     for now_ns, command in commands(moves, scheduler, steps):
+        if seed % DRF_EVERY == DRF_REST:
+            command = by_drf(command)
         history.append((now_ns, command))
         is_due = not isinstance(command, RingAlarms) and scheduler.next_deadline_ns() == now_ns
         observations["message at the instant of an alarm"] += is_due

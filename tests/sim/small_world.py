@@ -21,8 +21,8 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Fact
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.partition import Partition
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
 from schedulerd.core.resources import Resources
 from tests.sim.clusters import PARTITIONS
 from tests.sim.simulation import START_NS, new_scheduler

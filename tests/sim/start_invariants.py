@@ -11,7 +11,7 @@ from schedulerd.core.commands import Command, GivePredicateResults, RunCycle
 from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.views import ApplicationView, PartitionView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, PartitionView, ResourceManagerView
 from tests.sim.oracle import Accounts
 
 Name = tuple[str, str]

@@ -11,7 +11,7 @@ from tests.sim import __main__ as simulator
 from tests.sim import history_file, replay
 from tests.sim.faults import KINDS
 from tests.sim.observations import Observations
-from tests.sim.simulation import EVERY_WORLD, Failure, simulate
+from tests.sim.simulation import SOAKED_WORLDS, Failure, simulate
 
 SEEDS = ["--seed", "1", "--seeds", "2", "--steps", "15"]
 
@@ -39,7 +39,7 @@ def test_what_failed_is_written_down_and_judged_again(
     path = tmp_path / "failed.json"
     with monkeypatch.context() as broken:
         broken.setattr(Scheduler, "wants_cycle", lambda _: False)
-        _, failure = simulate(1, 400, Observations(), EVERY_WORLD, is_faulty=True)
+        _, failure = simulate(1, 400, Observations(), SOAKED_WORLDS, is_faulty=True)
         assert failure is not None
         said = simulator.report(1, failure, path)
         assert f"python -m tests.sim.replay {path} judges it again" in said
@@ -49,10 +49,10 @@ def test_what_failed_is_written_down_and_judged_again(
     assert "nothing wrong" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("seed", range(len(EVERY_WORLD)))
+@pytest.mark.parametrize("seed", range(len(SOAKED_WORLDS)))
 def test_every_command_can_be_written_down(seed: int, tmp_path: Path) -> None:
     """What is read is what was written, as its repr says all of it."""
-    history, failure = simulate(seed, 120, Observations(), EVERY_WORLD, is_faulty=True)
+    history, failure = simulate(seed, 120, Observations(), SOAKED_WORLDS, is_faulty=True)
     assert failure is None
     path = tmp_path / "history.json"
     history_file.write(path, Failure(0, [], history))

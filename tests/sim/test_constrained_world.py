@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from schedulerd.core.model.affinity import Affinity
-from schedulerd.core.model.constraints import Constraints
+from schedulerd.core.constraints.affinity import Affinity
+from schedulerd.core.constraints.constraints import Constraints
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.constraint_invariants import EXPECTED
 from tests.sim.observations import Observations

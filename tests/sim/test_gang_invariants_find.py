@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schedulerd.core import view
 from schedulerd.core.commands import (
     AllocationRelease,
     AskRelease,
@@ -38,11 +37,12 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.gang_facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.views import ResourceManagerView
+from schedulerd.core.views import view
+from schedulerd.core.views.values import ResourceManagerView
 from tests.sim.clusters import PARTITIONS
 from tests.sim.gang_invariants import GangInvariants
 from tests.sim.simulation import START_NS, new_scheduler

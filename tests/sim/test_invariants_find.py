@@ -1,6 +1,7 @@
-"""The invariants are shown to bite: the state is corrupted or the code is broken on purpose, and it is noticed.
+"""The invariants are shown to bite: the state is corrupted on purpose, and it is noticed.
 
-A check that nothing can trip is worth nothing, and one would not notice when it stops working.
+A check that nothing can trip is worth nothing, and one would not notice when it stops working. `tests.mutants` breaks
+the code instead.
 """
 
 from __future__ import annotations
@@ -10,25 +11,15 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import commit, cycle
-from schedulerd.core.alarms import Alarms
 from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.handlers import application_states, execution_times, gang_time, gangs, releases, rm_releases
 from schedulerd.core.invariants import violations
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model import requeue
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.gang import TaskGroup
-from schedulerd.core.model.node_order import NodeOrder
-from schedulerd.core.model.parent_entity import Block, BlockReason, ParentEntity
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.pending_index import PendingIndex
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import PendingClass, RequestClass, RequestClasses
-from schedulerd.core.quotas import rules
-from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.pending.requeue import end_of_step
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from tests.mutants.changes import Replaced, gives
 from tests.sim.observations import Observations
 from tests.sim.shorten import shorten
 from tests.sim.simulation import START_NS, Failure, History, simulate
@@ -76,7 +67,7 @@ def large(world: SmallWorld) -> PendingClass:
 
 
 def move_behind_its_siblings(world: SmallWorld) -> None:
-    world.partition.end_of_step()
+    end_of_step(world.partition)
     world.queue("root.open").guaranteed.update(memory=7)
 
 
@@ -105,7 +96,7 @@ def repeat_and_forget_where(world: SmallWorld) -> None:
     world.queue("root").pending_index.blocked_by[large(world)].propagated_to.clear()
     world.node(1).available.update(memory=99)
     world.partition.note_free_node(world.node(1))
-    world.partition.end_of_step()
+    end_of_step(world.partition)
 
 
 def close_where_nobody_needs_it(world: SmallWorld) -> None:
@@ -120,14 +111,14 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     "application forgets": (lambda p: p.application(2).allocations.popitem(), "its application does not have"),
     "ask forgets": (lambda p: first(p.application(2).asks).allocations.popitem(), "that its ask does not have"),
     "node order": (lambda p: p.partition.node_order.remove(p.node(1)), "exactly the schedulable nodes"),
-    "unsorted": (lambda p: setattr(p.node(1), "score", -1.0), "score of node node-1 is stale"),
+    "unsorted": (lambda p: setattr(p.node(1), "score", -1.0), "score of node node-1 is not that of its resources"),
     "node twice": (lambda p: p.partition.node_order.add(p.node(1)), "exactly the schedulable nodes"),
     "node moved": (lambda p: setattr(next(iter(p.partition.node_order)), "score", 9.0), "not sorted by score"),
     "negative pending": (lambda p: setattr(p.application(1).asks["k1"], "pending", -1), "has -1 pending"),
-    "ask group": (lambda p: p.application(1).groups.clear(), "its group does not say so"),
+    "ask group": (lambda p: p.application(1).groups.clear(), "is not in its ask group"),
     "ask left over": (
         lambda p: setattr(p.application(2).asks["big"], "pending", 0),
-        "nothing pending and nothing alive",
+        "nothing pending and no allocation",
     ),
     "application ledger": (lambda p: p.application(1).allocated.clear(), "allocated of application app-1"),
     "placeholder ledger": (
@@ -155,53 +146,59 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     ),
     "draining for nothing": (
         lambda p: setattr(p.queue("root.nothing"), "draining", True),
-        "nobody needs root.nothing any longer",
+        "root.nothing is not needed, and no alarm removes it",
     ),
-    "missing from a line": (leave_a_shared_line, "stand in line at root.open are not those who need something"),
+    "missing from a line": (leave_a_shared_line, "in the pending index of root.open are not those with pending demand"),
     "line of its request class lost": (
         lambda p: p.queue("root.open").pending_index._by_class.clear(),
-        "what is needed at root.open is not what its entities need",
+        "the pending classes in the index of root.open are not those of its entities",
     ),
-    "not offered by a queue": (lambda p: p.queue("root.open").needs.clear(), "root.open does not ask above"),
+    "not offered by a queue": (lambda p: p.queue("root.open").needs.clear(), "root.open does not propagate the demand"),
     "not offered by an application": (
         lambda p: p.application(2).needs.clear(),
-        "application app-2 does not ask above for what its entities need",
+        "application app-2 does not propagate the demand of its entities to its parent",
     ),
     "not its own request class": (
         lambda p: first(p.application(2).groups).needs.clear(),
-        "app-2 has a group that does not wait for its own request class",
+        "app-2 has an ask group that does not wait with its own pending class",
     ),
-    "reason gone": (repeat_and_lose_the_reason, "root.open is closed for {'memory': 70} for a reason that is gone"),
+    "reason gone": (
+        repeat_and_lose_the_reason,
+        "class {'memory': 70} is blocked at root.open by a block that was lifted",
+    ),
     "repeated and never reopened": (
         repeat_and_forget_where,
-        "application app-2 is closed for {'memory': 70} for a reason that is gone",
+        "class {'memory': 70} is blocked at application app-2 by a block that was lifted",
     ),
-    "closed where nobody needs it": (close_where_nobody_needs_it, "which nobody needs there"),
+    "closed where nobody needs it": (close_where_nobody_needs_it, "where no entity has demand of it"),
     "closed for nothing": (
         lambda p: p.queue("root.batch.fifo").max.clear(),
-        "is closed for {'memory': 20, 'vcore': 1} though its quota has room",
+        "class {'memory': 20, 'vcore': 1} is blocked at root.batch.fifo though the quota has room for it",
     ),
     "front lost a line": (
         lambda p: p.queue("root.open").pending_index._front.clear(),
-        "somebody at root.open could be next and is not found",
+        "the pending index of root.open has no first entity, though a class is not blocked",
     ),
-    "front out of order": (come_first_out_of_turn, "the first in line at root.open is not the one with the smallest"),
-    "stale queue": (move_behind_its_siblings, "the place of somebody in line at root is stale"),
+    "front out of order": (
+        come_first_out_of_turn,
+        "the first entity in the pending index of root.open is not the one with the smallest",
+    ),
+    "stale queue": (move_behind_its_siblings, "an entity in the pending index of root has a key that is out of date"),
     "stale application": (
         lambda p: setattr(p.application(2), "serial", 99),
-        "the place of somebody in line at root.open is stale",
+        "an entity in the pending index of root.open has a key that is out of date",
     ),
     "allocation lost": (
         lambda p: p.partition.allocations.popitem(),
-        "the partition knows 5 allocations, its nodes have 6",
+        "the partition has 5 allocations, its nodes have 6",
     ),
     "request class forgotten": (
         lambda p: setattr(next(iter(p.partition.request_classes.unschedulable())), "uses", 9),
-        "the known request classes",
+        "the known pending classes",
     ),
     "request class unmarked": (
         lambda p: setattr(next(iter(p.partition.request_classes.unschedulable())), "unschedulable", False),
-        "the unschedulable request classes are not those marked unschedulable",
+        "the unschedulable classes are not those marked unschedulable",
     ),
     "unschedulable for nothing": (
         lambda p: p.node(1).available.update(memory=99),
@@ -215,15 +212,15 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         lambda p: p.application(1).usage_ledgers[0].applications.update({"gone": None}),
         "runs application gone",
     ),
-    "user forgotten": (forget_users, "is not kept"),
+    "user forgotten": (forget_users, "has no ledger"),
     "alarm of nobody": (
         lambda p: p.scheduler.cluster.alarms.set(START_NS, None),
-        "alarms that nothing owns",
+        "is set as an alarm that nothing refers to",
     ),
     "alarm lost": (lambda p: setattr(p.application(3), "alarm", None), "in state Completing has no alarm"),
     "alarm cancelled": (
         lambda p: p.scheduler.cluster.alarms.cancel(p.application(3).alarm),
-        "owned ones that will not ring",
+        "refers to an alarm that was cancelled or has rung",
     ),
     "paused without alarm": (
         lambda p: setattr(p.scheduler.cluster.resource_managers[RM], "state", ResourceManagerState.PAUSED),
@@ -240,109 +237,11 @@ def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
     assert any(sentence in violation for violation in found), found
 
 
-# Broken code: a simulation finds it
-
-
-def close_here_only(ancestor: ParentEntity, pending_class: PendingClass, reason: BlockReason) -> None:
-    ancestor.pending_index.block(pending_class, Block(ancestor, reason))
-
-
-GANG_TIMEOUT_NS = gang_time.timeout_ns
-PENDING_CLASS = RequestClasses.pending_class
-
-
-def without_gate(classes: RequestClasses, request_class: RequestClass, key: QuotaKey) -> PendingClass:
-    return PENDING_CLASS(classes, request_class, key._replace(gang_gate=()))
-
-
-GANG_SEEDS = (10, 1, 4, 7, 12)
-"""What gangs get into goes wrong with everything else as well."""
-
-BREAKS: dict[str, tuple[object, str, Any]] = {
-    "finished asks are kept": (commit, "forget_if_done", lambda *_: None),
-    "parked request classes are never woken": (requeue, "_wake", lambda *_: None),
-    "freed quota opens nothing": (Queue, "unblock_where_quota_allows", lambda *_: None),
-    "blocks are never taken back": (ParentEntity, "unblock", lambda *_: None),
-    "repeated blocks are not remembered": (
-        ParentEntity,
-        "propagate",
-        lambda ancestor, request_class, why: ancestor.pending_index.block(request_class, why),
-    ),
-    "what is closed is still offered above": (ParentEntity, "block", close_here_only),
-    "states are not reconsidered": (Application, "on_state_changed", lambda *_: None),
-    "open lines are not shown": (PendingIndex, "_show", lambda *_: None),
-    "a request class stays known when its line is empty": (PendingIndex, "_drop_class", lambda *_: None),
-    "queues whose pending changed keep their place": (
-        Partition,
-        "end_of_step",
-        lambda partition: partition.touched.clear(),
-    ),
-    "alarms are never cancelled": (Alarms, "cancel", lambda *_: None),
-    "a full node stays where it was": (NodeOrder, "moved", lambda *_: None),
-    "applications keep their place": (Application, "rekey", lambda *_: None),
-    "quotas are ignored": (cycle, "highest_blocked", lambda *_: None),
-    "limits are ignored": (rules, "blocked_by_user_limits", lambda *_: None),
-    "idle applications never complete": (application_states, "on_less", lambda *_: None),
-    "a drained node stays open": (commit, "shut_node", lambda *_: None),
-    "usage outlives its application": (commit, "retire", lambda *_: None),
-    "nobody looks for swaps": (Application, "note_possible_swap", lambda *_: None),
-    "placeholders on their way out are taken again": (TaskGroup, "drop_idle", lambda *_: None),
-    "an ask stays parked when its placeholder goes": (
-        commit,
-        "end_placeholder_wait",
-        lambda placeholder: placeholder.swap,
-    ),
-    "promises are not kept": (commit, "_lower_promise", lambda *_: None),
-    "promises do not end": (commit, "end_promise", lambda *_: None),
-    "the time of a gang ends nothing": (gangs, "on_timeout", lambda *_: None),
-    "no state ends by itself": (application_states, "on_state_timeout", lambda *_: None),
-    "applications run for ever": (execution_times, "end_application", lambda *_: None),
-    "who was held back stays so": (
-        Partition,
-        "set_priority_gang",
-        lambda partition, app: setattr(partition, "priority_gang", app),
-    ),
-    "the first stays first for ever": (gang_time, "end", lambda *_: None),
-    "a swap takes room that is not there": (Partition, "refusal", lambda *_: None),
-    "real asks do not wait for their gang": (Application, "is_schedulable", lambda *_: True),
-    "every gang may start": (RequestClasses, "pending_class", without_gate),
-    "a gang has twice its time": (gang_time, "timeout_ns", lambda *args: 2 * GANG_TIMEOUT_NS(*args)),
-    "no gang fails": (gangs, "HARD_STYLE", "never"),
-    "it does not count why placeholders go": (TaskGroup, "count_release", lambda *_: None),
-    "asks of a gang that fails stay parked": (releases, "end_placeholder_wait", lambda *_: None),
-    "a gang that gave way is not asked for again": (commit, "ask_anew", lambda *_: False),
-    "a placeholder of any size will do": (Resources, "lacks", lambda *_: None),
-    "what the RM takes back stays parked": (gangs, "forget_swaps", lambda *_: None),
-    "nobody waits for real asks": (application_states, "_give_grace", lambda *_: None),
-}
-
-
-@pytest.mark.parametrize(("owner", "name", "broken"), BREAKS.values(), ids=BREAKS.keys())
-def test_a_simulation_finds_broken_code(owner: object, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, 600, Observations())[1] is not None for seed in GANG_SEEDS)
-
-
-def test_a_simulation_finds_a_release_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = rm_releases.finish
-
-    def silent(*arguments: Any, **named: Any) -> None:
-        finish(*arguments, **{**named, "confirm": False})
-
-    monkeypatch.setattr(rm_releases, "finish", silent)
-    _, failure = simulate(1, 600, Observations())
-    assert failure is not None
-    assert any("vanishes without a word" in problem for problem in failure.problems)
-
-
-def test_a_failure_is_shortened_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(self: Scheduler) -> bool:
-        return False
-
-    monkeypatch.setattr(Scheduler, "wants_cycle", forgetful)
-    history, failure = simulate(1, 600, Observations())
-    assert failure is not None
-    short = shorten(failure)
+def test_a_failure_is_shortened_to_what_it_takes() -> None:
+    with Replaced(Scheduler.wants_cycle, gives(False)).put_in():
+        history, failure = simulate(1, 600, Observations())
+        assert failure is not None
+        short = shorten(failure)
     assert len(short.history) <= 5 < len(history)
     assert any("sleeps" in problem for problem in short.problems)
 

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.handlers import predicate_checks, predicate_results
 from schedulerd.core.model.application import Application
+from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
 from tests.sim.judging_world import (
     EXPECTED,
     JudgingContestedWorld,

@@ -7,7 +7,8 @@ from functools import cache
 import pytest
 
 from schedulerd.core import cycle
-from schedulerd.core.handlers import quota_preemption, reserving
+from schedulerd.core.preemption.handlers import quota_preemption
+from schedulerd.core.reservations.handlers import reserving
 from tests.sim.__main__ import report
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedulerd.core import view
 from schedulerd.core.commands import RunCycle
-from schedulerd.core.configuration_facts import ConfigurationUpdated
+from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption_facts import Preempted, ReservationEnd, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
+from schedulerd.core.views import view
 from tests.sim.moment import Moment
 from tests.sim.room_books import RoomBook, RoomBooks
 from tests.sim.simulation import START_NS

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from schedulerd.core import view
 from schedulerd.core.commands import Command, ConnectResourceManager, NewAsk, RunCycle, UpdateAllocations
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
+from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.resources import Resources
-from schedulerd.core.views import PartitionView
+from schedulerd.core.views import view
+from schedulerd.core.views.values import PartitionView
 from tests.sim.simulation import START_NS
 from tests.sim.small_world import RM, SmallWorld
 from tests.sim.watch import Watch
@@ -112,7 +113,7 @@ def among_applications(world: SmallWorld) -> None:
 
 
 def in_a_state(world: SmallWorld) -> None:
-    world.node(3).draining = False
+    world.node(3).state = NodeState.SCHEDULABLE
 
 
 @pytest.mark.parametrize("corrupt", [in_a_ledger, on_a_node, among_applications, in_a_state])

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from schedulerd.core import view
 from schedulerd.core.commands import Command, NewApplication, RegisterResourceManager, RunCycle, UpdateApplications
 from schedulerd.core.facts import Allocated, AskAdded, CheckFailed, Fact, RejectCode, Released
+from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
+from schedulerd.core.views import view
 from tests.sim.auditor import Auditor
 from tests.sim.file_invariants import FileInvariants
 from tests.sim.oracle import misplaced, overlooked
@@ -121,7 +122,7 @@ def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
     assert misplaced(view.resource_managers(world.scheduler), placed) == []
     world.node(1).available.update(memory=-1)
     world.queue("root.open").max.update(vcore=1)
-    world.node(2).draining = True
+    world.node(2).state = NodeState.DRAINING
     found = "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
     assert "over-commits memory of node-1" in found
     assert "over the vcore of root.open" in found

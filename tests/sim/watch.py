@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from schedulerd.core import view
+from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import Command, GivePredicateResults, UpdateAllocations, UpdateApplications, UpdateNodes
-from schedulerd.core.configuration_facts import ConfigurationRejected
+from schedulerd.core.configuration.facts import ConfigurationRejected
 from schedulerd.core.facts import ApplicationRejected, AskRejected, Fact, ItemIgnored, NodeRejected, ReleaseIgnored
-from schedulerd.core.model.cluster import ResourceManager
-from schedulerd.core.model.parent_entity import ParentEntity
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.parent_entity import ParentEntity
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.state_query import StateQuery
-from schedulerd.core.views import PartitionView, ResourceManagerView
+from schedulerd.core.views import view
+from schedulerd.core.views.state_query import StateQuery
+from schedulerd.core.views.values import PartitionView, ResourceManagerView
 
 PartitionName = tuple[str, str]
 """Resource manager and partition."""

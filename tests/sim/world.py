@@ -35,7 +35,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.partition import REQUIRED_NODE_TAG
+from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
 from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS

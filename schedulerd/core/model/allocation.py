@@ -1,12 +1,13 @@
-"""A request (`Ask`) and what it became (`Allocation`)."""
+"""A request (`Ask`), and what it gets (`Allocation`)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewAsk, TerminationType
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Ask:
-    """A request for one or more equal allocations. It is remembered while it has any pending or living one, so that a
-    repeated key is an update (SI `AllocationAsk.allocationKey`)."""
+    """A request for one or more equal allocations. It is remembered while it has pending allocations or allocations
+    that exist, so a repeated key is an update (SI `AllocationAsk.allocationKey`)."""
 
     __slots__ = (
         "allocations",
@@ -45,44 +46,48 @@ class Ask:
         self.spec = spec
         self.request_class = request_class
         self.placeholder = spec.placeholder and bool(spec.task_group)
-        """Whether it only holds room for its task group; SI ignores the flag without a task group."""
+        """Whether its allocations only hold room for a task group; SI ignores the flag without a task group."""
         self.serial = serial
-        """Order of arrival in the partition; an update keeps it, so nobody loses their place by correcting a size."""
+        """Order of arrival in the partition; an update keeps it, so correcting a size does not cost the ask its
+        position."""
         self.asked_at_ns = asked_at_ns
+        """When it was made first, which is its age and, among asks of one priority, its place in line; an update keeps
+        it unless it says another time (SEMANTICS I27)."""
         self.pending = 0
-        """Allocations still to be placed."""
+        """Allocations still to be allocated."""
         self.group: AskGroup | None = None
-        """With which others it waits while any are."""
+        """The group of asks that it waits in; None while nothing is pending."""
         self.predicate_history: PredicateHistory | None = None
-        """What its resource manager was asked about it while any are, if that has a say."""
+        """Predicate checks of its pending allocations, and refusals; None if the RM was never asked about it."""
         self.swaps: dict[Allocation, None] = {}
-        """The placeholders whose room it takes when they are gone; what waits for that is not pending."""
+        """The placeholders whose room it gets when they are gone. Allocations that await a placeholder are not
+        pending."""
         self.reservations: dict[Node, Reservation] = {}
-        """Where room is kept for it; each is of one of the pending ones."""
+        """Its reservations by node; each is for one pending allocation."""
         self.rests_until_ns = 0
-        """Before that no room is kept for it, as it was in vain for long."""
+        """Until this time it gets no reservation, because one expired or the RM refused it."""
         self.preemption_retry_ns = 0
-        """Before that nobody ends for it, as it was in vain for long."""
+        """Until this time no preemption attempt is made for it, because one failed or its reservation ended."""
         self.task_group = spec.task_group
-        """The task group whose placeholders it may take, '' if none, or if its placeholder was too small for it."""
+        """The task group whose placeholders it may replace; '' if none, or if a placeholder was too small for it."""
         self.placed = 0
-        """Allocations placed so far, whether they still live or not: they count towards maxAllocations."""
+        """Allocations made so far, including those that are gone: they count towards maxAllocations."""
         self.allocations: dict[str, Allocation] = {}
-        """Its living allocations by UUID."""
+        """Its present allocations by UUID."""
 
     @property
     def awaiting_placeholder(self) -> int:
-        """How many of it wait for a placeholder to go."""
+        """How many of its allocations await a placeholder."""
         return len(self.swaps)
 
     @property
     def unreserved(self) -> int:
-        """How many of the pending ones no room is kept for."""
+        """How many of its pending allocations have no reservation."""
         return self.pending - len(self.reservations)
 
     @property
     def untried(self) -> int:
-        """How many of the pending ones wait for no result."""
+        """How many of its pending allocations await no predicate result."""
         return (
             self.pending - self.predicate_history.predicate_reserved
             if self.predicate_history is not None
@@ -91,19 +96,19 @@ class Ask:
 
     @property
     def band(self) -> tuple[RequestClass, str, bool]:
-        """With which others of its application it is interchangeable."""
+        """What it shares with the other asks of its group: interchangeable asks of one application."""
         return self.request_class, self.task_group, self.placeholder
 
     def renew(self, spec: NewAsk, request_class: RequestClass) -> None:
-        """It is asked for otherwise from now on; nothing of it is pending."""
+        """An update changed the ask; nothing of it may be pending."""
         self.spec = spec
         self.request_class = request_class
         self.placeholder = spec.placeholder and bool(spec.task_group)
 
 
 class Allocation:
-    """An ask placed on a node. It keeps spec and request class it was placed with: an update of the ask changes
-    neither."""
+    """An ask that was allocated on a node. It keeps the spec and the request class with which it was allocated; an
+    update of the ask changes neither."""
 
     __slots__ = (
         "alarm",
@@ -133,23 +138,38 @@ class Allocation:
         self.request_class = request_class
         self.node = node
         self.releasing: TerminationType | None = None
-        """Set while the core waits for the RM to confirm its release; it uses its resources until then."""
+        """Set while the RM has been asked for its release and has not confirmed; it uses its resources until then."""
         self.yields_to_gang = False
-        """A placeholder whose gang still waits for others: its ask is pending again when it is gone."""
+        """For a placeholder that is released for another gang, or preempted before its own gang ran: its ask becomes
+        pending again."""
         self.makes_room: Reservation | None = None
-        """For whom it goes, as long as room is kept for that ask."""
+        """The reservation whose victim it is; None if it is no victim, or the reservation ended."""
         self.alarm: Alarm | None = None
-        """When its execution time is over, if that is limited."""
+        """Rings at its execution timeout, if it has one."""
         self.placeholder = spec.placeholder and bool(spec.task_group)
         self.swap: Ask | None = None
-        """The awaiting its placeholder ask that takes its room when it is gone."""
+        """The ask that awaits this placeholder and gets its room."""
         self.used: Resources | None = None
-        """What it really uses, as it was reported last; None if it never was."""
+        """Its real use as last reported; None if never reported."""
         self.predicate_check: PredicateCheck | None = None
-        """Which ask may take its room, if there is to be a result on that."""
+        """The open check whether an ask may take its room (swap)."""
         self.swap_node = node
-        """Where that goes then: another one, if its resource manager did not want it here."""
+        """The node for the ask that replaces this placeholder; another node if the RM refused this one."""
 
     @property
     def key(self) -> str:
         return self.spec.allocation_key
+
+    def resize(self, request_class: RequestClass) -> None:
+        """It is of other amounts from now on, and so is its ask, of which nothing else is there or pending."""
+        self.request_class = request_class
+        self.spec = replace(self.spec, resources=request_class.resources)
+        if not self.ask.pending:
+            self.ask.renew(replace(self.ask.spec, resources=request_class.resources), request_class)
+
+    def move(self, node: Node, uuid: str) -> None:
+        """It is on this node, and has this UUID, from now on."""
+        if self.swap_node is self.node:
+            self.swap_node = node
+        self.node = node
+        self.uuid = uuid

@@ -1,4 +1,4 @@
-"""How dropped state is taken apart: its containers are emptied, one element at a time.
+"""Takes dropped state apart: empties its containers, one element at a time.
 
 Objects of the model refer to each other in cycles (an allocation to its node, the node to its allocations), which
 reference counts alone never free. Once the containers in each cycle are empty, they do.
@@ -14,7 +14,7 @@ Container: TypeAlias = "dict[Any, Any] | list[Any] | deque[Any]"
 
 
 def emptied(*containers: Container) -> Iterator[None]:
-    """Removes one element at each step. What an element refers to is not taken apart."""
+    """Removes one element at each step. What the element refers to is not taken apart."""
     for container in containers:
         take = container.popitem if isinstance(container, dict) else container.pop
         while container:

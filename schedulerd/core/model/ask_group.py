@@ -1,4 +1,4 @@
-"""The pending asks of one request class and task group in one application: highest priority first, then oldest
+"""The pending asks of one pending class and task group in one application: highest priority first, then oldest
 first."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.heap import in_order
-from schedulerd.core.model.pending_index import Key, SchedulingEntity
-from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.pending.pending_index import Key, SchedulingEntity
+from schedulerd.core.pending.request_class import PendingClass
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 _SLACK = 32
 
 _Entry: TypeAlias = tuple[Any, ...]
-"""Priority below 0, serial and ask. Compared by identity, which a compiled tuple of fixed length does not have."""
+"""Negated priority, serial and ask. Entries are compared by identity, which does not work for compiled tuples of fixed
+length."""
 
 
 class AskGroup(SchedulingEntity):
-    """A heap that forgets lazily: an ask that is no longer pending here is dropped when it comes to the top."""
+    """A heap that forgets lazily: the entry of an ask that is no longer in the group is dropped when it comes to the
+    top."""
 
     __slots__ = (
         "_aside",
@@ -46,46 +48,46 @@ class AskGroup(SchedulingEntity):
         self.task_group = task_group
         self.placeholder = placeholder
         self.pending_class = pending_class
-        """The request class of its asks, on the account of its application."""
+        """The request class of its asks with the quota key of the application."""
         self.denied = False
-        """Whether no node would take it if it had a placeholder's room; until a node has more room, or is new."""
+        """Whether no node would take its asks in a swap; false again when nodes change."""
         self.preempting_asks = 0
-        """How many of its asks may have others end for them."""
+        """How many of its asks allow preemption of others."""
         self.pending = 0
-        """How many allocations of its asks are still to be placed."""
+        """Number of pending allocations of its asks."""
         self.counted = False
-        """Whether these count in what waits for its kind (`PendingClass.pending_by_leaf`): while it stands, and its
-        application passes on what is needed there."""
+        """Whether `pending` is included in `PendingClass.pending_by_leaf`: while the group is in the pending index and
+        its application propagates demand."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
         self._aside: dict[str, None] = {}
-        """Keys of those that do not stand here at present, as all of them that is pending waits for a result."""
+        """Keys of asks that are not ready, because all of their pending allocations await predicate results."""
         self.has_ready = False
-        """Whether there is anybody to place next."""
+        """Whether the group has an ask that is ready to be allocated."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Ask]:
         for entry in self._entries.values():
-            yield entry[2]
+            yield entry[3]
 
     def __contains__(self, ask: Ask) -> bool:
         entry = self._entries.get(ask.key)
-        return entry is not None and entry[2] is ask
+        return entry is not None and entry[3] is ask
 
     def reset_position(self) -> None:
         super().reset_position()
         self.counted = False
 
     def show(self, leaf: Queue, *, counted: bool) -> None:
-        """Lets what is pending in it count in its leaf from now on, or not any longer."""
+        """Sets whether `pending` of this group is included in `PendingClass.pending_by_leaf`."""
         if counted is not self.counted:
             self.counted = counted
             self._count(leaf, self.pending if counted else -self.pending)
 
     def demand(self, leaf: Queue, change: int) -> None:
-        """`change` more allocations of its asks are pending."""
+        """`change` more allocations of its asks are pending; negative for fewer."""
         self.pending += change
         if self.counted:
             self._count(leaf, change)
@@ -102,16 +104,16 @@ class AskGroup(SchedulingEntity):
 
     def add(self, ask: Ask) -> None:
         ask.group = self
-        entry: _Entry = (-ask.spec.priority, ask.serial, ask)
+        entry = _entry(ask)
         self._entries[ask.key] = entry
         self.has_ready = True
         self.preempting_asks += ask.spec.allow_preempt_other
         heappush(self._heap, entry)
 
     def is_behind(self, ask: Ask) -> bool:
-        """Whether the group stands in line for another ask, which is before this one."""
+        """Whether another ask, which comes before this one, determines the position of the group."""
         entry = self.entry
-        return entry is not None and entry[0] < (-ask.spec.priority, ask.serial)
+        return entry is not None and entry[0] < _entry(ask)[:3]
 
     def discard(self, ask: Ask) -> None:
         if self._aside:
@@ -124,20 +126,20 @@ class AskGroup(SchedulingEntity):
             self._compact()
 
     def _compact(self) -> None:
-        standing = (entry for entry in self._entries.values() if entry[2].key not in self._aside)
-        self._heap = sorted(standing, key=lambda entry: entry[:2])
+        standing = (entry for entry in self._entries.values() if entry[3].key not in self._aside)
+        self._heap = sorted(standing, key=lambda entry: entry[:3])
 
     def awaits_predicate(self, ask: Ask) -> bool:
         return ask.key in self._aside
 
     def await_predicate(self, ask: Ask) -> None:
-        """All of the ask that is pending waits for a result: it stays here and is not placed next."""
+        """All pending allocations of the ask await predicate results: it stays in the group, but is not ready."""
         self._aside[ask.key] = None
-        self._entries[ask.key] = (-ask.spec.priority, ask.serial, ask)
+        self._entries[ask.key] = _entry(ask)
         self.has_ready = len(self._entries) > len(self._aside)
 
     def end_predicate_wait(self, ask: Ask) -> None:
-        """It may be placed next again, where it would have been."""
+        """The ask is ready again, at its old position."""
         del self._aside[ask.key]
         self.has_ready = True
         heappush(self._heap, self._entries[ask.key])
@@ -145,7 +147,7 @@ class AskGroup(SchedulingEntity):
             self._compact()
 
     def highest_priority(self) -> int | None:
-        """Of its asks; None if none of them may be placed next."""
+        """The highest priority among its ready asks; None if no ask is ready."""
         if not self.has_ready:
             return None
         lowest: int = self._head()[0]
@@ -153,19 +155,19 @@ class AskGroup(SchedulingEntity):
 
     def first(self) -> Ask:
         """The one to place next. There must be one."""
-        ask: Ask = self._head()[2]
+        ask: Ask = self._head()[3]
         return ask
 
     def in_order(self) -> Iterator[Ask]:
-        """All that stand here, the first to be placed first; whoever stops early pays for no more than was taken."""
+        """The ready asks in order. Lazy: the cost is that of the asks taken."""
         entries = self._entries
         for entry in in_order(self._heap):
-            if entries.get(entry[2].key) is entry:
-                yield entry[2]
+            if entries.get(entry[3].key) is entry:
+                yield entry[3]
 
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""
-        return self._head()[:2]
+        return self._head()[:3]
 
     def take_apart(self) -> Iterator[None]:
         self.reset_position()
@@ -174,9 +176,13 @@ class AskGroup(SchedulingEntity):
     def _head(self) -> _Entry:
         heap, entries = self._heap, self._entries
         entry = heap[0]
-        ask: Ask = entry[2]
+        ask: Ask = entry[3]
         while entries.get(ask.key) is not entry:
             heappop(heap)
             entry = heap[0]
-            ask = entry[2]
+            ask = entry[3]
         return entry
+
+
+def _entry(ask: Ask) -> _Entry:
+    return -ask.spec.priority, ask.asked_at_ns, ask.serial, ask

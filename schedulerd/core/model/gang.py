@@ -1,7 +1,8 @@
-"""A gang: what an application's task groups asked for, hold, and may be given in exchange (gang design; SEMANTICS G).
+"""A gang: what the task groups of an application asked for and hold, and which swaps are possible (gang design;
+SEMANTICS G).
 
-Placeholders hold room for the members of a task group until the real asks come. The counts are kept here, so that a
-swap is found without looking through the application's allocations or asks.
+Placeholders hold room for the members of a task group until the real asks come. The counts are kept here, so finding a
+swap needs no walk over the allocations or asks of the application.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.pending_index import Key
-from schedulerd.core.model.request_class import RequestClass
+from schedulerd.core.pending.pending_index import Key
+from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
 
 
 class TaskGroup:
-    """The members of a gang that are interchangeable, and what has become of them so far."""
+    """The interchangeable members of a gang, with counts of their placeholders."""
 
     __slots__ = (
         "_idle",
@@ -40,28 +41,29 @@ class TaskGroup:
     def __init__(self, name: str) -> None:
         self.name = name
         self.wanted = 0
-        """Placeholders asked for and not taken back."""
+        """Placeholders asked for and not withdrawn."""
         self.placed = 0
-        """Placeholders placed so far, whether they are still there or not."""
+        """Placeholders allocated so far, including those that are gone."""
         self.awaiting_placeholder = 0
-        """Placeholders on their way out for whose room a real ask waits."""
+        """Placeholders being released for a real ask that awaits their room."""
         self.replaced = 0
         self.timed_out = 0
-        """Placeholders released or never placed because the time for the gang was over."""
+        """Placeholders released, or withdrawn while pending, because the time of the gang was over."""
         self.unused = 0
-        """Placeholders released because they were too small for their ask, or their application completed."""
+        """Placeholders released because they were too small for their ask, or no longer needed
+        (`ReleaseCause.UNUSED`)."""
         self.gave_back = 0
-        """Placeholders released for the sake of an earlier gang, to be placed again."""
+        """Placeholders released for an earlier gang, to be allocated again."""
         self.preempted = 0
-        """Placeholders released for the sake of others who have a right to their room."""
+        """Placeholders preempted for entitled asks."""
         self.waiting: dict[AskGroup, None] = {}
-        """The groups of its real asks that are pending."""
+        """The groups of its pending real asks."""
         self._idle: dict[Items, dict[Allocation, None]] = {}
-        """Placeholders that are placed and not on their way out, by size, oldest first; no empty ones."""
+        """Idle placeholders by size, oldest first; no empty sizes."""
 
     @property
     def idle(self) -> int:
-        """How many placeholders wait to be replaced."""
+        """Number of idle placeholders."""
         return sum(map(len, self._idle.values()))
 
     @property
@@ -69,7 +71,8 @@ class TaskGroup:
         return bool(self._idle)
 
     def count_release(self, cause: ReleaseCause) -> None:
-        """The RM is asked to release a placeholder; a replaced one counts when its ask has the room."""
+        """Counts a release request for a placeholder. A replaced placeholder is counted later, when its ask has the
+        room."""
         match cause:
             case ReleaseCause.TIMED_OUT:
                 self.timed_out += 1
@@ -81,15 +84,18 @@ class TaskGroup:
                 self.preempted += 1
 
     def count_timed_out(self, count: int) -> None:
-        """So many were withdrawn because their time was over: they were wanted all the same."""
+        """`count` pending placeholders were withdrawn because their time was over. They still count as wanted."""
         self.wanted += count
         self.timed_out += count
 
     def add_idle(self, placeholder: Allocation) -> None:
         self._idle.setdefault(placeholder.request_class.items, {})[placeholder] = None
 
+    def is_idle(self, placeholder: Allocation) -> bool:
+        return placeholder in self._idle.get(placeholder.request_class.items, {})
+
     def drop_idle(self, placeholder: Allocation) -> None:
-        """It is on its way out, or gone; fine if that was known."""
+        """The placeholder is being released or is gone; it need not be idle."""
         of_size = self._idle.get(placeholder.request_class.items)
         if of_size is None or placeholder not in of_size:
             return
@@ -98,21 +104,21 @@ class TaskGroup:
             del self._idle[placeholder.request_class.items]
 
     def put_last(self, placeholder: Allocation) -> None:
-        """Somebody is tried for an idle placeholder: the next one looks at the others first."""
+        """Moves an idle placeholder behind the others of its size, because an ask is being tried for it."""
         of_size = self._idle[placeholder.request_class.items]
         del of_size[placeholder]
         of_size[placeholder] = None
 
     def fitting(self, request_class: RequestClass) -> Allocation | None:
-        """The oldest idle placeholder of the request class's own size, else of the first size that has room, or
-        None."""
+        """The first placeholder of `all_fitting`, or None."""
         return next(self.all_fitting(request_class), None)
 
     def all_fitting(self, request_class: RequestClass) -> Iterator[Allocation]:
-        """The idle placeholders with room for the request class: those of its own size, then size by size, oldest
-        first.
+        """The idle placeholders with room for the request class: those of exactly its size first, then size by size,
+        oldest first.
 
-        One of another size would leave its own to nobody, and take room that a larger ask was promised.
+        Own size first, because another size would leave a placeholder of its own size unused, and take room that is
+        meant for a larger ask.
         """
         own = self._idle.get(request_class.items, {})
         yield from own
@@ -162,42 +168,46 @@ class Gang:
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
         self.pending = 0
-        """Placeholders asked for and not placed; while there are any, real asks wait (SEMANTICS G3)."""
+        """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""
         self.demands = 0
-        """How often the number of pending placeholders changed."""
+        """How often `pending` changed."""
         self.fits: tuple[tuple[int, int, int, int], bool] | None = None
-        """For which state of nodes, application and gang it was found whether all pending placeholders would fit on the
-        nodes if no other application used them, and the answer (`decide.own_room`)."""
+        """Cached result of `gangs.rules.own_room`: the state of nodes, application and gang that it is for, and whether
+        all pending placeholders would fit on the nodes if no other application used them."""
         self.asked = Resources()
-        """What those will use."""
+        """What the pending placeholders will use."""
         self.held = Resources()
         """What the allocations of its task groups use, placeholders and real ones."""
         self.promised = Resources()
-        """Of the whole `placeholderAsk`, what is still to be placed since the gang was let start (SEMANTICS G2)."""
+        """What is promised to the gang: the part of `placeholderAsk` still to be allocated (SEMANTICS G2). Empty before
+        the gang passed the gate."""
         self.first_asked_ns: int | None = None
-        """When its first placeholder was asked for; None if one came with its node, as that is not known then."""
+        """When its first placeholder was asked for; None (not known) if a placeholder was recovered."""
         self.full_ns: int | None = None
-        """When the last placeholder that it lacked was placed, as `GangCompleted` says; None if that was not said."""
+        """When `GangCompleted` was said; None if it was not."""
         self.awaits_full = True
-        """Whether that may still be said."""
+        """Whether `GangCompleted` may still be said."""
         self.was_complete = False
-        """Whether it ever had none pending and the whole of its `placeholderAsk` (SEMANTICS I8)."""
+        """Whether it ever had no pending placeholders and the whole of its `placeholderAsk` (SEMANTICS I8)."""
         self.idle_alarm: Alarm | None = None
-        """Rings when its idle placeholders may have been there for long enough, while it is complete and has any."""
+        """Rings when its placeholders may have been idle for too long; set while the gang is complete and has idle
+        ones."""
         self.idle_since_ns: int | None = None
-        """When it became complete, or an ask took one of its placeholders since; None while it is not complete or has
-        none that are idle."""
+        """When it became complete, or when an ask last took one of its placeholders; None while it is incomplete or has
+        no idle ones."""
         self._line: list[tuple[Key, int, TaskGroup, AskGroup]] = []
-        """Groups of real asks by the place of their first ask; what is no longer true is dropped at the top."""
+        """Heap of the groups of real asks by the position of their first ask; outdated entries are dropped at the
+        top."""
         self._tickets = 0
-        """So that no two entries of the line are equal."""
+        """Counter that makes all heap entries different."""
         self.has_slot = False
-        """Whether it was put off to a time of its own, as others were to be considered at the same time."""
+        """Whether its deadlock check was postponed to a time of its own, because other gangs were to be checked at the
+        same time."""
         self.deadlock_alarm: Alarm | None = None
-        """Rings when it has looked for room for long enough; set again and again for as long as it has its time."""
+        """Rings for the next deadlock check; set again while the gang has its time."""
 
     def still_to_come(self, whole: Resources) -> Resources:
-        """What its task groups do not have yet of the whole `placeholderAsk`."""
+        """What its task groups still lack of the whole `placeholderAsk`."""
         return Resources({name: amount - self.held[name] for name, amount in whole.items() if amount > self.held[name]})
 
     @property
@@ -205,18 +215,19 @@ class Gang:
         return any(group.has_idle for group in self.task_groups.values())
 
     def idle_placeholders(self) -> Iterator[Allocation]:
-        """What it holds that is neither being replaced nor otherwise on its way out."""
+        """Its placeholders that are not being replaced or released."""
         return chain.from_iterable(group.all_idle() for group in self.task_groups.values())
 
     def task_group(self, name: str) -> TaskGroup:
-        """The task group of this name, from now on if not yet."""
+        """The task group of this name; created if it is new."""
         known = self.task_groups.get(name)
         if known is None:
             known = self.task_groups[name] = TaskGroup(name)
         return known
 
     def next_swap(self) -> tuple[TaskGroup, AskGroup] | None:
-        """Whose turn it is to be replaced: the first real ask, by priority and age, of a group with placeholders."""
+        """The next possible swap: the task group, and the group of the first real ask by priority and age; None if
+        there is none."""
         if self.pending:
             return None
         line = self._line
@@ -229,12 +240,12 @@ class Gang:
         return None
 
     def wait(self, group: AskGroup) -> None:
-        """Real asks of this group are pending."""
+        """The group of real asks has pending allocations: it can be swapped with idle placeholders from now on."""
         self.task_group(group.task_group).waiting[group] = None
         self.line_up(group)
 
     def line_up(self, group: AskGroup) -> None:
-        """The group has a new place among those that wait, or may be looked at again."""
+        """Enters the group into the heap of possible swaps, after its position changed or it may be tried again."""
         task_group = self.task_group(group.task_group)
         if group in task_group.waiting and group.has_ready:
             self._tickets += 1
@@ -247,7 +258,7 @@ class Gang:
         yield from emptied(self._line, self.task_groups)
 
     def add_idle(self, placeholder: Allocation) -> None:
-        """A placeholder of a task group is placed: with the first, its real asks may be looked at."""
+        """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""
         task_group = self.task_group(placeholder.spec.task_group)
         had_idle = task_group.has_idle
         task_group.add_idle(placeholder)

@@ -1,4 +1,4 @@
-"""A heap in order, without taking it apart."""
+"""Iterates over a heap in order, without changing it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ EntryT = TypeVar("EntryT", bound=tuple[Any, ...])
 
 
 def in_order(heap: Sequence[EntryT]) -> Iterator[EntryT]:
-    """Its entries, smallest first; whoever stops early pays for no more than was taken.
+    """The entries, smallest first. Lazy: the cost is that of the entries taken.
 
-    It must not change meanwhile.
+    The heap must not change during the iteration.
     """
     fringe = [(heap[0], 0)] if heap else []
     while fringe:

@@ -1,4 +1,4 @@
-"""A node: what it offers, what is used of it, and whether anything new may go there."""
+"""A node: what it offers, what is used there, and whether it accepts new allocations."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from schedulerd.core.model.reservation import Reservation
 
 READY_ATTRIBUTE = "ready"
-"""SI constant `NodeReadyAttribute`; "false" keeps new allocations away (a node without it is ready)."""
+"""SI constant `NodeReadyAttribute`: "false" keeps new allocations away; a node without it is ready."""
 
 HOSTNAME_ATTRIBUTES = ("si/hostname", "hostname")
-"""SI constant `HostName`, and what SI 2021-02 calls it in an example: of a node without it, its id."""
+"""SI constant `HostName`, and its name in an example of SI 2021-02. For a node without it, the node id counts."""
 
 
 class Scoring:
     """How the nodes of a partition are ordered (`nodesortpolicy`): lowest score first.
 
-    `fair` scores the weighted mean of the used shares, `binpacking` that of the free shares. Resources without weight,
-    or of which the node has none, do not count.
+    The score is the weighted mean of the used shares (`fair`) or of the free shares (`binpacking`). Resources without
+    weight, or which the node does not have, do not count.
     """
 
     __slots__ = ("is_fair", "weights")
@@ -46,12 +46,12 @@ class Scoring:
 
 
 class Recommended(NamedTuple):
-    """What its resource manager was told that a node had better offer."""
+    """The last recommendation to the RM of what a node should offer."""
 
     own: Resources
-    """What it offers if it does not follow recommendations."""
+    """What the node offers when it does not follow recommendations."""
     offered: Resources
-    """What it offered then; less than that if it followed an earlier one."""
+    """What it offered at that time; less than `own` if it followed an earlier recommendation."""
     schedulable: Resources
     at_ns: int
 
@@ -64,7 +64,6 @@ class Node:
         "available",
         "capacity",
         "changed",
-        "draining",
         "entitled_reserved",
         "free",
         "leaving",
@@ -80,6 +79,7 @@ class Node:
         "rests_until_ns",
         "score",
         "scoring",
+        "state",
         "used",
     )
 
@@ -88,44 +88,45 @@ class Node:
         self.scoring = scoring
         self.capacity = Resources()
         self.occupied = Resources()
-        """Used by others than this scheduler (SI `occupiedResource`)."""
+        """Used by workloads of others than this scheduler (SI `occupiedResource`)."""
         self.allocated = Resources()
         self.available = Resources()
-        """Capacity less occupied less allocated; negative where the node is over-committed."""
+        """Capacity minus occupied minus allocated; negative where the node is over-committed."""
         self.reservations: dict[Ask, Reservation] = {}
-        """For whom room is kept here, in the order in which that began."""
+        """Reservations on this node by ask, oldest first."""
         self.predicate_reserved = Resources()
-        """What asks hold that wait for a result."""
+        """What open predicate checks hold here."""
         self.predicate_checks: dict[PredicateCheck, None] = {}
-        """What the resource manager is asked about it."""
+        """Open predicate checks about this node."""
         self.changed = 0
-        """When it had more room than before, or its attributes changed, for the last time: so many changes of nodes
-        there had been in the partition."""
+        """Value of `Partition.changes` when the node last got more room or other attributes, so that refusals of the RM
+        may no longer hold."""
         self.rests_until_ns = 0
-        """Before that no ask that just waited for long has room kept here, as that was in vain for another."""
+        """Until this time it gets no aging reservation, because one expired here."""
         self.reserved = Resources()
-        """By all of them, and by asks that wait for a result."""
+        """What reservations, and open predicate checks, hold here."""
         self.entitled_reserved = Resources()
-        """By those that have a right to it, and by asks that wait for a result."""
+        """What entitled reservations, and open predicate checks, hold here."""
         self.leaving = Resources()
-        """Used by allocations that were asked to go and whose room nobody has taken in exchange."""
+        """Used by allocations that are being released, except those that are being replaced in a swap."""
         self.free = self.available
-        """What asks without a reservation may have: what is available and not kept."""
+        """What asks without a reservation may have: available minus reserved."""
         self.allocations: dict[str, Allocation] = {}
         self.used: Resources | None = None
-        """What is really used, by whomever, as it was reported last; None if it never was."""
+        """Real use by all workloads as last reported; None if never reported."""
         self.recommended: Recommended | None = None
-        """The last recommendation for it."""
+        """The last recommendation for this node."""
         self.attributes: Mapping[str, str] = {}
-        self.draining = False
+        self.state = NodeState.REMOVED
+        """Moved by its handlers only (`lifecycles.NODE`)."""
         self.score = 0.0
         self.ordered = False
-        """Whether it stands in the partition's node order, that is: may get new allocations."""
+        """Whether it is in the node order of the partition, that is: accepts new allocations."""
         self.ordered_by = 0.0
-        """The score under which it stands in the partition's node order."""
+        """Its score in the node order of the partition."""
 
     def attribute(self, key: str) -> str | None:
-        """What placement constraints see; None if the node does not have it."""
+        """The value that placement constraints see; None if the node does not have the attribute."""
         value = self.attributes.get(key)
         return self.node_id if value is None and key in HOSTNAME_ATTRIBUTES else value
 
@@ -134,22 +135,29 @@ class Node:
         return self.attributes.get(READY_ATTRIBUTE, "true").strip().lower() != "false"
 
     @property
-    def state(self) -> NodeState:
-        if self.draining:
-            return NodeState.DRAINING
-        return NodeState.SCHEDULABLE if self.ready else NodeState.NOT_READY
+    def draining(self) -> bool:
+        return self.state is NodeState.DRAINING
 
     @property
     def unclaimed(self) -> Resources:
-        """What is available, as if those who wait for a result were placed: that is what the node is ordered by."""
+        """Available minus what open predicate checks hold; the score is computed from this, as if their asks were
+        allocated."""
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
+    def shortage(self, items: Items, kept: Resources) -> Resources:
+        """What the node lacks for `items` once all that is being released has gone; `kept` is reserved for others."""
+        room = self.available
+        if self.leaving or kept:
+            room = room.plus(self.leaving).minus(kept)
+        get = room.get
+        return Resources({name: amount - get(name, 0) for name, amount in items if amount > get(name, 0)})
+
     def can_ever_fit(self, items: Items) -> bool:
-        """Whether so much would fit if nothing ran here."""
+        """Whether `items` would fit if nothing ran here."""
         return self.capacity.minus(self.occupied).lacks(items) is None
 
     def offer(self, capacity: Resources | None, occupied: Resources | None) -> None:
-        """Takes over what the resource manager reports; None leaves that part as it is."""
+        """Takes over what the resource manager reports; None leaves that part unchanged."""
         if capacity is not None:
             self.capacity = capacity
         if occupied is not None:
@@ -158,6 +166,6 @@ class Node:
         self.rescore()
 
     def rescore(self) -> None:
-        """What is available, or kept, changed."""
+        """Computes `free` and the score again, after `available` or a reservation changed."""
         self.free = self.available.minus(self.reserved) if self.reserved else self.available
         self.score = self.scoring.score(self.capacity, self.unclaimed)

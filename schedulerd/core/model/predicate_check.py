@@ -1,61 +1,62 @@
-"""An open question to a resource manager about an ask and a node, and what it said of the ask so far (SEMANTICS B4)."""
+"""Predicate checks: open questions to a resource manager about an ask and a node, and its earlier answers (SEMANTICS
+B4)."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.resources import Items
 
 if TYPE_CHECKING:
-    from schedulerd.core.decide.preemption import Search
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
     from schedulerd.core.model.reservation import Reservation
 
 REASONS_MAX = 8
-"""How many different reasons of refusals are remembered of one ask."""
+"""Most reasons of refusals that are remembered for one ask."""
 NEVER = -1
-"""Before any node changed."""
+"""Value of the node change counter before any change."""
 
 
 class Purpose(Enum):
     """What happens if the answer is yes."""
 
     PLACE = auto()
-    """One allocation of the ask is placed on the node."""
+    """The ask is allocated on the node."""
     SWAP = auto()
-    """A placeholder goes, there or elsewhere, and the ask runs on the node then."""
+    """A placeholder is released for the ask, which then runs on the node (its own, or another)."""
     KEEP = auto()
-    """Room of the node is kept for the ask."""
+    """Room of the node is reserved for the ask."""
     PREEMPT = auto()
-    """Others are asked to end there for it."""
+    """Allocations are preempted for the ask."""
 
 
 class Agreement(NamedTuple):
-    """What the resource manager said of ending others on a node for an ask."""
+    """The RM's answer about the victims on a node for an ask."""
 
     victims: tuple[Allocation, ...]
-    """Those that the scheduler needs to end."""
+    """Allocations that the scheduler wants to preempt."""
     further: tuple[Allocation, ...]
-    """Who else was offered, after them."""
+    """Further allocations that were offered after the victims."""
     last: int
-    """Index of the last of both that has to go, -1 if the ask could not run there even then."""
+    """Index in both lists together of the last one that must be preempted; -1 if the ask could not run there even
+    then."""
     changes: int
-    """How often nodes had changed when it was asked."""
+    """Value of the node change counter when the RM was asked."""
 
     def beyond(self) -> tuple[Allocation, ...]:
-        """Those of the others that have to go."""
+        """The further allocations that must be preempted too."""
         return self.further[: max(0, self.last + 1 - len(self.victims))]
 
 
 class PredicateCheck:
-    """One pending allocation of an ask waits for the result on a node.
+    """An open call: may one pending allocation of the ask run on the node?
 
-    To be placed it holds the room tentatively: others do not get it, and quotas count it as claimed. The other kinds
-    hold nothing, as the room is a placeholder's, or not there yet, or kept by a reservation already.
+    A check for an allocation (PLACE) holds room on the node unless the room is reserved already: other asks do not get
+    it, and quotas count it as used. Other checks hold nothing: their room is a placeholder's, or not free yet.
     """
 
     __slots__ = (
@@ -76,72 +77,76 @@ class PredicateCheck:
         "victims",
     )
 
-    def __init__(self, now_ns: int, application: Application, ask: Ask, node: Node, purpose: Purpose) -> None:
-        self.call_id = application.partition.callbacks.next_call_id()
+    def __init__(
+        self, call_id: int, changes: int, now_ns: int, application: Application, ask: Ask, node: Node, purpose: Purpose
+    ) -> None:
+        self.call_id = call_id
         self.application = application
         self.ask = ask
         self.node = node
         self.purpose = purpose
         self.asked_at_ns = now_ns
-        self.changes = application.partition.changes
-        """How often nodes had changed when it was asked: a refusal says nothing about what the node is like later."""
+        self.changes = changes
+        """Value of the node change counter when the RM was asked; a refusal says nothing about later states of the
+        node."""
         self.items: Items = ()
-        """What it holds."""
+        """The amounts that the check holds; empty if it holds nothing."""
         self.alarm: Alarm | None = None
-        """When the time for the result is over."""
+        """Rings when the time for the result is over."""
         self.awaited_by: dict[Ask, Application] = {}
-        """Asks for which no other node is left than this one, if it comes free."""
+        """Asks that wait for the end of this check, because its node is the only one left for them."""
         self.placeholder: Allocation | None = None
-        """Of a swap: which one goes."""
+        """The placeholder to be released; for SWAP only."""
         self.reservation: Reservation | None = None
-        """By which the room is kept that the ask is to be placed in, or for which others would end."""
-        self.search: Search | None = None
-        """What found those that would end."""
+        """The reservation whose room the ask would get, or for which allocations would be preempted."""
+        self.search: Any = None
+        """The `Search` that found the victims; used by preemption only."""
         self.victims: tuple[Allocation, ...] = ()
         self.further: tuple[Allocation, ...] = ()
-        """Who else might end if the resource manager says that the ask needs that."""
+        """Further allocations that may be preempted if the RM says that the ask needs it."""
 
     def answered(self, index: int) -> Agreement:
-        """What was said of the victims; -1 if it was a refusal."""
+        """The answer about the victims; `index` is -1 if it was a refusal."""
         return Agreement(self.victims, self.further, index, self.changes)
 
     @property
     def takes_one(self) -> bool:
-        """Whether one of what is pending of the ask is spoken for meanwhile."""
+        """Whether the check uses up one pending allocation of the ask until the result."""
         return self.purpose in (Purpose.PLACE, Purpose.SWAP)
 
 
 class PredicateHistory:
-    """What a resource manager is asked about one ask, and what it refused."""
+    """Open predicate checks about one ask, and what the RM refused."""
 
     __slots__ = ("awaits", "no_preemption", "predicate_checks", "predicate_reserved", "reasons", "refused", "since")
 
     def __init__(self) -> None:
         self.predicate_checks: dict[PredicateCheck, None] = {}
         self.predicate_reserved = 0
-        """How many pending allocations of the ask these speak for."""
+        """How many pending allocations of the ask the open checks use up."""
         self.refused: dict[Node, int] = {}
-        """Nodes that were refused, with how often nodes had changed when it was asked."""
+        """Nodes that the RM refused, with the value of the node change counter when it was asked."""
         self.since = NEVER
-        """After so many changes of nodes every node that had room was refused; which ones is forgotten then."""
+        """Value of the node change counter when the RM had refused every node with room; `refused` is then no longer
+        needed."""
         self.reasons: dict[str, tuple[int, str]] = {}
-        """How often it was refused for which reason, and on which node last."""
+        """For each reason: how often the RM gave it, and the last node."""
         self.no_preemption = ""
-        """Why nobody was asked to end for it when that was refused last."""
+        """Why the last preemption attempt for the ask was refused; '' if none was."""
         self.awaits: PredicateCheck | None = None
-        """The predicate check whose end the ask waits for, as its node is the only one left."""
+        """The open check that the ask waits for, because its node is the only one left."""
 
     def bars(self, node: Node) -> bool:
-        """Whether it was refused there, and the node is still as it was."""
+        """Whether the RM refused the ask there, and the node has not changed since."""
         asked = self.refused.get(node)
         return asked is not None and node.changed <= asked
 
     def bars_with_room(self, node: Node) -> bool:
-        """Likewise, for a node that has room."""
+        """Whether the RM refused the ask there and the node has not changed since; for a node that has room."""
         return node.changed <= self.since or self.bars(node)
 
     def remember(self, predicate_check: PredicateCheck, reason: str) -> None:
-        # What was asked first may be answered last: the refusal of the node as it is now holds.
+        # Answers can arrive in another order than the questions: the latest state of the node counts.
         self.refused[predicate_check.node] = max(
             predicate_check.changes, self.refused.get(predicate_check.node, predicate_check.changes)
         )

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.decide.shares import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.parent_entity import BlockReason, ParentEntity
-from schedulerd.core.model.pending_index import Key
-from schedulerd.core.model.request_class import PendingClass
-from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.pending.capacity import SchedulableCapacity
+from schedulerd.core.pending.parent_entity import ParentEntity
+from schedulerd.core.pending.pending_index import Key
+from schedulerd.core.pending.sort_keys import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
 from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     Acl,
-    ApplicationOrder,
     LimitSpec,
     PriorityPolicy,
     QueueProperties,
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Queue(ParentEntity):
-    """A node of the queue tree. Leaves have applications, parents have queues."""
+    """A queue in the queue tree. Leaf queues have applications, parent queues have queues."""
 
     __slots__ = (
         "above_max_alarm",
@@ -37,6 +34,7 @@ class Queue(ParentEntity):
         "admin_acl",
         "allocated",
         "applications",
+        "capacity",
         "children",
         "draining",
         "gang_quota_promised",
@@ -66,13 +64,15 @@ class Queue(ParentEntity):
         super().__init__(ancestor=parent)
         self.usages: Usages = parent.usages if parent is not None else Usages()
         """What users and groups use in the partition; one for the whole tree."""
+        self.capacity: SchedulableCapacity = parent.capacity if parent is not None else SchedulableCapacity()
+        """What the schedulable nodes of the partition offer; one for the whole tree."""
         self.name = name.lower()
-        """Names of queues ignore case: this is what they are compared by (SEMANTICS I15)."""
+        """In lower case, because queue names ignore case (SEMANTICS I15)."""
         self.written_name = name
-        """As the file writes it, or the application for which it was created."""
+        """As written in the file, or by the application for which the queue was created."""
         self.parent = parent
         self.path: str = f"{parent.path}.{self.name}" if parent else self.name
-        """In lower case; what identifies the queue in facts, events and metrics. Sentences have `written`."""
+        """In lower case; identifies the queue in facts, events and metrics. Sentences use `written`."""
         self.path_to_root: tuple[Queue, ...] = (self, *(parent.path_to_root if parent else ()))
         """This queue, its parent, and so on up to the root."""
         self.is_leaf = is_leaf
@@ -83,46 +83,46 @@ class Queue(ParentEntity):
         self.max = Limits()
         self.max_applications = 0
         self.running = 0
-        """Applications in it and below that count as running: from their first allocation until they complete."""
+        """Running applications in it and below: from their first allocation until they complete."""
         self.properties = QueueProperties()
         self.limits: tuple[LimitSpec, ...] = ()
         self.template: TemplateSpec | None = None
-        """What leaves start with that are created below it."""
+        """What a leaf that is created below it starts with."""
         self.submit_acl = Acl()
         self.admin_acl = Acl()
         self.children: dict[str, Queue] = {}
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
         self.above_max_since_ns: int | None = None
-        """Since when it uses more than a lowered max, if that may end what runs in it."""
+        """Since when it uses more than a lowered max, if quota relief is enabled for it; None otherwise."""
         self.above_max_alarm: Alarm | None = None
-        """When it has had time enough to come back by itself."""
+        """Rings when quota relief begins, or goes on."""
         self.leaving = Resources()
-        """Of that, what was asked to go and whose room nobody has taken in exchange."""
+        """What allocations use that are being released, except those that are being replaced in a swap."""
         self.quota_reserved = Resources()
-        """What asks in it and below will use for which room is kept firmly on a node, or that wait for a result."""
+        """What entitled reservations and open predicate checks hold for asks in it and below."""
         self.predicate_reserved = Resources()
-        """Of that, what those hold that wait for a result: it counts in the order as if they were placed."""
+        """What open predicate checks hold for asks in it and below; its sort key counts this as allocated."""
         self.pending = Resources()
         self.gang_quota_promised = Resources()
-        """What gangs that were let start in it and below have not placed yet (SEMANTICS G2)."""
+        """What gangs in it and below that have passed the gang gate still lack (SEMANTICS G2)."""
 
     @classmethod
     def from_spec(cls, spec: QueueSpec, parent: Queue | None = None) -> Queue:
-        """The queue of the file with everything below it."""
+        """Creates the queue of the file with all queues below it."""
         queue = cls(spec.name, parent, is_leaf=spec.is_leaf)
         queue.configure(spec)
         queue.children = {child.key: cls.from_spec(child, queue) for child in spec.children}
         return queue
 
     def create(self, name: str, *, is_leaf: bool) -> Queue:
-        """A dynamic queue below this one; `name` is as the application writes it."""
+        """Creates a dynamic queue below this one; `name` is as the application writes it."""
         queue = self.children[name.lower()] = self.planned(name, is_leaf=is_leaf)
         return queue
 
     def planned(self, name: str, *, is_leaf: bool) -> Queue:
-        """What `create` would make, with what is handed down, and as a leaf with the template if there is one. This
-        queue does not know it."""
+        """The queue that `create` would add, with inherited properties, and for a leaf with the template if there is
+        one. It is not added."""
         queue = Queue(name, self, is_leaf=is_leaf, managed=False)
         queue.properties = self.properties.for_child()
         queue.template = self.template
@@ -131,12 +131,13 @@ class Queue(ParentEntity):
             queue.guaranteed = self.template.guaranteed
             queue.max = self.template.max
             queue.properties = self.template.properties or queue.properties
+        queue.capacity.note_properties(queue.properties)
         return queue
 
     # configuration --------------------------------------------------------------------------------------------------
 
     def configure(self, spec: QueueSpec) -> None:
-        """Takes over what the file says of this queue itself; what it does not say is default."""
+        """Takes over the file's settings of this queue; settings that the file does not name are default again."""
         self.written_name = spec.name
         self.is_leaf = spec.is_leaf
         self.managed = True
@@ -145,23 +146,24 @@ class Queue(ParentEntity):
         self.max = spec.max
         self.max_applications = spec.max_applications
         self.properties = spec.properties
+        self.capacity.note_properties(spec.properties)
         self.limits = spec.limits
         self.template = spec.template
         self.submit_acl = spec.submit_acl
         self.admin_acl = spec.admin_acl
 
     def set_draining(self, draining: bool) -> None:
-        """Whether it and all below it take nothing new: what the file does not name any longer drains."""
+        """Sets whether this queue and all below it drain: queues that the file no longer names take nothing new."""
         for queue in self.subtree():
             queue.draining = draining
 
     @property
     def is_unneeded(self) -> bool:
-        """Whether nobody needs it any longer: empty, and not (or not any longer) named by the file."""
+        """Whether it can be removed: it is empty, and the file does not name it (any longer)."""
         return (self.draining or not self.managed) and not self.applications and not self.children
 
     def drop_unneeded(self) -> list[Queue]:
-        """Removes all queues below this one that nobody needs, bottom up; gives them in this order."""
+        """Removes all unneeded queues below this one, bottom up; returns them in this order."""
         dropped: list[Queue] = []
         for child in list(self.children.values()):
             dropped += child.drop_unneeded()
@@ -172,87 +174,53 @@ class Queue(ParentEntity):
 
     @property
     def written(self) -> str:
-        """The path as its names are written; for sentences."""
+        """The path with its names as written; for sentences."""
         return ".".join([queue.written_name for queue in reversed(self.path_to_root)])
 
     # access ---------------------------------------------------------------------------------------------------------
 
     def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:
-        """Whether a submit or admin ACL here or above lets the user in; any grant on the way up counts."""
+        """Whether a submit or admin ACL here or above allows the user; one is enough."""
         return any(
             queue.submit_acl.allows(user, groups) or queue.admin_acl.allows(user, groups) for queue in self.path_to_root
         )
 
-    # waiting --------------------------------------------------------------------------------------------------------
+    # pending --------------------------------------------------------------------------------------------------------
 
     def key(self) -> Key:
-        """Its place among its siblings; before the applications, where its parent has become a leaf around it."""
+        """Its position among its siblings; before the applications if its parent became a leaf and it drains there."""
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         if self.parent is not None and self.parent.is_leaf:
-            return draining_queue_key(self.parent.properties, self.priority, used, self.guaranteed, self.name)
-        sort_by_priority = self.parent is None or self.parent.properties.priority_sort
+            return draining_queue_key(
+                self.parent.properties, self.priority, used, self.guaranteed, self.capacity.amounts, self.name
+            )
+        properties = self.properties if self.parent is None else self.parent.properties
         return queue_key(
-            self.priority, used, self.guaranteed, self.pending, self.name, sort_by_priority=sort_by_priority
+            properties, self.priority, used, self.guaranteed, self.capacity.amounts, self.pending, self.name
         )
 
     def shown_priority(self, highest: int) -> int:
-        """With its offset, and without what is inside if it is fenced (`priority.policy`)."""
+        """`highest` with the offset of this queue; only the offset if the queue has a priority fence
+        (`priority.policy`)."""
         offset = self.properties.priority_offset
         if self.properties.priority_policy is PriorityPolicy.FENCE:
             return offset
         return max(INT32_MIN, min(INT32_MAX, highest + offset)) if highest > INT32_MIN else INT32_MIN
 
-    def admit_next(self) -> None:
-        """In a state-aware leaf one application starts at a time: the first submitted of those that want to.
-
-        Looks at every application of the leaf at each change of one; the order is for small queues.
-        """
-        if self.properties.application_order is not ApplicationOrder.STATE_AWARE:
-            return
-        context = self.next_to_start()
-        for one in list(self.applications.values()):
-            waits = one.state is ApplicationState.ACCEPTED and one is not context
-            if waits != one.awaits_start:
-                one.awaits_start = waits
-                one.on_state_changed()
-
-    def next_to_start(self) -> Application | None:
-        """Who may start here, if one at a time may; a swap in flight is a start that has begun."""
-        applications = self.applications.values()
-        if any(one.state is ApplicationState.STARTING for one in applications):
-            return None
-        accepted = [one for one in applications if one.state is ApplicationState.ACCEPTED]
-        waiting = [one for one in accepted if one.groups or one.awaiting_placeholder]
-        return min(waiting, key=lambda one: one.serial, default=None)
-
-    def unblock_where_quota_allows(self) -> list[PendingClass]:
-        """Usage went down or the quota up: pending classes that a quota or limit here blocked, and that it lets in now,
-        are unblocked."""
-        allowed = [
-            pending_class
-            for pending_class, block in self.pending_index.blocked_by.items()
-            if block.origin is self
-            and block.reason is BlockReason.QUOTA
-            and blocked(self, pending_class.items, pending_class.quota_key) is None
-        ]
-        for pending_class in allowed:
-            self.unblock(pending_class)
-        return allowed
-
-    # looking around -------------------------------------------------------------------------------------------------
+    # lookups --------------------------------------------------------------------------------------------------------
 
     def subtree(self) -> list[Queue]:
         """This queue and all below it, parents before children, in the order of the file."""
         return list(self.walk())
 
     def walk(self) -> Iterator[Queue]:
-        """The same one by one; no queue may come or go meanwhile."""
+        """As `subtree`, but lazy; queues must not be added or removed during the iteration."""
         yield self
         for child in self.children.values():
             yield from child.walk()
 
     def find(self, path: str) -> Queue | None:
-        """The queue of a full path below this root, or None. Paths are compared in lower case."""
+        """The queue with this full path, from this root; None if there is none. Case is ignored."""
         names = path.lower().split(".")
         queue: Queue | None = self if names[0] == self.name else None
         for name in names[1:]:

@@ -1,4 +1,4 @@
-"""Room of a node that is kept for one allocation of an ask until it fits there."""
+"""Room of a node that is reserved for one allocation of an ask until it fits there."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Reservation:
-    """Others see the node without that room.
+    """Room of one node for one allocation of an ask; other asks see the node without that room.
 
-    A entitled one is of an ask that has a right to the node: others end for it, or it may run nowhere else. Such asks
-    look past the other kind, and the quota for it is kept as well.
+    An entitled reservation is for an ask for which allocations are preempted, or that has a required node. It ignores
+    aging reservations, and quotas count its amounts as used.
     """
 
     __slots__ = (
@@ -43,20 +43,21 @@ class Reservation:
         self.ask = ask
         self.node = node
         self.items: Items = ask.request_class.items
-        """What is kept."""
+        """The amounts that are reserved."""
         self.is_entitled = is_entitled
         self.made_at_ns = now_ns
         self.victims: dict[Allocation, None] = {}
-        """Allocations that were asked to go for its sake and are still there; elsewhere too, if a quota lacks room."""
+        """Allocations being preempted for it that are not gone yet. They can be on other nodes, if a quota lacks
+        room."""
         self.asked_to_end_ns: int | None = None
-        """When the first of these was asked to; None if nobody ever was."""
+        """When the first victim was asked to be released; None if there was none."""
         self.refused = ""
-        """Why nobody was asked to when that was looked at last, as a sentence; of asks for a required node only."""
+        """Why the last attempt to preempt for it was refused, as a sentence; for asks with a required node only."""
         self.predicate_check: PredicateCheck | None = None
-        """What the resource manager is asked before the ask is placed here, or others end for it."""
+        """The open check before the ask is allocated here, or before allocations are preempted for it."""
         self.agreed_at = NEVER
-        """It agreed that the ask is placed here, after so many changes of nodes."""
+        """Value of the node change counter when the RM was asked, if it agreed that the ask may be allocated here."""
         self.answer: Agreement | None = None
-        """What it said of those who would have to end."""
+        """The RM's last answer about victims for this reservation."""
         self.alarm: Alarm | None = None
-        """When it has been kept for long enough."""
+        """Rings when the reservation expires."""

@@ -1,4 +1,4 @@
-"""What quotas and limits would leave if some asks were placed: a count that goes along without changing any ledger."""
+"""What quotas and limits would leave if some asks were allocated, counted without changing any ledger."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.request_class import PendingClass
+from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import LimitSpec
 
 
 class _Supposed:
-    """What is supposed to be on top of what is."""
+    """What is counted in addition to the ledgers of one queue, or of one user or group in it."""
 
     __slots__ = ("applications", "promised", "used")
 
     def __init__(self) -> None:
         self.used = Resources()
         self.applications = 0
-        """That start to run."""
+        """Applications that are supposed to start running."""
         self.promised = Resources()
-        """What gangs that start have not placed yet (SEMANTICS G2); of queues only."""
+        """What gangs that are supposed to start still lack (SEMANTICS G2); for queues only."""
 
 
 class _Account(NamedTuple):
-    """What one limit leaves to a user or a group in a queue."""
+    """One limit of a user or group in a queue, with the real usage and the counted one."""
 
     limit: LimitSpec
     used: Mapping[str, int]
@@ -35,16 +35,17 @@ class _Account(NamedTuple):
 
 
 class Headroom:
-    """Whether anything may start is asked for itself: what runs already need not."""
+    """Counts asks as if they were allocated one after the other. `room_for` does not check whether an application may
+    start; `lets_start` does."""
 
     def __init__(self, usages: Usages) -> None:
         self._usages = usages
         self._queues: dict[Queue, _Supposed] = {}
         self._accounts: dict[tuple[Queue, str, bool], _Supposed] = {}
-        """By queue, name, and whether it is that of a group."""
+        """By queue, name, and whether the name is a group's."""
 
     def room_for(self, leaf: Queue, pending_class: PendingClass, count: int) -> int:
-        """How many of `count` asks of the pending class in the leaf have room in quotas and limits."""
+        """How many of `count` asks of the class in this leaf have room in quotas and limits."""
         for queue in leaf.path_to_root:
             if queue.max:
                 supposed = self._of(queue).used
@@ -60,13 +61,13 @@ class Headroom:
         return count
 
     def take(self, leaf: Queue, pending_class: PendingClass, count: int) -> None:
-        """So many asks of the pending class are supposed to be placed."""
+        """Counts `count` asks of the class as allocated."""
         for supposed in self._touched(leaf, pending_class):
             supposed.used.add(pending_class.items, count)
 
     def lets_start(self, leaf: Queue, pending_class: PendingClass) -> bool:
-        """Whether one more application may start with an ask of the pending class, and its gang if the pending class
-        is of one."""
+        """Whether one more application, and its gang if the class has a gang gate, may start with an ask of the
+        class."""
         for queue in leaf.path_to_root:
             supposed = self._of(queue)
             if (
@@ -87,20 +88,19 @@ class Headroom:
         return True
 
     def start(self, leaf: Queue, pending_class: PendingClass, promised: Resources) -> None:
-        """An application is supposed to start with the pending class, and to have so much still to be placed of its
-        gang."""
+        """Counts an application as started with an ask of the class, with `promised` still to come of its gang."""
         for queue in leaf.path_to_root:
             self._of(queue).promised.add(promised.items())
         if pending_class.quota_key.starts_application:
             self.run(leaf, pending_class)
 
     def run(self, leaf: Queue, pending_class: PendingClass) -> None:
-        """One more application is supposed to run, with an ask of the pending class."""
+        """Counts one more application as running, started by an ask of the class."""
         for supposed in self._touched(leaf, pending_class):
             supposed.applications += 1
 
     def keep_promise(self, leaf: Queue, items: Resources) -> None:
-        """Of what is supposed to be placed, so much was promised to gangs that have started already."""
+        """`items` of what is counted as allocated were promised to gangs that have started already."""
         for queue in leaf.path_to_root:
             self._of(queue).promised.subtract(items.items())
 
@@ -113,13 +113,13 @@ class Headroom:
     def _limits(self, queue: Queue, pending_class: PendingClass) -> Iterable[_Account]:
         if pending_class.quota_key.limit_subject is None:
             return
-        for limit, name, is_group in pending_class.quota_key.limit_subject.limits_at(queue):
+        for limit, name, is_group in pending_class.quota_key.limit_subject.limits_among(queue.limits):
             ledger = (self._usages.groups if is_group else self._usages.users).find(name, queue.path)
             used, running = (ledger.usage, len(ledger.applications)) if ledger is not None else (Resources(), 0)
             yield _Account(limit, used, running, self._accounts.setdefault((queue, name, is_group), _Supposed()))
 
     def _touched(self, leaf: Queue, pending_class: PendingClass) -> Iterable[_Supposed]:
-        """Of all that a placement of the pending class counts for, each once though several limits may be for it."""
+        """Everything that an allocation of the class counts for; each once, even if several limits are for it."""
         if pending_class.quota_key.limit_subject is None:
             return map(self._of, leaf.path_to_root)
         found = {

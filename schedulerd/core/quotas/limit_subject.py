@@ -1,60 +1,62 @@
-"""On whose account an application runs: its user and the one group that counts, and what limits they have where."""
+"""Limit subjects: the user and the one group that count for an application, and the limits for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from schedulerd.core.specs import LimitSpec, QueueSpec
-
-if TYPE_CHECKING:
-    from schedulerd.core.model.queue import Queue
+from schedulerd.core.specs import LimitSpec
 
 EVERYBODY_ELSE = "*"
+
+Limits: TypeAlias = tuple[LimitSpec, ...]
+"""The limits of one queue, in the order of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSubject:
-    """A user with the group that was found for the application, '' for none. Equal parties are interchangeable."""
+    """The account of an application: its user, and the one group that counts ('' for none). Applications with equal
+    subjects are interchangeable for limits."""
 
     user: str
     group: str
 
-    def limits_at(self, queue: Queue | QueueSpec) -> Iterator[tuple[LimitSpec, str, bool]]:
-        """The limits of this queue that hold for it: (limit, name under which usage counts, whether that is a group).
+    def limits_among(self, limits: Limits) -> Iterator[tuple[LimitSpec, str, bool]]:
+        """The limits of one queue that apply: (limit, name under which usage counts, whether that is a group).
 
-        `*` among the users stands for every user the queue's limits do not name, each on its own; `*` among the groups
-        only for the limit subject whose group is `*`.
+        `*` among the users stands for each user that the limits of this queue do not name; `*` among the groups applies
+        only if the group is `*`.
         """
-        is_named = any(self.user in limit.users for limit in queue.limits)
-        for limit in queue.limits:
+        is_named = any(self.user in limit.users for limit in limits)
+        for limit in limits:
             if self.user in limit.users or (not is_named and EVERYBODY_ELSE in limit.users):
                 yield limit, self.user, False
             if self.group and self.group in limit.groups:
                 yield limit, self.group, True
 
 
-def group_of(queue: Queue, groups: tuple[str, ...]) -> str:
-    """The one group of the user that counts for an application in this leaf, resolved once, when it is submitted.
+def group_of(limits: Sequence[Limits], groups: tuple[str, ...]) -> str:
+    """The one group of the user that counts for an application; determined once, at submission.
 
-    The limits of the queues are looked at from the leaf up, those of one queue in the order of its list, and the groups
-    of one limit in theirs: the first that the user is in counts, whatever the order of the user's groups (SEMANTICS
-    I21). `*` if there is none and a limit is for all other groups; '' if no limit is for groups at all.
+    `limits` has the limits of the leaf first and those of the root last.
+
+    Queues are searched from the leaf up, the limits of a queue in the order of its list, and the groups of a limit in
+    their order: the first group that the user is in counts, whatever the order of the user's groups (SEMANTICS I21).
+    `*` if there is none and a limit is for `*`; '' otherwise.
     """
     of_user = frozenset(groups)
-    for one in queue.path_to_root:
-        for limit in one.limits:
+    for of_queue in limits:
+        for limit in of_queue:
             for group in limit.groups:
                 if group in of_user and group != EVERYBODY_ELSE:
                     return group
-    for one in queue.path_to_root:
-        if any(EVERYBODY_ELSE in limit.groups for limit in one.limits):
-            return EVERYBODY_ELSE
+    if any(EVERYBODY_ELSE in limit.groups for of_queue in limits for limit in of_queue):
+        return EVERYBODY_ELSE
     return ""
 
 
-def limit_subject_of(queue: Queue, user: str, group: str) -> LimitSubject | None:
-    """The limit subject of an application in this leaf; None if no limit on the way to the root is for it."""
+def limit_subject_of(limits: Sequence[Limits], user: str, group: str) -> LimitSubject | None:
+    """The limit subject of an application, for the limits from its leaf to the root; None if no limit applies to it."""
     limit_subject = LimitSubject(user, group)
-    return limit_subject if any(True for one in queue.path_to_root for _ in limit_subject.limits_at(one)) else None
+    return limit_subject if any(True for of_queue in limits for _ in limit_subject.limits_among(of_queue)) else None

@@ -9,15 +9,16 @@ from schedulerd.core.resources import Items
 
 
 class QuotaKey(NamedTuple):
-    """Asks of one request class that differ in this are blocked and let in separately."""
+    """Asks of one request class with different quota keys are blocked and let in separately."""
 
     limit_subject: LimitSubject | None = None
-    """The user and the group on whose account the ask is; None if no limit is for them where it runs."""
+    """The account of the application; None if no limit on its path applies to it."""
     starts_application: bool = False
-    """Whether its application would start to run with it, where the number of running applications is limited."""
+    """Whether the application would start to run with the ask, where the number of running applications is limited."""
     gang_gate: Items = ()
-    """What the quotas must have room for before the first of it is allocated: the whole gang (SEMANTICS G2)."""
+    """What the quotas must have room for before the first placeholder is allocated: what the whole gang still lacks
+    (SEMANTICS G2). Empty without a gate."""
 
 
 PLAIN = QuotaKey()
-"""Only the quotas of the queues, for the amounts alone, decide."""
+"""The key of asks for which only the quotas of the queues, for the amounts alone, decide."""

@@ -1,12 +1,12 @@
-"""Whether the quotas of a queue, and the limits of users and groups there, let something more in at present.
+"""Whether the quotas of a queue, and the limits of users and groups there, let an ask in now.
 
-`items` are the amounts that are asked for, `key` whose they are. Amounts for which others have an entitled reservation,
-or a predicate check under way, count as used (`Queue.quota_reserved`); `own` is the part of it that the asker has
-itself.
+`items` are the amounts asked for, `key` is the quota key. What entitled reservations and open predicate checks hold
+counts as used (`Queue.quota_reserved`), without the part `own` that the asker itself holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class BlockedBy(Enum):
-    """Which rule blocks."""
+    """The kind of rule that blocks."""
 
     QUOTA = "quota"
     """`resources.max` of a queue."""
     GANG_QUOTA = "gang quota"
-    """`resources.max` of a queue, for the whole of a gang (SEMANTICS G2)."""
+    """`resources.max` of a queue, for the whole gang (SEMANTICS G2)."""
     MAX_APPLICATIONS = "max applications"
     """`maxapplications` of a queue."""
     LIMIT = "limit"
@@ -33,16 +33,16 @@ class BlockedBy(Enum):
 
 
 class Blocked(NamedTuple):
-    """A rule that does not let something in, with the numbers."""
+    """A rule that does not let an ask in, with the numbers."""
 
     by: BlockedBy
     queue: Queue
-    """The queue whose rule it is."""
+    """The queue that has the rule."""
     resource: str
     """'' where applications are counted."""
     used: int
     promised: int
-    """Reserved for others (QUOTA), or promised to gangs that have started (GANG_QUOTA); 0 for other rules."""
+    """Reserved by others (QUOTA), or promised to gangs that have started (GANG_QUOTA); 0 for other rules."""
     asked: int
     max: int
     account: str = ""
@@ -51,12 +51,12 @@ class Blocked(NamedTuple):
 
 
 def blocked(queue: Queue, items: Items, key: QuotaKey, own: Items = ()) -> Blocked | None:
-    """The first rule of this queue that does not let so much more in; None if all do."""
+    """The first rule of this queue that does not let `items` in; None if all do."""
     return blocked_by_quota(queue, items, own) or blocked_by_limits(queue, items, key)
 
 
 def blocked_by_quota(queue: Queue, items: Items, own: Items = ()) -> Blocked | None:
-    """The quota of this queue for the amounts alone."""
+    """Checks the quota of this queue for the amounts alone."""
     if not queue.max:
         return None
     if not queue.quota_reserved:
@@ -70,7 +70,8 @@ def blocked_by_quota(queue: Queue, items: Items, own: Items = ()) -> Blocked | N
 
 
 def blocked_by_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked | None:
-    """All other rules of this queue: its quota for a whole gang, its running applications, users and groups."""
+    """Checks all other rules of this queue: quota for a whole gang, running applications, limits of users and
+    groups."""
     gate = key.gang_gate
     if gate and (name := queue.max.exceeded_by(queue.allocated.plus(queue.gang_quota_promised), gate)) is not None:
         used, promised = queue.allocated[name], queue.gang_quota_promised[name]
@@ -81,10 +82,10 @@ def blocked_by_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked | No
 
 
 def blocked_by_user_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked | None:
-    """The limits of users and groups in this queue."""
+    """Checks the limits of users and groups in this queue."""
     assert key.limit_subject is not None
     usages = queue.usages
-    for limit, account, is_group in key.limit_subject.limits_at(queue):
+    for limit, account, is_group in key.limit_subject.limits_among(queue.limits):
         ledger = (usages.groups if is_group else usages.users).find(account, queue.path)
         if limit.max is not None:
             used = ledger.usage if ledger is not None else Resources()
@@ -99,8 +100,59 @@ def blocked_by_user_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked
     return None
 
 
+def blocked_together(wanted: Iterable[tuple[Queue, Resources, QuotaKey, str]]) -> Blocked | None:
+    """The first rule that lets in each of these allocations alone, but not all of them together; None if all rules do.
+
+    Each item of `wanted`: the leaf queue, the amounts, the quota key, the application id.
+    """
+    in_queue: dict[Queue, _Together] = {}
+    of_account: dict[tuple[Queue, int, str, bool], _Together] = {}
+    for leaf, resources, key, application_id in wanted:
+        for queue in leaf.path_to_root:
+            in_queue.setdefault(queue, _Together()).add(resources, key, application_id)
+            limits = () if key.limit_subject is None else key.limit_subject.limits_among(queue.limits)
+            for limit, account, is_group in limits:
+                of_one = of_account.setdefault((queue, queue.limits.index(limit), account, is_group), _Together())
+                of_one.add(resources, key, application_id)
+    for queue, together in in_queue.items():
+        found = blocked_by_quota(queue, together.resources.canonical())
+        if found is not None:
+            return found
+        if queue.max_applications and queue.running + len(together.starting) > queue.max_applications:
+            by, most = BlockedBy.MAX_APPLICATIONS, queue.max_applications
+            return Blocked(by, queue, "", queue.running, 0, len(together.starting), most)
+    for (queue, index, account, is_group), together in of_account.items():
+        limit = queue.limits[index]
+        ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path)
+        used, asked = ledger.usage if ledger is not None else Resources(), together.resources
+        name = limit.max.exceeded_by(used, asked.canonical()) if limit.max is not None else None
+        if name is not None and limit.max is not None:
+            return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked[name], limit.max[name], account, is_group)
+        running, starts = len(ledger.applications) if ledger is not None else 0, len(together.starting)
+        if limit.max_applications and running + starts > limit.max_applications:
+            by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
+            return Blocked(by, queue, "", running, 0, starts, most, account, is_group)
+    return None
+
+
+class _Together:
+    """The amounts of several allocations, and the applications that would start with them."""
+
+    __slots__ = ("resources", "starting")
+
+    def __init__(self) -> None:
+        self.resources = Resources()
+        self.starting: set[str] = set()
+
+    def add(self, resources: Resources, key: QuotaKey, application_id: str) -> None:
+        self.resources.add(resources.items())
+        if key.starts_application:
+            self.starting.add(application_id)
+
+
 def highest_blocked(leaf: Queue, items: Items, key: QuotaKey, own: Items = ()) -> Blocked | None:
-    """The rule that blocks in the queue nearest to the root, of all from the leaf to the root; None if none does."""
+    """The blocking rule of the queue nearest to the root, on the path from the leaf to the root; None if none
+    blocks."""
     found = None
     has_limits = key.starts_application or key.limit_subject is not None
     for queue in leaf.path_to_root:
@@ -110,13 +162,13 @@ def highest_blocked(leaf: Queue, items: Items, key: QuotaKey, own: Items = ()) -
 
 
 def stays_blocked(queue: Queue, items: Items, own: Items = ()) -> bool:
-    """Whether the quota of this queue blocks even when all that was asked to go has gone."""
+    """Whether the quota of this queue still blocks when everything that is being released is gone."""
     left = queue.allocated.minus(queue.leaving).plus(_reserved_by_others(queue, own))
     return queue.max.exceeded_by(left, items) is not None
 
 
 def headroom(leaf: Queue) -> Limits:
-    """What the quotas from here to the root still allow; cluster size is not a quota (SEMANTICS G2)."""
+    """What the quotas from this leaf to the root still allow; the size of the cluster is not a quota (SEMANTICS G2)."""
     left = Limits()
     for queue in leaf.path_to_root:
         left = left.tightest(queue.max.left(queue.allocated.plus(queue.quota_reserved)))

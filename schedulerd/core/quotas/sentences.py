@@ -1,4 +1,4 @@
-"""What a rule that blocks is called in events, dumps and messages."""
+"""Sentences for people about blocking rules, in events, dumps and messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from schedulerd.core.quotas.rules import Blocked, BlockedBy
 
 
 def sentence(blocked: Blocked) -> str:
-    """Which rule it is, and the numbers that say why it blocks."""
+    """Names the rule, and the numbers that show why it blocks."""
     queue, name, used, most = blocked.queue.written, blocked.resource, blocked.used, blocked.max
     match blocked.by:
         case BlockedBy.QUOTA:

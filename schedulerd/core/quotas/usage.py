@@ -1,14 +1,10 @@
-"""What users and groups have allocated in each queue, counted through the hierarchy, and what limits leave them."""
+"""What users and groups have allocated in each queue and below. Limits are checked against it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from schedulerd.core.resources import Resources
-
-if TYPE_CHECKING:
-    pass
 
 
 class UsageLedger:
@@ -19,11 +15,12 @@ class UsageLedger:
     def __init__(self) -> None:
         self.usage = Resources()
         self.applications: dict[str, None] = {}
-        """Applications that run here: from the first allocation until neither asks nor allocations are left."""
+        """Ids of applications that run here: from their first allocation until they have neither asks nor
+        allocations."""
 
 
 class Ledgers:
-    """The ledgers of all users, or of all groups; who has neither usage nor running applications is forgotten."""
+    """The ledgers of all users, or of all groups. A ledger without usage and running applications is forgotten."""
 
     __slots__ = ("_by_name",)
 
@@ -31,11 +28,11 @@ class Ledgers:
         self._by_name: dict[str, dict[str, UsageLedger]] = {}
 
     def __len__(self) -> int:
-        """How many have ledgers."""
+        """How many users or groups have ledgers."""
         return len(self._by_name)
 
     def open(self, name: str, queue_paths: Iterable[str]) -> list[UsageLedger]:
-        """The ledgers of `name` for these queues, made where they are missing."""
+        """The ledgers of `name` for these queues; missing ones are created."""
         by_path = self._by_name.setdefault(name, {})
         found = []
         for path in queue_paths:
@@ -49,7 +46,7 @@ class Ledgers:
         return self._by_name.get(name, {}).get(queue_path)
 
     def drop_idle(self, name: str, queue_paths: Iterable[str]) -> None:
-        """Forgets the ledgers among these that hold neither usage nor a running application."""
+        """Forgets those of these ledgers that have neither usage nor running applications."""
         by_path = self._by_name.get(name, {})
         for path in queue_paths:
             ledger = by_path.get(path)
@@ -63,7 +60,8 @@ class Ledgers:
 
 
 class Usages:
-    """Both books of a partition. Groups are counted only where limits give an application a group that counts."""
+    """The ledgers of users and groups of a partition. A group is counted only for applications for which limits
+    determine a group."""
 
     __slots__ = ("groups", "users")
 

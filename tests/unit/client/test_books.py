@@ -300,3 +300,139 @@ def test_nothing_unknown_gets_into_the_books() -> None:
     books.heard_allocations(released(a_release("u1")))
     assert list(books.report_nodes()) == list(books.report_applications()) == []
     assert wanted(books) == {}
+
+
+def test_an_ask_is_reported_with_its_age_and_what_it_is_not_asked_about(books: Books) -> None:
+    ask = an_ask()
+    ask.tags.update(messages.ask_tags({"color": "red"}, predicates=False, asked_at_ns=5) or {})
+    books.sent_ask(ask)
+    (reported,) = books.report_asks()
+    assert dict(reported.tags) == {"color": "red", "schedulerd.io/predicates": "none", "schedulerd.io/asked-at": "5"}
+
+
+def found(node: str, *allocations: si_pb2.Allocation) -> si_pb2.NodeInfo:
+    return messages.node(node, None, action=si_pb2.NodeInfo.UPDATE, existing=allocations)
+
+
+def there(books: Books) -> dict[str, tuple[str, str, int]]:
+    """Node, key and memory of what is reported, by UUID."""
+    return {
+        each.UUID: (node.nodeID, each.allocationKey, each.resourcePerAlloc.resources["memory"].value)
+        for node in books.report_nodes()
+        for each in node.existingAllocations
+    }
+
+
+def test_what_an_update_found_running_is_reported_and_asked_for_no_longer(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.sent_node(found("node", an_allocation("mine")))
+    assert there(books) == {"mine": ("node", "pod", 1)}
+    assert wanted(books) == {}
+
+
+def test_an_allocation_that_was_found_elsewhere_is_reported_there_and_once(books: Books) -> None:
+    books.sent_node(a_node("other"))
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    moved = an_allocation("mine", node="other")
+    moved.resourcePerAlloc.resources["memory"].value = 7
+    books.sent_node(found("other", moved))
+    assert there(books) == {"mine": ("other", "pod", 7)}
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    assert [node.nodeID for node in books.report_nodes()] == ["other"]
+    books.heard_allocations(released(a_release("mine")))
+    assert there(books) == {}
+
+
+def test_of_an_ask_for_several_the_uuid_says_which_moved(books: Books) -> None:
+    books.sent_node(a_node("other"))
+    books.sent_ask(an_ask(count=3))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_node(found("other", an_allocation("mine", node="other")))
+    books.sent_node(found("other", an_allocation("u1", node="other")))
+    assert there(books) == {"u1": ("other", "pod", 1), "mine": ("other", "pod", 1)}
+    assert wanted(books) == {"pod": 3}
+
+
+def test_two_of_one_key_in_an_update_are_two(books: Books) -> None:
+    books.sent_node(found("node", an_allocation("u1"), an_allocation("u2")))
+    assert set(there(books)) == {"u1", "u2"}
+
+
+def sized(memory: int, key: str = "pod", count: int = 1) -> si_pb2.AllocationAsk:
+    ask = an_ask(key, count)
+    ask.resourceAsk.CopyFrom(messages.resource({"memory": memory}))
+    return ask
+
+
+def test_a_resized_allocation_is_reported_as_it_is(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_ask(sized(7))
+    assert there(books) == {"u1": ("node", "pod", 7)}
+    assert [each.resourcePerAlloc.resources["memory"].value for each in books.allocations()] == [7]
+    assert wanted(books) == {}
+
+
+def test_an_ask_that_was_placed_while_its_update_was_on_its_way_is_resized(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.sent_ask(sized(7))
+    books.heard_allocations(placed(an_allocation("u1")))
+    assert there(books) == {"u1": ("node", "pod", 7)}
+
+
+def test_a_resize_that_is_rejected_changes_nothing(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_ask(sized(7))
+    books.sent_ask(sized(-7))
+    rejected = si_pb2.RejectedAllocationAsk(applicationID="app", allocationKey="pod", reason="no")
+    books.heard_allocations(si_pb2.AllocationResponse(rejected=[rejected]))
+    assert there(books) == {"u1": ("node", "pod", 7)}
+
+
+def test_of_several_of_a_key_none_is_resized(books: Books) -> None:
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
+    books.sent_ask(sized(7, count=2))
+    assert {memory for _, _, memory in there(books).values()} == {1}
+
+
+def test_a_report_of_where_it_runs_is_newer_than_its_ask(books: Books) -> None:
+    books.sent_ask(sized(7))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_node(found("node", an_allocation("u1")))
+    assert there(books) == {"u1": ("node", "pod", 1)}
+
+
+def tagged(**tags: str) -> si_pb2.AddApplicationRequest:
+    added = an_application()
+    added.tags.update({f"namespace.{name}": value for name, value in tags.items()})
+    return added
+
+
+def quotas(books: Books) -> list[dict[str, str]]:
+    return [dict(added.tags) for added in books.report_applications()]
+
+
+def test_the_newest_tags_of_a_namespace_are_reported(books: Books) -> None:
+    books.sent_application(tagged(resourcequota="{}"))
+    books.heard_applications(accepted()[1])
+    books.sent_application(tagged())
+    assert quotas(books) == [{}]
+
+
+def test_tags_of_a_namespace_that_are_rejected_are_not_reported(books: Books) -> None:
+    books.sent_application(tagged(resourcequota="{}"))
+    books.heard_applications(accepted()[1])
+    books.sent_application(tagged(resourcequota="lots"))
+    rejected = si_pb2.RejectedApplication(applicationID="app", reason="no")
+    books.heard_applications(si_pb2.ApplicationResponse(rejected=[rejected]))
+    assert quotas(books) == [{"namespace.resourcequota": "{}"}]
+
+
+def test_an_application_that_is_added_as_another_one_stays_what_it_was(books: Books) -> None:
+    other = tagged(resourcequota="{}")
+    other.queueName = "root.b"
+    books.sent_application(other)
+    assert [added.queueName for added in books.report_applications()] == ["root.a"]

@@ -178,7 +178,7 @@ def test_nobody_there_is_said_after_the_time_to_connect() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         target = f"127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(SchedulerUnreachable, match=f"nobody answers at {target}"):
+        with pytest.raises(SchedulerUnreachable, match=f"no scheduler answers at {target}"):
             asyncio.run(main(target))
 
 

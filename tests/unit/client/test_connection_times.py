@@ -153,7 +153,7 @@ def test_nobody_is_waited_for_longer_than_the_time_to_connect(monkeypatch: pytes
             await Client("there:1", Diary(), rm_id="rm", connect_timeout_s=7.0).__aenter__()
         return str(unreachable.value), seconds()
 
-    assert run(main(is_there=False)) == ("nobody answers at there:1 (waited 7 s)", 7.0)
+    assert run(main(is_there=False)) == ("no scheduler answers at there:1 (waited 7 s)", 7.0)
     reason, waited_s = run(main(is_there=True))
     assert (reason[:26], waited_s) == ("no answer from there:1: DE", 7.0)
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.config import document
-from schedulerd.config.document import DEPTH_MAX, TEXT_BYTES_MAX, VALUES_MAX, read_document
-from schedulerd.config.problems import PROBLEMS_MAX
+from schedulerd.settings import document
+from schedulerd.settings.document import DEPTH_MAX, TEXT_BYTES_MAX, VALUES_MAX, read_document
+from schedulerd.settings.problems import PROBLEMS_MAX
 
 LONG = "x" * 100_000
 

@@ -32,7 +32,7 @@ def test_lists_that_are_good(limits: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("limits", "path", "message"),
     [
-        ([{"maxapplications": 1}], "[0]", "names nobody"),
+        ([{"maxapplications": 1}], "[0]", "names no user and no group"),
         ([{"users": ["bob"]}], "[0]", "limits nothing"),
         ([{"users": ["bob"], "maxapplications": 0}], "[0]", "limits nothing"),
         ([{"users": ["bob"], "maxresources": {"memory": 0}}], "[0].maxresources", "all amounts are 0"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.config.problems import Path, Problem, did_you_mean, format_path, shorten, suggest
+from schedulerd.settings.problems import Path, Problem, did_you_mean, format_path, shorten, suggest
 
 
 @pytest.mark.parametrize(

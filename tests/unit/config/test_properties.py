@@ -12,12 +12,14 @@ from schedulerd.core.specs import (
     ApplicationOrder,
     PreemptionPolicy,
     PriorityPolicy,
+    QueueOrder,
     QueueProperties,
 )
 from tests.unit.config.build import a_partition, a_text, load_queue, problems_with
 
 GOOD = {
-    "application.sort.policy": ["fifo", "fair", "stateaware", "FAIR"],
+    "application.sort.policy": ["fifo", "fair", "stateaware", "drf", "FAIR"],
+    "queue.sort.policy": ["fair", "drf", "Fair"],
     "application.sort.priority": ["enabled", "disabled"],
     "priority.policy": ["default", "fence"],
     "priority.offset": ["0", "-2147483648", "2147483647", "+5"],
@@ -29,7 +31,8 @@ GOOD = {
     "application.unschedasks.backoff.delay": ["30s"],
 }
 BAD = {
-    "application.sort.policy": (["lifo", "fif o"], "must be one of fifo, fair, stateaware"),
+    "application.sort.policy": (["lifo", "fif o"], "must be one of fifo, fair, stateaware, drf"),
+    "queue.sort.policy": (["fifo", "stateaware"], "must be one of fair, drf"),
     "application.sort.priority": (["true"], "must be one of enabled, disabled"),
     "priority.policy": (["none"], "must be one of default, fence"),
     "priority.offset": (["high", "2147483648", "-2147483649", "1.5", "1_0"], "must be a whole number from -2147483648"),
@@ -91,6 +94,7 @@ def test_the_default_is_that_of_the_core(name: str) -> None:
 
 EVERYTHING = {
     "application.sort.policy": "StateAware",
+    "queue.sort.policy": "drf",
     "application.sort.priority": "disabled",
     "priority.policy": "Fence",
     "priority.offset": "-7",
@@ -101,6 +105,7 @@ EVERYTHING = {
 }
 HANDED_DOWN = QueueProperties(
     application_order=ApplicationOrder.STATE_AWARE,
+    queue_order=QueueOrder.DRF,
     priority_sort=False,
     preemption_delay_ns=5 * SECOND_NS,
     quota_preemption_delay_ns=2 * MINUTE_NS,
@@ -111,6 +116,7 @@ HANDED_DOWN = QueueProperties(
 def test_what_is_written_holds() -> None:
     assert load_queue(properties=EVERYTHING).properties == QueueProperties(
         application_order=ApplicationOrder.STATE_AWARE,
+        queue_order=QueueOrder.DRF,
         priority_sort=False,
         priority_policy=PriorityPolicy.FENCE,
         priority_offset=-7,

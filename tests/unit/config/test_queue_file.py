@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from schedulerd.config import PROBLEMS_MAX, QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.default_file import default_queue_file_text
-from schedulerd.config.document import Data
-from schedulerd.config.problems import Finding, Path
 from schedulerd.config.queue_file import _without_consequences
 from schedulerd.config.validation import _tree, _without
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import Acl, ApplicationOrder, FilterSpec, NodeOrder, PartitionSpec, QueueSpec, RuleSpec
+from schedulerd.settings.document import Data
+from schedulerd.settings.problems import Finding, Path
 from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, paths_with
 from tests.unit.core.test_work import calls_during
 
@@ -265,6 +265,7 @@ def test_an_empty_file_has_no_partitions(text: str) -> None:
         ("fair", ApplicationOrder.FAIR),
         ("Fair", ApplicationOrder.FAIR),
         ("stateaware", ApplicationOrder.STATE_AWARE),
+        ("drf", ApplicationOrder.DRF),
     ],
 )
 def test_application_order(written: str, order: ApplicationOrder) -> None:

@@ -91,7 +91,8 @@ def test_exactly_the_properties_without_effect_are_said_to_be() -> None:
 
 
 OTHER_VALUES = {
-    "application.sort.policy": ["fair", "stateaware"],
+    "application.sort.policy": ["fair", "stateaware", "drf"],
+    "queue.sort.policy": ["drf"],
     "application.sort.priority": ["disabled"],
     "priority.policy": ["fence"],
     "priority.offset": ["7"],

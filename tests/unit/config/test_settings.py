@@ -125,7 +125,7 @@ def test_identities_from_every_place(file: Path) -> None:
 def test_identities_need_mutual_tls(file: Path) -> None:
     file.write_text("# stands for a PEM file\n")
     both = {"tls_cert_file": file, "tls_key_file": file}
-    wanted = ["rm_identities needs tls_client_ca_file: without client certificates nobody has a name"]
+    wanted = ["rm_identities needs tls_client_ca_file: without client certificates no client has a name"]
     assert problems({"rm_identities": "shim=rm"}) == wanted
     assert problems({**both, "rm_identities": "shim=rm"}) == wanted
 
@@ -135,8 +135,8 @@ def test_identities_need_mutual_tls(file: Path) -> None:
     [
         ("shim", "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm-b*,ops=*"),
         ("shim=rm,", "must be NAME=RMID pairs"),
-        ("=rm", "an empty name is nobody's"),
-        ("uri:=rm", "an empty name is nobody's"),
+        ("=rm", "the name is empty"),
+        ("uri:=rm", "the name is empty"),
         ("*.prod=rm", "the name '*.prod' has a * or a character that cannot be printed; it must be the whole name"),
         ("cn:*=rm", "the name 'cn:*' has a *"),
         ("ip:10.0.0=rm", "'10.0.0' does not appear to be an IPv4 or IPv6 address"),

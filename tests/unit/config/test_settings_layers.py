@@ -109,3 +109,9 @@ def test_any_values_are_taken_or_explained(values: dict[str, str]) -> None:
         for problem in error.problems:
             assert problem.message
             assert problem.path in environ or problem.path == ""
+
+
+def test_settings_of_another_command_are_no_misspelt_ones() -> None:
+    assert load_settings({}, {"SCHEDULERD_KUBERNETES_GRPC_BIND": "x"}) == Settings()
+    with pytest.raises(SettingsInvalid):
+        load_settings({}, {"SCHEDULERD_GRPC_BINDS": "x"})

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from schedulerd.config import matches
-from schedulerd.core import autoscaling, view
+from schedulerd.core.autoscaling import summary as autoscaling
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -34,10 +34,10 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
 from schedulerd.core.invariants import violations
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.node import Node, Scoring
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.model.request_class import PendingClass, RequestClass
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.quotas.quota_key import PLAIN
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
@@ -51,7 +51,8 @@ from schedulerd.core.specs import (
     QueueSpec,
     Timeouts,
 )
-from schedulerd.core.views import ApplicationView, NodeView, PartitionView, QueueView
+from schedulerd.core.views import view
+from schedulerd.core.views.values import ApplicationView, NodeView, PartitionView, QueueView
 
 Kind = TypeVar("Kind")
 
@@ -128,6 +129,7 @@ def a_node(
 def a_model_node(node_id: str, capacity: dict[str, int], scoring: Scoring | None = None) -> Node:
     """A node as the core keeps it, outside any partition."""
     node = Node(node_id, scoring or Scoring(NodeOrder.FAIR, {"memory": 1.0, "vcore": 1.0}))
+    node.state = NodeState.SCHEDULABLE
     node.offer(Resources(capacity), None)
     return node
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.configuration_facts import ConfigurationRejected
+from schedulerd.core.configuration.facts import ConfigurationRejected
 from schedulerd.core.facts import Fact
 from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import Conversation, a_partition_spec, of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedulerd.core.decide.preemption import Decision, Search
-from schedulerd.core.preemption_facts import PreemptionRefusal
+from schedulerd.core.plans.plan import PlannedPreemption
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.preemption.rules.search import Search
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import (
@@ -54,9 +55,15 @@ def run(talk: Conversation, queue: str, key: str, amount: int | Mapping[str, int
     assert [entry[:2] for entry in placed(talk.schedule())] == [(app, key)]
 
 
+def planned(search: Search) -> PlannedPreemption | None:
+    """The one preemption of the plan that a search found, if it found one."""
+    plan = search.plan()
+    return None if plan is None else plan.preemptions[0]
+
+
 def decide(
     talk: Conversation, queue: str = "root.c", amount: int | Mapping[str, int] = 10, **fields: Any
-) -> Decision | PreemptionRefusal | None:
+) -> PlannedPreemption | PreemptionRefusal | None:
     """What is decided for one that asks for so much in the queue, and why not if that is nothing."""
     app = fields.pop("app", "claimer")
     if app not in talk.model().applications:
@@ -66,11 +73,11 @@ def decide(
     assert placed(talk.schedule()) == []
     application = talk.model().applications[app]
     ask = application.asks["c"]
-    search = Search(application, application.groups[ask.band], ask)
+    search = Search(talk.model(), application, application.groups[ask.band], ask)
     assert search.run(10**9)
-    return search.decision() or search.refusal
+    return planned(search) or search.refusal
 
 
-def chosen(decision: Decision | PreemptionRefusal | None) -> set[str]:
-    assert isinstance(decision, Decision), decision
+def chosen(decision: PlannedPreemption | PreemptionRefusal | None) -> set[str]:
+    assert isinstance(decision, PlannedPreemption), decision
     return {one.key for one in decision.victims}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from schedulerd.config import matches
-from schedulerd.core.callback_facts import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
@@ -15,6 +14,7 @@ from schedulerd.core.commands import (
     PredicateResult,
 )
 from schedulerd.core.facts import Fact
+from schedulerd.core.predicates.facts import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import Conversation, a_partition_spec, numbered, of

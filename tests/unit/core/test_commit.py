@@ -14,7 +14,7 @@ from schedulerd.core.commands import ExistingAllocation, NodeAction
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.partition import Partition
+from schedulerd.core.partition import Partition
 from schedulerd.core.resources import Resources
 from tests.unit.core.builders import (
     Conversation,
@@ -40,7 +40,7 @@ class Books:
         queue = self.partition.root.find("root.p.a")
         assert queue is not None
         self.queues = queue.path_to_root
-        self.app = Application(an_app("app", "root.p.a", user="ann"), self.partition, queue, 1, 0)
+        self.app = Application(an_app("app", "root.p.a", user="ann"), "rm", self.partition.name, queue, 1, 0)
         self.app.state = self.app.state.ACCEPTED
         self.partition.applications["app"] = queue.applications["app"] = self.app
         self.node: Node = a_model_node("n1", {"memory": 100}, self.partition.scoring)
@@ -51,7 +51,7 @@ class Books:
         spec = a_placeholder(key) if placeholder else an_ask(key)
         request_class = self.partition.request_classes.of(Resources(amounts or {"memory": 10}))
         ask = self.app.asks[key] = Ask(spec, request_class, self.partition.next_serial(), 0)
-        commit.demand(self.app, ask, count)
+        commit.demand(self.partition, self.app, ask, count)
         return ask
 
     def pending(self) -> list[Resources]:
@@ -74,16 +74,16 @@ def books() -> Books:
 def test_demand_and_withdrawal_are_counted_on_the_whole_path(books: Books) -> None:
     ask = books.ask(count=3)
     assert books.pending() == [{"memory": 30}] * 4
-    assert commit.withdraw(books.app, ask, 1) == 1
+    assert commit.withdraw(books.partition, books.app, ask, 1) == 1
     assert books.pending() == [{"memory": 20}] * 4
-    assert commit.withdraw(books.app, ask, 99) == 2
-    assert commit.withdraw(books.app, ask) == 0
+    assert commit.withdraw(books.partition, books.app, ask, 99) == 2
+    assert commit.withdraw(books.partition, books.app, ask) == 0
     assert books.pending() == [{}] * 4
     assert books.app.groups == {}
 
 
 def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
-    allocation = commit.allocate(books.app, books.ask(count=2), books.node, "u1")
+    allocation = commit.allocate(books.partition, books.app, books.ask(count=2), books.node, "u1")
     assert books.pending() == [{"memory": 10}] * 4
     assert books.allocated() == [{"memory": 10}] * 5
     assert books.node.available == {"memory": 90}
@@ -93,7 +93,7 @@ def test_a_placement_is_counted_everywhere_at_once(books: Books) -> None:
 
 
 def test_a_placeholder_is_counted_apart(books: Books) -> None:
-    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.allocate(books.partition, books.app, books.ask("p", placeholder=True), books.node, "u1")
     assert (books.app.allocated, books.app.placeholder_allocated) == ({}, {"memory": 10})
     assert books.app.placeholders == 1
     assert books.app.is_idle
@@ -101,7 +101,7 @@ def test_a_placeholder_is_counted_apart(books: Books) -> None:
 
 def test_what_is_free_again_is_free_everywhere(books: Books) -> None:
     ask = books.ask()
-    commit.free(commit.allocate(books.app, ask, books.node, "u1"))
+    commit.free(books.partition, commit.allocate(books.partition, books.app, ask, books.node, "u1"))
     assert books.node.available == {"memory": 100}
     assert (books.partition.allocations, books.app.allocations, books.app.asks) == ({}, {}, {})
 
@@ -111,9 +111,9 @@ def test_ledgers_forget_names_that_fall_to_0(books: Books, placeholder: bool) ->
     """A resource manager that asks for ever new resource names must not fill the memory."""
     for number in range(20):
         ask = books.ask(f"k{number}", 2, placeholder, **{f"r{number}": 5, "memory": 1})
-        allocation = commit.allocate(books.app, ask, books.node, f"u{number}")
-        commit.withdraw(books.app, ask)
-        commit.free(allocation)
+        allocation = commit.allocate(books.partition, books.app, ask, books.node, f"u{number}")
+        commit.withdraw(books.partition, books.app, ask)
+        commit.free(books.partition, allocation)
     assert [dict(ledger) for ledger in books.ledgers()] == [{}] * len(books.ledgers())
     assert list(books.partition.request_classes.known()) == []
 
@@ -130,15 +130,15 @@ def test_a_node_forgets_a_resource_it_only_owed() -> None:
 
 
 def test_a_user_without_usage_and_applications_is_forgotten(books: Books) -> None:
-    commit.free(commit.allocate(books.app, books.ask(), books.node, "u1"))
+    commit.free(books.partition, commit.allocate(books.partition, books.app, books.ask(), books.node, "u1"))
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}, "until the application is done"
-    commit.retire(books.app)
+    commit.retire(books.partition, books.app)
     assert dict(books.partition.usages.users.items()) == {}
 
 
 def test_a_user_whose_placeholders_are_still_there_is_not_forgotten(books: Books) -> None:
-    commit.allocate(books.app, books.ask("p", placeholder=True), books.node, "u1")
-    commit.retire(books.app)
+    commit.allocate(books.partition, books.app, books.ask("p", placeholder=True), books.node, "u1")
+    commit.retire(books.partition, books.app)
     assert dict(books.partition.usages.users.items()).keys() == {"ann"}
 
 

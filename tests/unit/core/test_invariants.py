@@ -54,7 +54,7 @@ def test_a_violation_names_its_partition() -> None:
     talk.model("gpu").nodes["n1"].allocated["memory"] = 3
     assert violations(talk.scheduler) == [
         "[rm-1]gpu: allocated of node n1 is {'memory': 3}, counted {}",
-        "[rm-1]gpu: available of node n1 is {'memory': 10}, not capacity less what is used",
+        "[rm-1]gpu: available of node n1 is {'memory': 10}, not capacity minus occupied and allocated",
     ]
 
 
@@ -69,7 +69,7 @@ def test_every_resource_manager_is_looked_at() -> None:
     ]
 
 
-def test_a_turn_that_nobody_gave_is_noticed() -> None:
+def test_a_wrong_application_that_may_start_is_noticed() -> None:
     """The worlds of tests/sim have no state-aware leaf."""
     talk = a_conversation(root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
     talk.asks(an_ask("k"))
@@ -79,5 +79,5 @@ def test_a_turn_that_nobody_gave_is_noticed() -> None:
     assert (first.awaits_start, later.awaits_start) == (False, True)
     first.awaits_start, later.awaits_start = True, False
     found = violations(talk.scheduler)
-    assert "[rm-1]default: it is the turn of app in root.a" in found
-    assert "[rm-1]default: it is not the turn of later in root.a" in found
+    assert "[rm-1]default: application app waits in root.a, where the next to start is app" in found
+    assert "[rm-1]default: application later does not wait in root.a, where the next to start is app" in found

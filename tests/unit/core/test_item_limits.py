@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core import checks
+from schedulerd.core.applications.handlers.asks import MAX_ALLOCATIONS_MAX
 from schedulerd.core.checks import (
     GROUPS_MAX,
     ID_LENGTH_MAX,
@@ -27,8 +28,7 @@ from schedulerd.core.commands import (
     ReportUtilization,
     Utilization,
 )
-from schedulerd.core.constraint_checks import EXPRESSIONS_MAX
-from schedulerd.core.decide.queue_placement import LEVELS_MAX
+from schedulerd.core.constraints.checks import EXPRESSIONS_MAX
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -39,7 +39,7 @@ from schedulerd.core.facts import (
     NodeRejected,
     Released,
 )
-from schedulerd.core.handlers.asks import MAX_ALLOCATIONS_MAX
+from schedulerd.core.queue_placement.rules.queue_placement import LEVELS_MAX
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import Acl, QueueSpec, RuleKind, RuleSpec
 from tests.unit.core.builders import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.handlers.application_states import TIMED_STATES
+from schedulerd.core.applications.handlers.application_states import TIMED_STATES
 from schedulerd.core.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 
 S = ApplicationState

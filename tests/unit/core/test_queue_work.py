@@ -31,10 +31,11 @@ from schedulerd.core.commands import (
     UpdateNodes,
 )
 from schedulerd.core.facts import Allocated
-from schedulerd.core.model import ask_group, pending_index
+from schedulerd.core.model import ask_group
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.pending import pending_index
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import (
@@ -182,7 +183,7 @@ def work(children: tuple[int, ...], order: ApplicationOrder, mix: Mix) -> dict[s
 
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES.keys())
-@pytest.mark.parametrize("order", [ApplicationOrder.FIFO, ApplicationOrder.FAIR])
+@pytest.mark.parametrize("order", [ApplicationOrder.FIFO, ApplicationOrder.FAIR, ApplicationOrder.DRF])
 def test_a_placement_among_a_thousand_queues_costs_what_it_costs_among_two(order: ApplicationOrder, mix: Mix) -> None:
     few, many = work(FEW, order, mix), work(MANY, order, mix)
     assert few.keys() == many.keys() == {*LOOKED_AT, *PER_LINE}

@@ -1,16 +1,24 @@
-"""The state diagram in the documentation is the table that the scheduler runs by."""
+"""The state diagrams in the documentation are the tables that the scheduler runs by."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from schedulerd.core.lifecycles import APPLICATION
+import pytest
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "gangs.md"
+from schedulerd.core.lifecycles import APPLICATION, NODE, RESOURCE_MANAGER
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_diagram_shows_every_transition_and_no_other() -> None:
-    drawn = re.findall(r"^ +(\w+) --> (\w+): (\w+)$", DOCUMENT.read_text(), re.MULTILINE)
-    table = [(old, new, trigger) for old, row in APPLICATION.items() for trigger, new in row.items()]
-    assert sorted(drawn) == sorted((str(old), str(new), str(trigger)) for old, new, trigger in table)
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [("gangs.md", APPLICATION), ("internals/nodes.md", NODE), ("internals/recovery.md", RESOURCE_MANAGER)],
+)
+def test_the_diagram_shows_every_transition_and_no_other(page: str, table: Mapping[Any, Mapping[Any, Any]]) -> None:
+    drawn = re.findall(r"^ +(\w+) --> (\w+): ([\w ]+)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    cells = [(str(old), str(new), str(trigger)) for old, row in table.items() for trigger, new in row.items()]
+    assert sorted(drawn) == sorted(cells)

@@ -122,7 +122,7 @@ def test_a_cycle_calls_as_many_functions_however_many_applications_wait() -> Non
 
 
 @pytest.mark.parametrize("sizes", [1, 80])
-@pytest.mark.parametrize("order", ["fifo", "fair"])
+@pytest.mark.parametrize("order", ["fifo", "fair", "drf"])
 def test_a_cycle_calls_about_as_many_functions_however_many_applications_want_many_sizes(
     order: str, sizes: int
 ) -> None:

@@ -7,18 +7,19 @@ from collections.abc import Callable, Coroutine
 from typing import cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.core.callback_facts import (
+from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks, GivePredicateResults
+from schedulerd.core.facts import Fact
+from schedulerd.core.predicates.facts import (
     PredicateWanted,
 )
-from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, GivePredicateResults
-from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.callback_stream import CallbackStream
-from schedulerd.daemon.callbacks import GRACE_SECONDS, Callbacks, Cancellable
-from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.daemon.rm_sessions import RmSessions
-from schedulerd.daemon.stream_call import ServicerContext
+from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.runtime.owner import Owner
+from schedulerd.daemon.sessions.rm_sessions import RmSessions
+from schedulerd.daemon.transport.callback_stream import CallbackStream
+from schedulerd.daemon.transport.callbacks import GRACE_SECONDS, Callbacks, Cancellable
+from schedulerd.daemon.transport.request_limits import RequestLimits
+from schedulerd.daemon.transport.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.encode import ResponseEncoder
 from tests.instants import at
@@ -69,19 +70,22 @@ class World:
     def __init__(self) -> None:
         self.scheduler = RecordingScheduler()
         self.tally = CallbackTally()
-        self.links = RmSessions(ResponseEncoder(), lambda command: self.owner.post(command), outbox_bytes_max=1_000_000)
+        self.sessions = RmSessions(ResponseEncoder(), self._post, outbox_bytes_max=1_000_000)
         self.grace_is_over = True
         """False to have a stream's end not told before `end_grace`."""
         self._waiting: list[Timer] = []
-        self.callbacks = Callbacks(self.links, lambda command: self.owner.post(command), self.tally, self._call_later)
+        self.callbacks = Callbacks(self.sessions, self._post, self.tally, self._call_later)
         self.owner = Owner(
             self.scheduler,
-            [self.links.deliver, self.callbacks.deliver],
+            [self.sessions.deliver, self.callbacks.deliver],
             NoStopwatch(),
             inbox_max=100,
             placements_max=10,
             clocks=lambda: at(SECOND_NS),
         )
+
+    def _post(self, command: Command) -> None:
+        self.owner.post(command)
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> Cancellable:
         assert seconds == GRACE_SECONDS
@@ -99,7 +103,14 @@ class World:
         context = CallbackCall()
         parse = RequestLimits(items_max=1_000, resource_managers_max=1).parser(callback_pb2.CallbackAnswer)
         stream = CallbackStream(
-            self.callbacks, self.tally, self.links, self.owner, cast(ServicerContext, context), parse, lambda: 0.0
+            self.callbacks,
+            self.tally,
+            Admission(),
+            self.sessions,
+            self.owner,
+            cast(ServicerContext, context),
+            parse,
+            lambda: 0.0,
         )
         return context, asyncio.create_task(until_over(stream))
 

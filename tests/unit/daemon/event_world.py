@@ -7,8 +7,8 @@ import itertools
 from schedulerd.core.commands import Command, NewApplication, UpdateApplications
 from schedulerd.core.facts import Fact
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.event_feed import EventFeed, Follower
-from schedulerd.daemon.owner import Owner, _Entry
+from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
+from schedulerd.daemon.runtime.owner import Owner, _Entry
 from schedulerd.instant import Instant
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from schedulerd.daemon.stream_call import StreamCall
+from schedulerd.daemon.transport.stream_call import StreamCall
 
 
 class Aborted(Exception):

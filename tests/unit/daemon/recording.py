@@ -12,7 +12,7 @@ from schedulerd.core.commands import Command, RegisterResourceManager
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import Acl, PartitionSpec, QueueSpec, Timeouts
-from schedulerd.daemon.rm_session import CloseReason
+from schedulerd.daemon.sessions.open_calls import CloseReason
 
 QUEUES = (
     PartitionSpec(
@@ -55,7 +55,7 @@ class NoStopwatch:
 
 
 class FakeStream:
-    """An open stream of which one sees what a link does to it."""
+    """An open stream of which one sees what a session does to it."""
 
     def __init__(self, peer: str = "ipv4:10.0.0.1:1000") -> None:
         self.peer = peer
@@ -63,7 +63,7 @@ class FakeStream:
         self.written_seconds_ago = math.inf
         self.over = asyncio.Event()
         self.ending: CloseReason | None = None
-        self.yields_to_gang = False
+        self.asked_to_give_way = False
         self.may_read: bool | None = None
 
     def is_in_doubt(self, seconds: float) -> bool:
@@ -73,7 +73,7 @@ class FakeStream:
         self.ending = self.ending or ending
 
     def give_way(self) -> None:
-        self.yields_to_gang = True
+        self.asked_to_give_way = True
 
     def let_read(self, allowed: bool) -> None:
         self.may_read = allowed

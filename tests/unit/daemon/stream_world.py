@@ -1,4 +1,4 @@
-"""A running owner with its links, and calls of update streams whose client is played by the test."""
+"""A running owner with its sessions, and calls of update streams whose client is played by the test."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import cast
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import UpdateNodes
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.owner import Owner
-from schedulerd.daemon.request_limits import RequestLimits
-from schedulerd.daemon.rm_sessions import RmSessions
-from schedulerd.daemon.stream_call import Parse, ServicerContext
-from schedulerd.daemon.streams import Dialogue, StreamSession
+from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.runtime.owner import Owner
+from schedulerd.daemon.sessions.rm_sessions import RmSessions
+from schedulerd.daemon.transport.request_limits import RequestLimits
+from schedulerd.daemon.transport.stream_call import Parse, ServicerContext
+from schedulerd.daemon.transport.update_stream import UpdateMethod, UpdateStream
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
@@ -44,11 +45,11 @@ class NodeCall(FakeContext):
 
 
 class World:
-    """A running owner with its links, and calls that are served."""
+    """A running owner with its sessions, and calls that are served."""
 
     def __init__(self, outbox_bytes_max: int = 1_000_000, in_doubt_seconds: float | None = None) -> None:
         self.scheduler = RecordingScheduler()
-        self.links = RmSessions(
+        self.sessions = RmSessions(
             ResponseEncoder(),
             lambda command: self.owner.post(command),
             outbox_bytes_max=outbox_bytes_max,
@@ -56,7 +57,7 @@ class World:
         )
         self.owner = Owner(
             self.scheduler,
-            [self.links.deliver],
+            [self.sessions.deliver],
             NoStopwatch(),
             inbox_max=100,
             placements_max=10,
@@ -72,9 +73,9 @@ class World:
         context = NodeCall()
         context.client = client
         context.request_headers = headers
-        dialogue = Dialogue(Stream.NODE, parse, RequestDecoder().nodes)
-        session = StreamSession(dialogue, self.links, self.owner, cast(ServicerContext, context))
-        return context, asyncio.create_task(until_over(session))
+        update = UpdateMethod(Stream.NODE, parse, RequestDecoder().nodes)
+        stream = UpdateStream(update, Admission(), self.sessions, self.owner, cast(ServicerContext, context))
+        return context, asyncio.create_task(until_over(stream))
 
     @property
     def nodes(self) -> list[str]:

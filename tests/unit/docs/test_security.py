@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.config import load_settings
-from schedulerd.daemon.identity import Identities
+from schedulerd.daemon.access.identity import Identities
 from tests.unit.daemon.certificates import URI, named
 from tests.unit.docs.named_tests import DOCS, NAMED, defined
 

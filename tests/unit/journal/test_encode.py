@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedulerd.core.commands import NewAsk, RingAlarms, RunCycle, UpdateAllocations
+from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.facts import ApplicationAccepted, CycleRan, Fact
-from schedulerd.core.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.resources import Resources
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text

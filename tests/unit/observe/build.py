@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from schedulerd.core import callback_facts, facts, gang_facts, preemption_facts
+from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.gangs import facts as gang_facts
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.predicates import facts as callback_facts
+from schedulerd.core.preemption import facts as preemption_facts
 from schedulerd.core.resources import Resources
 
 RM, PARTITION, QUEUE, APPLICATION = "rm-1", "default", "root.a.b", "app-1"
@@ -100,6 +103,13 @@ def release_requested(
     )
 
 
+def allocation_changed(cause: facts.ChangeCause = facts.ChangeCause.RESIZED) -> facts.AllocationChanged:
+    size = Resources(vcore=1)
+    return facts.AllocationChanged(
+        RM, PARTITION, QUEUE, APPLICATION, "key-1", "uuid-1", "node-1", size, False, cause, "uuid-1", "node-1", size
+    )
+
+
 def released(
     termination: TerminationType = TerminationType.STOPPED_BY_RM,
     queue: str = QUEUE,
@@ -174,7 +184,7 @@ def room_made(waited_ns: int = 0) -> preemption_facts.RoomMade:
 def preemption_refused(
     refusal: preemption_facts.PreemptionRefusal = preemption_facts.PreemptionRefusal.NO_NODE,
 ) -> preemption_facts.PreemptionRefused:
-    reason = "nobody ends for ask key-1: for the sake of a test"
+    reason = "nothing is preempted for ask key-1: for the sake of a test"
     return preemption_facts.PreemptionRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", refusal, reason)
 
 

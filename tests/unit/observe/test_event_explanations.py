@@ -6,12 +6,15 @@ from typing import get_args
 
 import pytest
 
-from schedulerd.core import configuration_facts, facts, gang_facts, preemption_facts
-from schedulerd.core.callback_facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core import facts
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import Fact, RejectCode
+from schedulerd.core.gangs import facts as gang_facts
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
-from schedulerd.core.queue_facts import TagIgnored
+from schedulerd.core.predicates.facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core.preemption import facts as preemption_facts
+from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.observe.event_changes import CHANGES
 from schedulerd.observe.event_explanations import EXPLANATIONS
@@ -20,7 +23,7 @@ from schedulerd.observe.event_record import TEXT_LENGTH_MAX
 from schedulerd.observe.event_recorder import WITHOUT_EVENT
 from tests.instants import at
 from tests.unit.core.builders import a_conversation, a_node, an_ask
-from tests.unit.core.gangs import a_full_gang, real
+from tests.unit.core.gang_builders import a_full_gang, real
 from tests.unit.observe.event_talk import Listener, Said, recorded, said
 
 RM, P, Q = "rm-1", "default", "root.a"
@@ -54,40 +57,40 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (
         gang_facts.GangTimedOut(RM, P, Q, "app", ApplicationState.FAILING, 9, 7, 5, 4),
         ("APP", "app", *NOTHING, ""),
-        "the time for the gang is over: of 9 placeholders 7 were placed, 5 of them replaced, and 4 timed out",
+        "the gang timeout has expired: of 9 placeholders 7 were placed, 5 of them replaced, and 4 timed out",
     ),
     (
         gang_facts.GangGaveWay(RM, P, Q, "app", 2, "earlier"),
         ("APP", "app", *NOTHING, ""),
         (
-            "the incomplete gang is to give its 2 placeholders back, so that the earlier gang of application earlier "
+            "the incomplete gang has to release its 2 placeholders, so that the earlier gang of application earlier "
             "can be complete"
         ),
     ),
     (
         gang_facts.SwapRefused(RM, P, Q, "app", "k", "group", 2, "why"),
         ("REQUEST", "k", *NOTHING, "app"),
-        "why; it goes on as an ordinary request, and 2 placeholders of task group group are to be released",
+        "why; it continues as an ordinary request, and 2 placeholders of task group group are to be released",
     ),
     (
         preemption_facts.Reserved(RM, P, Q, "app", "k", "n", Resources(memory=1), True),
         ("REQUEST", "k", *NOTHING, "app"),
-        "room of node n is kept for it",
+        "room of node n is reserved for it",
     ),
     (
         preemption_facts.ReservationEnded(RM, P, Q, "app", "k", "n", True, ReservationEnd.NOT_NEEDED, 5),
         ("REQUEST", "k", *NOTHING, "app"),
-        "room of node n is no longer kept for it: not needed",
+        "room of node n is no longer reserved for it: not needed",
     ),
     (
         preemption_facts.Preempted(RM, P, Q, "app", "k", "n", ((Q, "u1"), (Q, "u2")), "why"),
         ("REQUEST", "k", *NOTHING, "app"),
-        "2 allocations on node n are to end for it: why",
+        "2 allocations on node n are to be preempted for it: why",
     ),
     (
         preemption_facts.RoomMade(RM, P, Q, "app", "k", "n", 5),
         ("REQUEST", "k", *NOTHING, "app"),
-        "the last that had to go for it from node n is gone",
+        "the last allocation that had to leave node n for it is gone",
     ),
     (
         preemption_facts.PreemptionRefused(RM, P, Q, "app", "k", PreemptionRefusal.QUOTA, "why"),
@@ -97,7 +100,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (
         preemption_facts.QuotaPreempted(RM, P, Q, 2, "uses memory 40 of max 25"),
         ("QUEUE", Q, *NOTHING, ""),
-        "uses memory 40 of max 25; 2 allocations are to end",
+        "uses memory 40 of max 25; 2 allocations are to be preempted",
     ),
     (
         PredicateAnswered(RM, P, "app", "k", "n", 1, PredicateOutcome.REFUSED, "node affinity", 5),
@@ -185,4 +188,4 @@ def test_a_request_that_does_not_fit_in_its_placeholder_says_why_and_so_does_the
     told = {message.objectID: message.message for message in listener.messages() if message.referenceID == "gang"}
     why = "ask r does not fit: it wants memory 11, placeholder p has 10"
     assert told["p"] == why
-    assert told["r"].startswith(f"{why}; it goes on as an ordinary request")
+    assert told["r"].startswith(f"{why}; it continues as an ordinary request")

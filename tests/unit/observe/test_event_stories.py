@@ -26,7 +26,7 @@ from tests.unit.core.builders import (
 )
 from tests.unit.core.claims import a_claim, full_nodes, gone, wait
 from tests.unit.core.configurations import reload
-from tests.unit.core.gangs import a_full_gang, a_gang, a_swap, confirm, real
+from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, confirm, real
 from tests.unit.observe.event_talk import SI, Listener, Said, amounts
 
 Story: TypeAlias = Callable[[], object]

@@ -31,7 +31,7 @@ SECOND_NS = 10**9
 
 def gauges_of_gangs(metrics: Metrics) -> tuple[float, float, float, float]:
     """Asks and placeholders that are pending, placeholders that are allocated, and parked asks, of the queue."""
-    names = ("pending_asks", "pending_placeholders", "allocated_placeholders", "asks_awaiting_placeholder")
+    names = ("pending_allocations", "pending_placeholders", "allocated_placeholders", "asks_awaiting_placeholder")
     pending, waiting, there, parked = (samples(metrics, f"schedulerd_{name}")[PARTITION, QUEUE, RM] for name in names)
     return pending, waiting, there, parked
 

@@ -11,14 +11,14 @@ from typing import Any, get_args
 import pytest
 import structlog
 
-from schedulerd.core import configuration_facts as conf
 from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration import facts as conf
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption_facts import ReservationEnd
+from schedulerd.core.preemption.facts import ReservationEnd
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.daemon import logs
+from schedulerd.daemon.runtime import logs
 from schedulerd.observe import log_events
 from schedulerd.observe.log_events import FactLog
 from tests.instants import EPOCH_NS, at

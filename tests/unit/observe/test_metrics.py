@@ -8,11 +8,12 @@ import pytest
 
 from schedulerd import __version__
 from schedulerd.build import core_build
-from schedulerd.core import configuration_facts, facts
+from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.queue_facts import TagIgnored
 from schedulerd.observe import tally
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import ReloadResult
@@ -49,7 +50,7 @@ def test_pending_and_allocated_roll_up_to_the_root() -> None:
         ask(count=1, queue="root.a.c", vcore=50),
         allocated(queue="root.a.b", vcore=100, memory=10),
     )
-    assert samples(metrics, "schedulerd_pending_asks") == {
+    assert samples(metrics, "schedulerd_pending_allocations") == {
         (PARTITION, "root", RM): 3,
         (PARTITION, "root.a", RM): 3,
         (PARTITION, "root.a.b", RM): 2,
@@ -73,7 +74,7 @@ def test_a_withdrawn_ask_is_pending_no_longer() -> None:
         withdrawn(WithdrawCause.UPDATED, count=2, vcore=10),
         withdrawn(WithdrawCause.TIMEOUT, count=3, vcore=10),
     )
-    assert samples(metrics, "schedulerd_pending_asks")[PARTITION, QUEUE, RM] == 0
+    assert samples(metrics, "schedulerd_pending_allocations")[PARTITION, QUEUE, RM] == 0
     assert samples(metrics, "schedulerd_pending_resources")[PARTITION, QUEUE, "vcore", RM] == 0
     assert samples(metrics, "schedulerd_asks_withdrawn_total") == {
         ("updated", PARTITION, RM): 2,
@@ -244,7 +245,7 @@ def test_a_queue_shows_zeros_while_an_application_lives_in_it_and_nothing_afterw
     assert samples(metrics, allocations)[PARTITION, QUEUE, "vcore", RM] == 0
     metrics.observe([application(ApplicationState.RUNNING, ApplicationState.COMPLETED)], at(0))
     assert samples(metrics, allocations) == {}
-    assert samples(metrics, "schedulerd_pending_asks") == {}
+    assert samples(metrics, "schedulerd_pending_allocations") == {}
     assert samples(metrics, "schedulerd_applications")[PARTITION, QUEUE, RM, "completed"] == 1
     metrics.observe([forgotten(ApplicationState.COMPLETED)], at(0))
     assert samples(metrics, "schedulerd_applications") == {}
@@ -295,7 +296,7 @@ def test_a_resource_manager_that_starts_over_or_stops_takes_its_gauges_along_and
         resource_manager(state, RM),
     )
     assert samples(metrics, "schedulerd_capacity_resources") == {(PARTITION, "vcore", "rm-2"): 7}
-    assert samples(metrics, "schedulerd_pending_asks") == {
+    assert samples(metrics, "schedulerd_pending_allocations") == {
         (PARTITION, "root", "rm-2"): 2,
         (PARTITION, "root.a", "rm-2"): 2,
         (PARTITION, "root.a.b", "rm-2"): 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.callback_facts import PredicateNotWanted, PredicateOutcome
+from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateOutcome
 from schedulerd.core.specs import MILLISECOND_NS
 from tests.unit.observe import build
 from tests.unit.observe.build import PARTITION, RM

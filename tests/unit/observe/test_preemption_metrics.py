@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption_facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import STOPPED_KEPT
 from tests.instants import at

@@ -13,12 +13,13 @@ from itertools import count
 
 from schedulerd.config import matches
 from schedulerd.core import commands as c
-from schedulerd.core import view, views
 from schedulerd.core.facts import ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties, QueueSpec, Timeouts
+from schedulerd.core.views import values as views
+from schedulerd.core.views import view
 from schedulerd.observe import families
 from schedulerd.observe.families import Kind
 from schedulerd.observe.metrics import Metrics
@@ -302,7 +303,7 @@ def recount(world: World) -> Gauges:
         for app in (*partition.applications, *partition.terminated):
             for path in tuple(path_to_root(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
-                gauges["schedulerd_pending_asks"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
+                gauges["schedulerd_pending_allocations"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
                 gauges["schedulerd_asks_awaiting_placeholder"][name, path, rm_id] += app.awaiting_placeholder
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
@@ -327,6 +328,7 @@ READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
+    families.PENDING_ASKS,
     families.SERIES_LEFT_OUT,
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
@@ -359,7 +361,7 @@ def assert_every_ask_is_accounted_for(found: Mapping[str, Samples], dropped: Map
 
         lost = dropped.get(rm_id, Counter())
         gone = sum(value for (_, _, rm), value in withdrawn.items() if rm == rm_id)
-        waiting = root("schedulerd_pending_asks") + root("schedulerd_asks_awaiting_placeholder")
+        waiting = root("schedulerd_pending_allocations") + root("schedulerd_asks_awaiting_placeholder")
         key = ("default", rm_id)
         assert added.get(key, 0) == placed.get(key, 0) + gone + waiting + lost["wanted"]
         waiting = root("schedulerd_pending_placeholders")

@@ -11,14 +11,15 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core import configuration_facts, facts
-from schedulerd.core.callback_facts import PredicateOutcome
+from schedulerd.core import facts
+from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
+from schedulerd.core.configuration import facts as configuration_facts
+from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.model.partition import Partition
-from schedulerd.core.preemption_facts import ReservationEnd
-from schedulerd.core.queue_facts import TagIgnored
+from schedulerd.core.predicates.facts import PredicateOutcome
+from schedulerd.core.preemption.facts import ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
@@ -34,7 +35,7 @@ UNITS_THAT_ARE_NOT_BASE = re.compile(
 )
 
 
-def a_used_partition() -> Partition:
+def a_used_resource_manager() -> ResourceManager:
     """With a node and an allocation whose use was reported, and an ask that there is no room for."""
     talk = a_conversation(a_node("n1", {"memory": 5}))
     talk.asks(an_ask("k", 10), an_ask("small", 2))
@@ -42,7 +43,7 @@ def a_used_partition() -> Partition:
     (uuid,) = talk.model().allocations
     reports = [Utilization(name, Resources(memory=1)) for name in ("n1", uuid)]
     talk.step(ReportUtilization(talk.rm_id, reports))
-    return talk.model()
+    return talk.scheduler.cluster.resource_managers[talk.rm_id]
 
 
 @pytest.fixture
@@ -67,6 +68,7 @@ def busy() -> Metrics:
             build.quota_preempted(),
             build.reserved(),
             build.reservation_ended(ReservationEnd.PLACED),
+            build.allocation_changed(),
             build.released(vcore=1),
             build.predicate_wanted(),
             build.node_recommended(),
@@ -80,7 +82,7 @@ def busy() -> Metrics:
         ],
         at(0),
     )
-    metrics.watch_partitions(lambda: [a_used_partition()])
+    metrics.watch_state(lambda: [a_used_resource_manager()])
     metrics.step_seconds("RunCycle", 0.1)
     metrics.cycle_seconds(0.1)
     metrics.loop_lag_seconds(0.1)

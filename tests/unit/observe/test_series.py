@@ -23,7 +23,7 @@ from tests.unit.observe.scrape import Samples, all_samples
 SERIES = 100
 VCORE = {"vcore": 1}
 PENDING = "schedulerd_pending_resources"
-ASKS = "schedulerd_pending_asks"
+ASKS = "schedulerd_pending_allocations"
 LEFT_OUT = "schedulerd_metrics_series_left_out"
 
 

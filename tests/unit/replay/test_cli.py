@@ -102,7 +102,7 @@ def test_check_for_machines(run: Run, journal: Path) -> None:
 def test_check_tells_where_it_differs(run: Run, tmp_path: Path) -> None:
     other = write_journal(tmp_path, a_history(), a_header(uuid_seed=6))
     result = run(other, "--check", code=1)
-    assert result.stderr.endswith("not reproduced: the facts of commands 1 to 100 are not those that were recorded\n")
+    assert result.stderr.endswith("not reproduced: the facts of commands 1 to 100 differ from the record\n")
     assert result.stdout == ""
 
 
@@ -290,7 +290,7 @@ def test_a_queue_file_that_is_not_valid_or_not_there(run: Run, small: Path, tmp_
     ("options", "message"),
     [
         (["--check", "--explain", "k1"], "choose one"),
-        (["--rm", "rm"], "--rm says whose queue file --config is"),
+        (["--rm", "rm"], "--rm needs --config"),
         (["--explain", ""], "--explain needs an id"),
         (["--until", "noon"], "'noon' is not a time"),
     ],

@@ -124,7 +124,7 @@ def test_a_run_survives_the_loss_of_its_streams(loss: tuple[grpc.StatusCode, str
         (Faults(reject_nodes=True), "all nodes were rejected, such as node node-00000: no nodes wanted"),
         (
             Faults(lose_stream_at_ask=1, loss=(grpc.StatusCode.ABORTED, "registered again")),
-            "somebody else has taken the place of",
+            "another client has registered as",
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_nobody_there_is_said_in_a_line() -> None:
         target = f"127.0.0.1:{closed.getsockname()[1]}"
         code, printed = asyncio.run(simulate("--target", target, "--connect-timeout", "0.2"))
     assert code == os.EX_UNAVAILABLE
-    assert printed == f"Error: nobody answers at {target} (waited 0.2 s)\n"
+    assert printed == f"Error: no scheduler answers at {target} (waited 0.2 s)\n"
 
 
 def test_ctrl_c_drains_and_sums_up() -> None:

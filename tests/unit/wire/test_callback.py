@@ -8,26 +8,26 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
-from schedulerd.core.callback_facts import (
+from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.predicates.facts import (
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
 )
-from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.wire import callback as module
-from schedulerd.wire.callback import CallDraft, HelloInvalid, InterfaceVersion, read_hello, results_in
+from schedulerd.wire.callback import CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
 
 StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
 StateOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
 
 
-def draft(version: InterfaceVersion = InterfaceVersion.V2023_06) -> CallDraft:
-    return CallDraft("rm", version)
+def builder(version: InterfaceVersion = InterfaceVersion.V2023_06) -> CallBuilder:
+    return CallBuilder("rm", version)
 
 
-def read(filled: CallDraft) -> callback_pb2.CallbackCall:
+def read(filled: CallBuilder) -> callback_pb2.CallbackCall:
     return callback_pb2.CallbackCall.FromString(filled.payload())
 
 
@@ -41,7 +41,7 @@ def state(state: SchedulingState, reason: str = "") -> SchedulingStateChanged:
 
 @pytest.mark.parametrize("allocate", [True, False])
 def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate: bool) -> None:
-    filled = draft()
+    filled = builder()
     filled.predicate_wanted(wanted(7, allocate=allocate))
     assert read(filled) == callback_pb2.CallbackCall(
         predicates=[
@@ -56,7 +56,7 @@ def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate
 
 
 def test_a_verdict_about_preemption_is_asked_for_with_the_victims_in_order() -> None:
-    filled = draft()
+    filled = builder()
     victims = ("b", "a", "c")
     filled.preemption_predicate_wanted(
         PreemptionPredicateWanted("rm", "default", "app-1", "ask-1", "node-1", 8, victims, 1)
@@ -71,7 +71,7 @@ def test_a_verdict_about_preemption_is_asked_for_with_the_victims_in_order() -> 
 @pytest.mark.parametrize("version", [InterfaceVersion.V2022_12, InterfaceVersion.V2023_06])
 @pytest.mark.parametrize("one", SchedulingState)
 def test_a_scheduling_state_has_the_number_of_its_name(one: SchedulingState, version: InterfaceVersion) -> None:
-    filled = draft(version)
+    filled = builder(version)
     filled.scheduling_state(state(one, "because"))
     (told,) = read(filled).schedulingStates
     assert (told.applicartionID, told.allocationKey, told.reason) == ("app-1", "ask-1", "because")
@@ -81,7 +81,7 @@ def test_a_scheduling_state_has_the_number_of_its_name(one: SchedulingState, ver
 
 @pytest.mark.parametrize("one", SchedulingState)
 def test_a_scheduling_state_of_2021_has_the_number_of_its_name_there(one: SchedulingState) -> None:
-    filled = draft(InterfaceVersion.V2021_02)
+    filled = builder(InterfaceVersion.V2021_02)
     filled.scheduling_state(state(one, "because"))
     message = read(filled)
     (told,) = message.schedulingStatesOf2021
@@ -96,7 +96,7 @@ def test_event_records_of_each_version_have_a_list_of_their_own() -> None:
         (InterfaceVersion.V2022_12, "eventsOf2022", event_2022_pb2.EventRecord(objectID="x", reason="why")),
         (InterfaceVersion.V2023_06, "events", si_pb2.EventRecord(objectID="x", referenceID="y")),
     ):
-        filled = draft(version)
+        filled = builder(version)
         filled.event(record)
         message = read(filled)
         assert list(getattr(message, field)) == [record]
@@ -105,11 +105,11 @@ def test_event_records_of_each_version_have_a_list_of_their_own() -> None:
 
 def test_a_record_of_another_version_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(TypeError):
-        draft(InterfaceVersion.V2021_02).event(si_pb2.EventRecord(objectID="x"))
+        builder(InterfaceVersion.V2021_02).event(si_pb2.EventRecord(objectID="x"))
 
 
 def test_a_call_that_says_nothing_is_empty_but_a_greeting_is_not() -> None:
-    filled = draft()
+    filled = builder()
     assert filled.payload() == b""
     filled.connected()
     assert read(filled).HasField("connected")
@@ -117,14 +117,14 @@ def test_a_call_that_says_nothing_is_empty_but_a_greeting_is_not() -> None:
 
 def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ITEMS_MAX", 2)
-    by_items = draft()
+    by_items = builder()
     fullness = []
     for _ in range(2):
         by_items.predicate_wanted(wanted())
         fullness.append(by_items.is_full)
     assert fullness == [False, True]
     long_one = state(SchedulingState.FAILED, "r" * 500)
-    by_size = draft()
+    by_size = builder()
     by_size.scheduling_state(long_one)
     (sent,) = read(by_size).schedulingStates
     for bytes_max, is_full in ((sent.ByteSize(), True), (sent.ByteSize() + 1, False)):

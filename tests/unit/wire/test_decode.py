@@ -14,7 +14,7 @@ from schedulerd.core.checks import RESOURCE_NAMES_MAX
 from schedulerd.core.commands import NodeAction, TerminationType
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.wire import pieces as cutting
+from schedulerd.wire import decode as cutting
 from schedulerd.wire import shared_resources
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.reading import PIECE_BYTES_MAX

@@ -14,7 +14,7 @@ from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import commands
 from schedulerd.core.commands import Command, NodeAction, Operator, TerminationType
 from schedulerd.core.resources import Resources
-from schedulerd.wire import decode_2021, pieces
+from schedulerd.wire import decode, decode_2021
 from schedulerd.wire.decode_2021 import CONSTRAINT_BYTES_MAX, UpdateDecoder
 from schedulerd.wire.shared_resources import SharedResources
 from tests.unit.wire.messages import messages
@@ -255,7 +255,7 @@ def test_what_others_refer_to_comes_first_and_what_ends_comes_last() -> None:
 
 def test_no_command_is_large() -> None:
     request = si_pb2.UpdateRequest(rmID=RM)
-    for number in range(pieces.ITEMS_MAX + 1):
+    for number in range(decode.ITEMS_MAX + 1):
         request.newApplications.add(applicationID=str(number))
         request.removeApplications.add(applicationID=str(number))
         request.newSchedulableNodes.add(nodeID=str(number))
@@ -264,7 +264,7 @@ def test_no_command_is_large() -> None:
     told = decoded(request)
     for field in ("new", "remove", "nodes", "asks", "reports"):
         sizes = [len(getattr(command, field)) for command in told if getattr(command, field, None)]
-        assert sizes == [pieces.ITEMS_MAX, 1], field
+        assert sizes == [decode.ITEMS_MAX, 1], field
 
 
 def test_an_empty_request_is_no_command() -> None:

@@ -14,11 +14,11 @@ from schedulerd.core import checks, facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
-from schedulerd.wire import draft
+from schedulerd.wire import response_builder
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
-from schedulerd.wire.draft import Response
 from schedulerd.wire.encode import ResponseEncoder
+from schedulerd.wire.response_builder import Response
 from tests.instants import EPOCH_NS, at
 from tests.unit.wire.facts import any_fact, any_facts
 
@@ -177,10 +177,14 @@ def released(number: int) -> facts.Released:
     )
 
 
-@pytest.mark.parametrize("count", [1, draft.ITEMS_MAX - 1, draft.ITEMS_MAX, draft.ITEMS_MAX + 1, 2500])
+@pytest.mark.parametrize(
+    "count", [1, response_builder.ITEMS_MAX - 1, response_builder.ITEMS_MAX, response_builder.ITEMS_MAX + 1, 2500]
+)
 def test_a_response_has_a_bounded_number_of_items(count: int) -> None:
     responses = drained([released(number) for number in range(count)])
-    assert [response.items for response in responses[:-1]] == [draft.ITEMS_MAX] * ((count - 1) // draft.ITEMS_MAX)
+    assert [response.items for response in responses[:-1]] == [response_builder.ITEMS_MAX] * (
+        (count - 1) // response_builder.ITEMS_MAX
+    )
     items = told(responses, "rm-1", Stream.ALLOCATION).released
     assert [item.UUID for item in items] == [str(number) for number in range(count)]
 
@@ -207,7 +211,12 @@ def test_a_response_has_a_bounded_size_and_nothing_is_left_out() -> None:
     responses = drained(said)
     sizes = [len(response.payload) for response in responses]
     one = len(drained([placed(0, tags)])[0].payload)
-    assert draft.RESPONSE_BYTES_MAX <= min(sizes[:-1]) <= max(sizes) < draft.RESPONSE_BYTES_MAX + 2 * one
+    assert (
+        response_builder.RESPONSE_BYTES_MAX
+        <= min(sizes[:-1])
+        <= max(sizes)
+        < response_builder.RESPONSE_BYTES_MAX + 2 * one
+    )
     everything = told(responses, "rm-1", Stream.ALLOCATION)
     in_order = [str(number) for number in range(100)]
     assert [item.UUID for item in everything.new] == [item.UUID for item in everything.released] == in_order
@@ -218,13 +227,16 @@ def test_a_response_has_a_bounded_size_and_nothing_is_left_out() -> None:
 def test_a_response_is_full_at_the_very_size(monkeypatch: pytest.MonkeyPatch) -> None:
     item_bytes = told(drained([released(1)]), "rm-1", Stream.ALLOCATION).released[0].ByteSize()
     for size, items in ((2 * item_bytes, [2, 1]), (2 * item_bytes + 1, [3])):
-        monkeypatch.setattr(draft, "RESPONSE_BYTES_MAX", size)
+        monkeypatch.setattr(response_builder, "RESPONSE_BYTES_MAX", size)
         assert [response.items for response in drained([released(number) for number in range(3)])] == items
 
 
 @pytest.mark.parametrize("character", ["x", "\N{MUSICAL SYMBOL G CLEF}"])
 def test_ids_and_reasons_of_any_length_come_back_in_a_response_of_bounded_size(character: str) -> None:
-    long, reason = character * (draft.REJECTED_ID_LENGTH_MAX + 1), character * (draft.TEXT_LENGTH_MAX + 1)
+    long, reason = (
+        character * (response_builder.REJECTED_ID_LENGTH_MAX + 1),
+        character * (response_builder.TEXT_LENGTH_MAX + 1),
+    )
     cut, reason_cut = long[:-1], f"{reason[:-1]}... ({len(reason)} characters)"
     code, common = facts.RejectCode.INVALID_FIELD, {"rm_id": "rm-1", "partition": "default", "reason": reason}
     responses = drained(
@@ -234,7 +246,7 @@ def test_ids_and_reasons_of_any_length_come_back_in_a_response_of_bounded_size(c
             facts.NodeRejected(**common, code=code, node_id=long),
         ]
     )
-    assert max(len(response.payload) for response in responses) <= draft.RESPONSE_BYTES_MAX
+    assert max(len(response.payload) for response in responses) <= response_builder.RESPONSE_BYTES_MAX
     (ask,) = told(responses, "rm-1", Stream.ALLOCATION).rejected
     (application,) = told(responses, "rm-1", Stream.APPLICATION).rejected
     (node,) = told(responses, "rm-1", Stream.NODE).rejected
@@ -253,7 +265,7 @@ def test_a_batch_starts_empty() -> None:
 def test_what_was_said_to_an_rm_can_be_forgotten() -> None:
     encoder = ResponseEncoder()
     other = dataclasses.replace(released(1), rm_id="rm-2")
-    encoder.add([*(released(number) for number in range(draft.ITEMS_MAX + 1)), other], at(0))
+    encoder.add([*(released(number) for number in range(response_builder.ITEMS_MAX + 1)), other], at(0))
     encoder.forget("rm-1")
     encoder.add([released(7)], at(0))
     responses = encoder.drain()
@@ -262,8 +274,8 @@ def test_what_was_said_to_an_rm_can_be_forgotten() -> None:
 
 
 def test_so_many_sizes_are_kept_ready_and_one_more_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "SHAPES_MAX", 4)
-    ready = draft.ReadyResources(si_pb2.Resource)
+    monkeypatch.setattr(response_builder, "SHAPES_MAX", 4)
+    ready = response_builder.ReadyResources(si_pb2.Resource)
     request_classes = [Resources(vcore=amount) for amount in range(5)]
     made = [ready.of(request_class) for request_class in request_classes[:4]]
     assert all(
@@ -274,7 +286,7 @@ def test_so_many_sizes_are_kept_ready_and_one_more_begins_anew(monkeypatch: pyte
 
 
 def test_more_sizes_than_are_kept_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "SHAPES_MAX", 4)
+    monkeypatch.setattr(response_builder, "SHAPES_MAX", 4)
     allocated = facts.Allocated(
         **{field.name: "x" for field in dataclasses.fields(facts.Allocated)}
         | {"recovered": False, "priority": 0, "tags": {}, "asked_at_ns": 0, "placeholder": False, "task_group": ""}  # type: ignore[arg-type]

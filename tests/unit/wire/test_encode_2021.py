@@ -11,15 +11,15 @@ from hypothesis import given
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import facts
-from schedulerd.core.callback_facts import NodeRecommended
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.predicates.facts import NodeRecommended
 from schedulerd.core.resources import Resources
-from schedulerd.wire import draft
+from schedulerd.wire import response_builder
 from schedulerd.wire.dialect import Dialect, Stream
-from schedulerd.wire.draft import Response
-from schedulerd.wire.draft_2021 import RESYNC_RESPONSE
 from schedulerd.wire.encode import ResponseEncoder
+from schedulerd.wire.response_builder import Response
+from schedulerd.wire.response_builder_2021 import RESYNC_RESPONSE
 from tests.instants import EPOCH_NS, at
 from tests.unit.wire.facts import TOLD, any_facts
 
@@ -159,7 +159,7 @@ def accepted(number: int) -> facts.NodeAccepted:
 def test_a_response_has_a_bounded_number_of_items_over_all_its_lists() -> None:
     rejected = [facts.NodeRejected(RM, "default", "n", facts.RejectCode.EMPTY_ID, "why") for _ in range(700)]
     responses = drained([*rejected, *(accepted(number) for number in range(700))])
-    assert [response.items for response in responses] == [draft.ITEMS_MAX, 1400 - draft.ITEMS_MAX]
+    assert [response.items for response in responses] == [response_builder.ITEMS_MAX, 1400 - response_builder.ITEMS_MAX]
     whole = si_pb2.UpdateResponse.FromString(b"".join(response.payload for response in responses))
     assert [node.nodeID for node in whole.acceptedNodes] == [str(number) for number in range(700)]
     assert len(whole.rejectedNodes) == 700

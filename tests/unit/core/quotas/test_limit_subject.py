@@ -20,7 +20,7 @@ def limits(lists: Lists) -> tuple[LimitSpec, ...]:
 
 def counts(groups: tuple[str, ...], *, leaf: Lists = (), root: Lists = ()) -> str:
     tree = Queue.from_spec(a_queue_spec("root", a_queue_spec("a", limits=limits(leaf)), limits=limits(root)))
-    return group_of(tree.children["a"], groups)
+    return group_of([one.limits for one in tree.children["a"].path_to_root], groups)
 
 
 @pytest.mark.parametrize("groups", [("dev", "ops"), ("ops", "dev"), ("guests", "ops", "dev")])

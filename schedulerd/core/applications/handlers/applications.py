@@ -1,0 +1,315 @@
+"""Adds applications, and removes them with all they have (SI `ApplicationRequest`; SEMANTICS E4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from schedulerd.core import checks, commit
+from schedulerd.core.applications.handlers import application_states, asks, releases, rm_releases
+from schedulerd.core.checks import Mistake, shown
+from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.commands import (
+    AllocationRelease,
+    ApplicationRemoval,
+    NewApplication,
+    NewAsk,
+    NodeUpdate,
+    TerminationType,
+)
+from schedulerd.core.configuration.queue_facts import TagIgnored
+from schedulerd.core.facts import (
+    ApplicationAccepted,
+    ApplicationChanged,
+    ApplicationRejected,
+    ItemIgnored,
+    RejectCode,
+    WithdrawCause,
+)
+from schedulerd.core.fsm import is_legal
+from schedulerd.core.gangs.handlers import gang_time
+from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.nodes.handlers import nodes
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS
+from schedulerd.core.queue_placement.handlers import queues
+from schedulerd.core.queue_placement.rules import namespace_tags
+from schedulerd.core.queue_placement.rules.namespace_tags import UnreadableTag
+from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_forced, place_application
+from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
+from schedulerd.core.recovery.early import Backlog, EarlyItem
+from schedulerd.core.recovery.handlers import early
+from schedulerd.core.step_context import Change, StepContext, take
+
+
+def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:
+    """Accepts the application into its queue and then handles the items that waited for it; or rejects it with the
+    reason."""
+    partition = rm.partition(spec.partition)
+    mistake = _mistake(spec)
+    if mistake is None and partition is None:
+        mistake = checks.unknown_partition(spec.partition, rm.partitions)
+    if mistake is not None or partition is None:
+        return partial(reject, context, rm, spec, mistake)
+    known = partition.applications.get(spec.application_id)
+    if known is not None and _is_report(known, spec):
+        return _check_report(context, rm, partition, known, spec)
+    if known is not None:
+        state = known.state
+        reason = (
+            f"applicationID {shown(spec.application_id)} is in use by an application in state {state}; "
+            "an id is free again once its application is removed, completed, failed or rejected"
+        )
+        return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
+    ignored = namespace_tags.unreadable(spec.tags)
+    if ignored:
+        if not is_forced(spec):
+            return partial(_refuse, context, rm, partition, spec, ignored[0].mistake)
+        names = {one.name for one in ignored}
+        spec = replace(spec, tags={name: text for name, text in spec.tags.items() if name not in names})
+    placement = place_application(partition.root, partition.spec.rules, spec, context.cluster.matches)
+    if isinstance(placement, Mistake):
+        return partial(_refuse, context, rm, partition, spec, placement)
+    mistake = _gang_mistake(placement, spec)
+    if mistake is not None:
+        return partial(_refuse, context, rm, partition, spec, mistake)
+    return partial(_take, context, rm, partition, spec, placement, ignored)
+
+
+def _is_report(application: Application, spec: NewApplication) -> bool:
+    """Whether the application is submitted again for nothing but the tags of its namespace, and that is news."""
+    old = application.spec
+    if _without_namespace(spec) != _without_namespace(old):
+        return False
+    return _namespace(spec) != _namespace(old) or (
+        not namespace_tags.unreadable(spec.tags) and queues.is_news(application.queue, old.tags, spec.tags)
+    )
+
+
+def _without_namespace(spec: NewApplication) -> NewApplication:
+    tags = {name: text for name, text in spec.tags.items() if not namespace_tags.is_of_namespace(name)}
+    return replace(spec, partition="", tags=tags)
+
+
+def _namespace(spec: NewApplication) -> dict[str, str]:
+    return {name.lower(): text for name, text in spec.tags.items() if namespace_tags.is_of_namespace(name)}
+
+
+def _check_report(
+    context: StepContext, rm: ResourceManager, partition: Partition, application: Application, spec: NewApplication
+) -> Change:
+    """The queue of the namespace changes with its tags (SEMANTICS I26). Tags that cannot be read are rejected, or
+    ignored, as with a new application; the application goes on in either case."""
+    ignored = namespace_tags.unreadable(spec.tags)
+    if ignored and not is_forced(spec):
+        return partial(reject, context, rm, spec, ignored[0].mistake)
+    names = {one.name for one in ignored}
+    tags = {name: text for name, text in spec.tags.items() if name not in names}
+    return partial(_report, context, rm, partition, application, tags, ignored)
+
+
+def _report(
+    context: StepContext,
+    rm: ResourceManager,
+    partition: Partition,
+    application: Application,
+    tags: Mapping[str, str],
+    ignored: Sequence[UnreadableTag],
+) -> None:
+    queue, id_, old = application.queue, application.application_id, application.spec.tags
+    application.spec = replace(application.spec, tags=tags)
+    queues.report(context, partition, queue, old, tags)
+    context.say(ApplicationAccepted(rm.rm_id, partition.name, queue.path, id_))
+    for one in ignored:
+        reason = f"{one.mistake.reason}; the queue is as if the tag were not there"
+        context.say(TagIgnored(rm.rm_id, partition.name, queue.path, id_, one.name, reason))
+
+
+def _refuse(
+    context: StepContext, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake
+) -> None:
+    """Rejects the application, remembers it as rejected, and rejects the items that waited for it."""
+    application_states.reject(context, partition, spec, mistake.reason)
+    reject(context, rm, spec, mistake)
+    _take_early(context, rm, partition, spec.application_id, rm.early.last_serial)
+
+
+def _take(
+    context: StepContext,
+    rm: ResourceManager,
+    partition: Partition,
+    spec: NewApplication,
+    placement: Placement,
+    ignored: Sequence[UnreadableTag],
+) -> None:
+    leaf = queues.leaf_for(context, partition, placement, spec.tags)
+    _accept(context, partition, leaf, spec)
+    for one in ignored:
+        reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
+        context.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
+    _take_early(context, rm, partition, spec.application_id, None)
+
+
+def check_removal(context: StepContext, rm: ResourceManager, item: ApplicationRemoval) -> Change:
+    """Removes the application: releases its asks and allocations, and confirms each of them."""
+    partition = rm.partition(item.partition)
+    application = partition.applications.get(item.application_id) if partition is not None else None
+    if partition is None or application is None:
+        mistake = (
+            checks.unknown_partition(item.partition, rm.partitions)
+            if partition is None
+            else early.unknown_application(partition, item.application_id)
+        )
+        return partial(ignore, context, rm, item, mistake)
+    message = f"application {item.application_id} was removed by the resource manager"
+    return partial(_remove, context, partition, application, message)
+
+
+def ignore(context: StepContext, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
+    partition = rm.known_partition_name(item.partition)
+    context.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
+
+
+def _take_early(
+    context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+) -> None:
+    """Handles early items and backlog of the application, as many as one step may. If the application was rejected, the
+    items up to `refused_serial` are rejected."""
+    for held in early.take(context, rm, partition, application_id, refused_serial):
+        replay(context, rm, held, may_wait=refused_serial is None)
+    early.keep_backlog(context, rm, partition, application_id, refused_serial)
+
+
+def on_early_item_timeout(context: StepContext, held: EarlyItem) -> None:
+    """The application did not arrive in time: handles the item as it is, which rejects it."""
+    rm = context.cluster.resource_managers[held.rm_id]
+    early.release(context, rm, held)
+    replay(context, rm, held, may_wait=False)
+
+
+def on_backlog(context: StepContext, backlog: Backlog) -> None:
+    """Handles the next slice of a backlog, unless the application was removed meanwhile."""
+    rm = context.cluster.resource_managers[backlog.rm_id]
+    partition = rm.partitions.get(backlog.partition)
+    is_there = partition is not None and backlog.application_id in partition.applications
+    if partition is None or (backlog.refused_serial is None and not is_there):
+        early.forget_backlog(context, rm, backlog.partition, backlog.application_id)
+    else:
+        _take_early(context, rm, partition, backlog.application_id, backlog.refused_serial)
+
+
+def replay(context: StepContext, rm: ResourceManager, held: EarlyItem, *, may_wait: bool) -> None:
+    """Handles an early item as if it had arrived now; `may_wait`: whether it may wait again, for something else."""
+    match held.item:
+        case NewAsk():
+            take(context, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
+        case AllocationRelease():
+            take(context, rm, [held.item], partial(rm_releases.check, may_wait=may_wait), rm_releases.ignore)
+        case NodeUpdate():
+            check_node = partial(nodes.check, may_wait=may_wait, waited_for=held.application_id)
+            take(context, rm, [held.item], check_node, nodes.reject)
+
+
+def _mistake(spec: NewApplication) -> Mistake | None:
+    return (
+        checks.identifier("applicationID", spec.application_id)
+        or checks.text("queueName", spec.queue)
+        or checks.user(spec.user, spec.groups)
+        or checks.tags("tags", spec.tags)
+        or checks.text("gangSchedulingStyle", spec.gang_style)
+        or checks.not_negative("placeholderAsk", spec.placeholder_ask)
+    )
+
+
+def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
+    """Why the gang can never be complete in this leaf (SEMANTICS G1, I13). None if it can, runs already, or is no
+    gang."""
+    ask = spec.placeholder_ask
+    if ask.is_zero() or is_forced(spec):
+        return None
+    leaf = queues.planned_leaf(placement)
+    order = leaf.properties.application_order
+    if not APPLICATION_ORDERS[order].admits_gangs:
+        return Mistake(
+            RejectCode.QUEUE_NOT_FIFO,
+            f"placeholderAsk is set, and queue {leaf.written} has application.sort.policy {order.value}, under which "
+            "several gangs would get a part each; it must be fifo or stateaware",
+        )
+    for queue in leaf.path_to_root:
+        most = queues.max_with(leaf, spec.tags) if queue is leaf else queue.max
+        name = most.exceeded_by({}, ask.items())
+        if name is not None:
+            return Mistake(
+                RejectCode.OVER_QUOTA,
+                f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
+                "the gang could never be placed",
+            )
+    limit_subject = LimitSubject(spec.user, group_of([one.limits for one in leaf.path_to_root], spec.groups))
+    for queue in leaf.path_to_root:
+        for limit, account, is_group in limit_subject.limits_among(queue.limits):
+            name = limit.max.exceeded_by({}, ask.items()) if limit.max is not None else None
+            if limit.max is not None and name is not None:
+                who = f"{'group' if is_group else 'user'} {shown(account)}"
+                return Mistake(
+                    RejectCode.OVER_QUOTA,
+                    f"placeholderAsk wants {name} {ask[name]}, but maxresources of {who} in queue {queue.written} is "
+                    f"{limit.max[name]}: the gang could never be placed",
+                )
+    return None
+
+
+def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewApplication) -> None:
+    application = Application(spec, partition.rm_id, partition.name, queue, partition.next_serial(), context.now_ns)
+    application.update_limits()
+    partition.applications[spec.application_id] = application
+    queue.applications[spec.application_id] = application
+    context.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
+    context.say(
+        ApplicationChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=spec.application_id,
+            old_state=None,
+            state=ApplicationState.NEW,
+            cause="submitted",
+            at_ns=context.now_ns,
+        )
+    )
+
+
+def _remove(context: StepContext, partition: Partition, application: Application, message: str) -> None:
+    """Releases everything that the application has at once and forgets it. Without allocations it completes."""
+    stopped = TerminationType.STOPPED_BY_RM
+    releases.withdraw_all(context, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
+    _complete(context, application)
+    if not application.allocations:
+        _complete(context, application)
+    if application.is_terminal:
+        application_states.forget(context, application)
+        return
+    for allocation in list(application.allocations.values()):
+        releases.free(context, allocation)
+        context.say(releases.released(allocation, stopped, confirm=True, message=message))
+    gang_time.forget(context, application)
+    commit.retire(partition, application)
+    queues.leave(context, application)
+    application_states.forget(context, application)
+
+
+def _complete(context: StepContext, application: Application) -> None:
+    """Moves the application one state towards its end, if its state allows that."""
+    completing = application.state is ApplicationState.COMPLETING
+    if is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE) and not (
+        completing and application.allocations
+    ):
+        application_states.fire(context, application, ApplicationTrigger.COMPLETE)
+
+
+def reject(context: StepContext, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
+    assert mistake is not None
+    partition = rm.known_partition_name(spec.partition)
+    context.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))

@@ -1,0 +1,50 @@
+"""Execution timeouts of applications and allocations (SI `executionTimeoutMilliSeconds`; SEMANTICS E2, E3).
+
+The time of an allocation runs from its allocation. The time of an application runs from Starting; `application_states`
+starts it. A recovered allocation has none, because the report of the resource manager does not have it.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.alarm_events import AllocationExecutionTimeout
+from schedulerd.core.applications.handlers import application_states, releases
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import ReleaseCause, WithdrawCause
+from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.application import Application
+from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.step_context import StepContext
+
+EXECUTION_TIMEOUT = "ExecutionTimeout"
+
+
+def begin(context: StepContext, allocation: Allocation) -> None:
+    """Starts the execution timeout of a new allocation."""
+    deadline_ns = context.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
+    allocation.alarm = context.cluster.alarms.set(deadline_ns, AllocationExecutionTimeout(allocation))
+
+
+def end_allocation(context: StepContext, allocation: Allocation) -> None:
+    """The execution timeout is over: asks the RM to release the allocation."""
+    allocation.alarm = None
+    timeout_ms = allocation.spec.execution_timeout_ms
+    message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
+    releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+
+
+def end_application(context: StepContext, application: Application) -> None:
+    """The execution timeout is over: the application fails, and the RM is asked to release all of its allocations. A
+    Completing application ends its wait at once."""
+    application.run_alarm = None
+    if application.state is ApplicationState.COMPLETING:
+        context.cluster.alarms.cancel(application.alarm)
+        application_states.on_state_timeout(context, application)
+        return
+    application_states.fire(context, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
+    timeout_ms = application.spec.execution_timeout_ms
+    message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
+    releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    for allocation in application.allocations.values():
+        releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+    application_states.on_less(context, application)

@@ -1,0 +1,147 @@
+"""Releases of allocations in both directions (SI `AllocationRelease`; the table of SEMANTICS F).
+
+STOPPED_BY_RM, or an unknown type, is a release by the RM and is confirmed with the same type. With the other types the
+RM confirms a release that the scheduler asked for, and gets no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from schedulerd.core import checks, commit
+from schedulerd.core.applications.handlers import application_states, releases
+from schedulerd.core.checks import Mistake
+from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
+from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
+from schedulerd.core.gangs.handlers import gangs
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.partition import Partition
+from schedulerd.core.recovery.handlers import early
+from schedulerd.core.step_context import Change, StepContext
+
+
+def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
+    """Frees what the item names: one UUID (no application needed), all allocations of a key, or all of the application.
+
+    A release of an allocation whose node still waits as an early item waits behind that node. A release of all
+    allocations of an application or a key waits behind the application's backlog.
+    """
+    partition = rm.partition(item.partition)
+    if partition is None:
+        return partial(ignore, context, rm, item, checks.unknown_partition(item.partition, rm.partitions))
+    waits_for = _early_application(rm, partition, item) if may_wait and rm.early else None
+    if waits_for is not None and early.has_room(context, rm):
+        return partial(early.hold, context, rm, item, partition, waits_for)
+    if not item.application_id and not item.uuid:
+        reason = "applicationID and UUID are both empty; one of them must be set"
+        return partial(ignore, context, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
+    by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
+    application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
+    if application is None and item.application_id:
+        return partial(ignore, context, rm, item, early.unknown_application(partition, item.application_id))
+    named = _named(application, item) if application is not None else []
+    if application is None or not named:
+        reason = "no such allocation; it may have been released before"
+        return partial(ignore, context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+    return partial(_release, context, rm, application, named, item)
+
+
+def _early_application(rm: ResourceManager, partition: Partition, item: AllocationRelease) -> str | None:
+    """The application behind whose early items this release must wait; None if it need not wait."""
+    if item.uuid:
+        held = rm.early.of_allocation(partition.name, item.uuid) if item.uuid not in partition.allocations else None
+        return held.application_id if held is not None else None
+    return item.application_id if rm.early.has_backlog(partition.name, item.application_id) else None
+
+
+def _release(
+    context: StepContext,
+    rm: ResourceManager,
+    application: Application,
+    named: list[Allocation],
+    item: AllocationRelease,
+) -> None:
+    if item.termination is TerminationType.PLACEHOLDER_REPLACED:
+        kept = [one for one in named if one.releasing is not item.termination]
+        for one in kept:
+            reason = f"allocation {one.uuid} is not being replaced"
+            ignore(context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
+        named = [one for one in named if one.releasing is item.termination]
+    finish(
+        context,
+        application,
+        named,
+        item.termination,
+        confirm=item.termination in OF_RM,
+        message=checks.message(item.message) or "released by the resource manager",
+        anew=rm.state is not ResourceManagerState.RUNNING,
+    )
+
+
+def finish(
+    context: StepContext,
+    application: Application,
+    allocations: Iterable[Allocation],
+    termination: TerminationType,
+    *,
+    confirm: bool,
+    message: str,
+    anew: bool = False,
+    node_removed: bool = False,
+) -> None:
+    """Frees allocations of one application; asks that await them as placeholders get their room.
+
+    The fact about a change of the application's state comes before those about the allocations. `anew`: the node is
+    removed or the RM is not Running, so asks that await placeholders are pending again. The RM is not told again about
+    allocations that it was asked to release before their node was removed (SEMANTICS I10).
+    """
+    gone = list(allocations)
+    if not gone:
+        return
+    swapped: list[Fact] = []
+    for allocation in gone:
+        is_given_back = allocation.yields_to_gang and termination is allocation.releasing
+        if (
+            is_given_back
+            and application.state in SCHEDULABLE_STATES
+            and commit.ask_anew(context.partition_of(allocation.application), allocation)
+        ):
+            swapped.append(releases.asked_again(application, allocation.ask, awaited_placeholder=False))
+        releases.free(context, allocation)
+    for allocation in gone:  # after all of their room is free
+        ask = commit.end_placeholder_wait(allocation)
+        if ask is not None:
+            swapped.append(gangs.complete_swap(context, allocation, ask, anew=anew))
+    if any(isinstance(fact, Allocated) for fact in swapped):
+        application_states.on_swapped(context, application)
+    if all(allocation.placeholder for allocation in gone):
+        application_states.on_fewer_asks(context, application)
+    else:
+        application_states.on_less(context, application)
+    for allocation in gone:
+        is_told = confirm and not (node_removed and allocation.releasing is not None)
+        context.say(
+            releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
+        )
+    context.facts.extend(swapped)
+
+
+def _named(application: Application, item: AllocationRelease) -> list[Allocation]:
+    if item.uuid:
+        one = application.allocations.get(item.uuid)
+        return [one] if one is not None else []
+    if item.allocation_key:
+        ask = application.asks.get(item.allocation_key)
+        return list(ask.allocations.values()) if ask is not None else []
+    return list(application.allocations.values())
+
+
+def ignore(context: StepContext, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
+    partition = rm.known_partition_name(item.partition)
+    context.say(
+        ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason)
+    )

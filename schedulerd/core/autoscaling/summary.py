@@ -1,0 +1,51 @@
+"""Outstanding asks as plain values, for autoscalers, metrics and state dumps.
+
+Asks are one kind if they ask for the same resources and demand the same of nodes.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.autoscaling.rules.outstanding import outstanding, outstanding_asks
+from schedulerd.core.constraints.constraint import Constraint
+from schedulerd.core.constraints.node_selector import selector
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.resources import Items
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.views.values import OutstandingView
+
+
+def outstanding_requests(partition: Partition) -> list[OutstandingView]:
+    """The outstanding asks, one view for each kind, by queue."""
+    counts: dict[tuple[Items, Constraint | None], tuple[Queue, int]] = {}
+    for leaf, pending_class, _, count in outstanding(partition):
+        kind = pending_class.items, pending_class.request_class.constraint
+        queue, before = counts.get(kind, (leaf, 0))
+        counts[kind] = _common(queue, leaf), before + count
+    found = [
+        OutstandingView(
+            queue=queue.path,
+            resources=dict(items),
+            node_selector=selector(constraint.node) if constraint is not None and constraint.node else "",
+            affinity_scope=constraint.affinity.scope if constraint is not None and constraint.affinity else "",
+            count=count,
+        )
+        for (items, constraint), (queue, count) in counts.items()
+    ]
+    return sorted(
+        found, key=lambda one: (one.queue, list(one.resources.items()), one.node_selector, one.affinity_scope)
+    )
+
+
+def asks(scheduler: Scheduler, rm_id: str, partition: str) -> list[tuple[str, str, int]]:
+    """(application, key, count) of all outstanding asks, sorted. Unbounded, so for tests and tools only.
+
+    Raises KeyError if the RM or the partition is unknown.
+    """
+    found = outstanding_asks(scheduler.cluster.resource_managers[rm_id].partitions[partition])
+    return sorted((application.application_id, ask.key, count) for application, ask, count in found)
+
+
+def _common(one: Queue, other: Queue) -> Queue:
+    """The lowest queue that contains both."""
+    return next(queue for queue in one.path_to_root if queue in other.path_to_root)

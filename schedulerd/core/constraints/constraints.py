@@ -1,0 +1,553 @@
+"""What a partition knows about placement constraints, and the search for a node for constrained asks.
+
+The data of a constraint (a node pool, counts of allocations by group) is made when an ask with it is first considered,
+and kept for a while after its last ask, because workloads come back. All of it can be computed again from nodes and
+allocations. A partition that never saw a constraint has no data here and no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+from schedulerd.core.commands import AllocationAffinity, Expression, Operator
+from schedulerd.core.constraints.affinity import Affinity, Scope
+from schedulerd.core.constraints.expressions import first_unmet, why_unmet
+from schedulerd.core.constraints.node_pool import NodePool
+from schedulerd.core.constraints.tagged import Tagged
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES
+
+if TYPE_CHECKING:
+    from schedulerd.core.constraints.constraint import Constraint
+    from schedulerd.core.model.allocation import Allocation
+    from schedulerd.core.model.node import Node
+    from schedulerd.core.nodes.node_order import NodeOrder
+    from schedulerd.core.partition import Partition
+    from schedulerd.core.pending.request_class import RequestClass
+
+RULES_MIN = 1_024
+"""This many rules are always kept. With many constrained request classes, twice their number is kept."""
+SCOPES_MIN = 64
+"""This many scopes are always kept. Beyond that, scopes that no rule needs are dropped."""
+FEW_NODES = 64
+"""Up to this many nodes are searched one by one."""
+WALK_VISITS = 32
+"""Nodes that one walk may visit free of charge: about the cost of a search in a pool."""
+WALKED_PART = 4
+"""Walks for one constraint may visit this fraction of all nodes (one quarter) before a pool is made. A visit costs less
+than the check whether a node belongs in a pool."""
+POOL_MEMBERS_MAX = 16_384
+POOL_MEMBERS_PER_NODE = 4
+"""Maximum number of members of all pools of a partition: the larger of `POOL_MEMBERS_MAX` and this number for each
+node. An allocation costs a note for each pool of its node."""
+POOL_COST = 256
+"""Each pool counts as this many additional members, which also bounds the number of small pools."""
+LARGE_GROUP = 32
+"""From this average group size (in nodes) on, each group has a pool of its own."""
+
+May: TypeAlias = "Callable[[Node], bool]"
+"""A further condition that a node must meet."""
+_Expressions: TypeAlias = tuple[Expression, ...]
+
+
+class Rule:
+    """What is known about one constraint."""
+
+    __slots__ = ("affinity", "constraint", "is_live", "listed", "others", "visits")
+
+    def __init__(self, constraint: Constraint, affinity: Affinity | None) -> None:
+        self.constraint = constraint
+        self.affinity = affinity
+        self.listed = tuple(one for one in constraint.node if one.operator is Operator.IN)
+        """The IN expressions about nodes. Their values lead to groups of nodes."""
+        self.others = tuple(one for one in constraint.node if not self.listed or one is not self.listed[0])
+        """All expressions about nodes except the first IN expression."""
+        self.visits = 0
+        """Nodes visited by walks beyond `WALK_VISITS` for each, since this rule was made or pools were last dropped."""
+        self.is_live = True
+        """False after the rule was dropped: it is no longer kept up to date."""
+
+    def allows(self, node: Node) -> bool:
+        """Whether the attributes of the node meet the expressions."""
+        return first_unmet(self.constraint.node, node.attribute) is None
+
+
+class Constraints:
+    __slots__ = (
+        "_partition",
+        "_pools_with",
+        "_rules_max",
+        "_searches",
+        "affinities",
+        "changed",
+        "no_better",
+        "pool_members",
+        "pools",
+        "pools_of",
+        "rules",
+        "scopes",
+        "tagged",
+    )
+    __deletable__ = ("_partition",)
+    """For the compiler (mypyc): the attribute is deleted when the partition is dropped, to break the reference
+    cycle."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.rules: dict[Constraint, Rule] = {}
+        """Empty if no ask ever had a constraint; then nothing has to be reported here."""
+        self._rules_max = RULES_MIN
+        self.pools: dict[tuple[_Expressions, Affinity | None], NodePool] = {}
+        self._pools_with: dict[str, dict[NodePool, None]] = {}
+        """Pools by the attribute keys that decide their membership."""
+        self._searches = 0
+        """How often a pool was searched so far."""
+        self.pool_members = 0
+        """The number of members of all pools, plus `POOL_COST` for each pool."""
+        self.pools_of: dict[Node, dict[NodePool, None]] = {}
+        """The pools of each node; nodes without a pool are left out."""
+        self.scopes: dict[str, Scope] = {}
+        self.affinities: dict[tuple[AllocationAffinity, bool], Affinity] = {}
+        self.tagged = Tagged()
+        self.no_better: dict[RequestClass, None] = {}
+        """Request classes for which no preferred node has room. Cleared when a node gets more room or a group opens or
+        closes."""
+        self.changed: dict[Affinity | None, dict[str, None]] = {}
+        """Affinities with groups that opened or closed in this step, each with the groups among them that are open
+        now."""
+
+    @property
+    def know_nodes(self) -> bool:
+        """Whether a new node, or new attributes of a node, must be reported here."""
+        return bool(self.rules or self.scopes)
+
+    # search for nodes -------------------------------------------------------------------------------------------------
+
+    def order(self, request_class: RequestClass) -> NodeOrder:
+        """The schedulable nodes whose attributes meet the constraint, in node order."""
+        expressions = self.rule(request_class).constraint.node
+        return self._pool(expressions).order if expressions else self._partition.node_order
+
+    def lacks_room_only(self, request_class: RequestClass) -> bool:
+        """Whether nodes with the demanded attributes exist, but none of them has room for the request class now."""
+        rule = self.rule(request_class)
+        return self._first_allowed(request_class, rule, None) is None and any(
+            map(rule.allows, self._possible(rule.listed))
+        )
+
+    def first_fit(self, request_class: RequestClass, may: May | None = None) -> Node | None:
+        """The first node in node order that takes an ask of the constrained request class; None if there is none.
+
+        With a preferred affinity, nodes that meet it come first. With `may`, only nodes for which it is true.
+        """
+        rule = self.rule(request_class)
+        affinity = rule.affinity
+        if affinity is not None and (affinity.is_required or request_class not in self.no_better):
+            found = self._first_where_it_holds(request_class, rule, affinity, may)
+            if found is not None or affinity.is_required:
+                return found
+            if may is None:
+                self.no_better[request_class] = None
+        return self._first_allowed(request_class, rule, may)
+
+    def fits_any(self, request_class: RequestClass, nodes: Collection[Node]) -> bool:
+        """Whether any of these nodes takes an ask of the constrained request class now."""
+        possible = self._possible(self.rule(request_class).listed)
+        few, many = (possible, nodes) if len(possible) < len(nodes) else (nodes, possible)
+        return any(
+            node.free.lacks(request_class.items) is None and self._partition.refusal(request_class, node) is None
+            for node in few
+            if many is possible or node in many
+        )
+
+    def refusal(self, request_class: RequestClass, node: Node, gone: Sequence[Allocation] = ()) -> str | None:
+        """Why the constraint rules out the node if the allocations in `gone` were gone, as a phrase; None if it allows
+        the node."""
+        rule = self.rule(request_class)
+        unmet = first_unmet(rule.constraint.node, node.attribute)
+        if unmet is not None:
+            return why_unmet(unmet)
+        affinity = rule.affinity
+        if affinity is None or not affinity.is_required:
+            return None
+        return affinity.why_not(node, _counted_with(affinity, node, gone) if gone else 0)
+
+    def room(self, request_class: RequestClass, node: Node) -> tuple[tuple[Affinity, str], int] | None:
+        """The affinity and group of the node, with how many asks of the request class the group takes one after the
+        other; None without a bound."""
+        affinity = self.rule(request_class).affinity
+        group = affinity.scope.group_of.get(node) if affinity is not None else None
+        if affinity is None or group is None or not affinity.is_required:
+            return None
+        count = affinity.room(group)
+        return None if count is None else ((affinity, group), count)
+
+    def take_changed(self) -> dict[Affinity | None, dict[str, None]]:
+        """Returns `changed` and clears it."""
+        changed, self.changed = self.changed, {}
+        return changed
+
+    def nodes_in(self, affinity: Affinity | None, changed: Mapping[Affinity | None, Iterable[str]]) -> Iterator[Node]:
+        """The nodes in the groups of the affinity that opened, according to `changed`."""
+        if affinity is not None:
+            for group in changed.get(affinity, ()):
+                yield from affinity.scope.groups.get(group, ())
+
+    def affinity(self, request_class: RequestClass) -> Affinity | None:
+        """The affinity of the request class; None if it has none."""
+        return None if request_class.constraint is None else self.rule(request_class).affinity
+
+    def rule(self, request_class: RequestClass) -> Rule:
+        """The rule of a request class with a constraint. It is made if there is none."""
+        rule: Rule | None = request_class.rule
+        if rule is None or not rule.is_live:
+            assert request_class.constraint is not None
+            rule = self.rules.get(request_class.constraint) or self._new_rule(request_class.constraint)
+            request_class.rule = rule
+        return rule
+
+    def _first_allowed(self, request_class: RequestClass, rule: Rule, may: May | None) -> Node | None:
+        """The first node in node order that has room, meets the expressions about nodes, and meets `may`.
+
+        If an IN expression leads to few nodes, these are visited one by one. Otherwise all nodes are walked in node
+        order, which needs no memory and ends soon if many nodes are allowed. Once walks have visited as many nodes as
+        making a pool would have cost, the search uses a pool.
+        """
+        if not rule.constraint.node:
+            return _first_fit(self._partition.node_order, request_class, may)
+        possible = self._possible(rule.listed)
+        if len(possible) <= FEW_NODES:
+            return _best(
+                node
+                for node in possible
+                if node.ordered
+                and node.free.lacks(request_class.items) is None
+                and rule.allows(node)
+                and (may is None or may(node))
+            )
+        if self._may_walk(rule):
+            return self._walk(request_class, rule, may)
+        return _first_fit(self._pool(rule.constraint.node).order, request_class, may)
+
+    def _may_walk(self, rule: Rule) -> bool:
+        return rule.visits < len(self._partition.nodes) // WALKED_PART
+
+    def _walk(self, request_class: RequestClass, rule: Rule, may: May | None) -> Node | None:
+        order = self._partition.node_order
+        before = order.visits
+        found = order.first_fit_where(request_class, self._allowed_by(rule, may))
+        rule.visits += max(0, order.visits - before - WALK_VISITS)
+        return found
+
+    def _allowed_by(self, rule: Rule, may: May | None) -> May:
+        """Condition for a walk: the node meets the expressions about nodes, and `may`. A walk visits many nodes that
+        are not allowed; if nodes are grouped by the key of the first IN expression, the group is checked first, which
+        is cheaper."""
+        scope = self.scopes.get(rule.listed[0].key) if rule.listed else None
+        if scope is None:
+            return lambda node: rule.allows(node) and (may is None or may(node))
+        group_of, values, others = scope.group_of.get, rule.listed[0].values, rule.others
+        return lambda node: (
+            group_of(node) in values and first_unmet(others, node.attribute) is None and (may is None or may(node))
+        )
+
+    def _possible(self, listed: Sequence[Expression]) -> Collection[Node]:
+        """A superset of the nodes that meet the IN expressions: the nodes of the smallest set that one expression leads
+        to, if that is one group or at most `FEW_NODES` nodes; else all nodes."""
+        fewest: Collection[Node] = self._partition.nodes.values()
+        for one in listed:
+            groups = self._scope(one.key).groups
+            found = [groups[value] for value in one.values if value in groups]
+            if len(found) == 1:
+                if len(found[0]) < len(fewest):
+                    fewest = found[0]
+            elif sum(map(len, found)) <= FEW_NODES:
+                fewest = list(chain.from_iterable(found))
+            if len(fewest) <= FEW_NODES:
+                break
+        return fewest
+
+    def _first_where_it_holds(
+        self, request_class: RequestClass, rule: Rule, affinity: Affinity, may: May | None
+    ) -> Node | None:
+        """The first node in node order where the affinity holds, by the best of five ways:
+
+        - closed groups have few nodes: a search that skips them
+        - open groups have few nodes: these nodes one by one
+        - earlier walks visited few nodes: a walk over all nodes
+        - groups are large: the pools of the open groups
+        - else: one pool of all nodes in open groups
+        """
+
+        def admits(node: Node) -> bool:
+            return affinity.admits(node) and (may is None or may(node))
+
+        groups, closed = affinity.scope.groups, len(affinity.odd)
+        size = len(affinity.scope.group_of) / len(groups) if groups else 0
+        opened = len(groups) - closed if affinity.empty_holds else closed
+        nodes_open = opened * size
+        if affinity.empty_holds and len(self._partition.nodes) - nodes_open <= FEW_NODES:
+            return self._first_allowed(request_class, rule, admits)
+        if nodes_open > FEW_NODES and self._may_walk(rule):
+            return self._walk(request_class, rule, admits)
+        if nodes_open > FEW_NODES and size < LARGE_GROUP:
+            return _first_fit(self._pool(rule.constraint.node, affinity).order, request_class, may)
+        if nodes_open > FEW_NODES:
+            key = affinity.scope.key
+            pools = (
+                self._pool((*rule.constraint.node, Expression(key, Operator.IN, (group,))))
+                for group in affinity.open_groups()
+            )
+            return _best(node for pool in pools if (node := _first_fit(pool.order, request_class, may)) is not None)
+        nodes = (node for group in affinity.open_groups() for node in groups[group] if node.ordered)
+        allowed = (one for one in nodes if one.free.lacks(request_class.items) is None and rule.allows(one))
+        return _best(one for one in allowed if may is None or may(one))
+
+    # rules, pools, scopes ---------------------------------------------------------------------------------------------
+
+    def _new_rule(self, constraint: Constraint) -> Rule:
+        if len(self.rules) >= self._rules_max:
+            self.forget_unused()
+        affinity = None
+        if constraint.affinity is not None:
+            affinity = self._affinity(constraint.affinity, counts_itself=constraint.counts_itself)
+        rule = self.rules[constraint] = Rule(constraint, affinity)
+        return rule
+
+    def _pool(self, expressions: _Expressions, affinity: Affinity | None = None) -> NodePool:
+        """The pool of these expressions, made if there is none. Counts as a search of the pool, and drops the pools
+        searched longest ago if there are too many members now."""
+        pool = self.pools.get((expressions, affinity))
+        if pool is None:
+            listed = [one for one in expressions if one.operator is Operator.IN]
+            pool = NodePool(expressions, self._possible(listed), affinity)
+            self.pools[expressions, affinity] = pool
+            for key in pool.attribute_keys():
+                self._pools_with.setdefault(key, {})[pool] = None
+            self.pool_members += POOL_COST + len(pool.members)
+            for node in pool.members:
+                self.pools_of.setdefault(node, {})[pool] = None
+            if affinity is not None:
+                affinity.pools.append(pool)
+            self._searches += 1
+            pool.searched = self._searches
+            self._drop_pools(max(POOL_MEMBERS_MAX, POOL_MEMBERS_PER_NODE * len(self._partition.nodes)))
+        self._searches += 1
+        pool.searched = self._searches
+        return pool
+
+    def _drop_pools(self, members_max: int) -> None:
+        """If there are more than `members_max` members, drops the pools searched longest ago until at most three
+        quarters are left. The pool searched last is always kept."""
+        if self.pool_members <= members_max:
+            return
+        for pool in sorted(self.pools.values(), key=lambda one: one.searched)[:-1]:
+            if self.pool_members <= members_max * 3 // 4:
+                break
+            self._drop_pool(pool)
+        for rule in self.rules.values():
+            rule.visits = 0
+
+    def _drop_pool(self, pool: NodePool) -> None:
+        del self.pools[pool.expressions, pool.affinity]
+        for key in pool.attribute_keys():
+            del self._pools_with[key][pool]
+            if not self._pools_with[key]:
+                del self._pools_with[key]
+        self.pool_members -= POOL_COST
+        for node in pool.members:
+            self._leave(node, pool)
+        if pool.affinity is not None:
+            pool.affinity.pools.remove(pool)
+
+    def _affinity(self, spec: AllocationAffinity, *, counts_itself: bool) -> Affinity:
+        affinity = self.affinities.get((spec, counts_itself))
+        if affinity is None:
+            affinity = Affinity(spec, counts_itself=counts_itself, scope=self._scope(spec.scope))
+            self.affinities[spec, counts_itself] = affinity
+            for allocation in self.tagged.watch(affinity, self._partition.allocations.values()):
+                group = affinity.scope.group_of.get(allocation.node)
+                if group is not None:
+                    affinity.change(group, 1)
+        return affinity
+
+    def _scope(self, key: str) -> Scope:
+        scope = self.scopes.get(key)
+        if scope is None:
+            scope = self.scopes[key] = Scope(key)
+            scope.fill(self._partition.nodes.values())
+        return scope
+
+    def forget_idle(self) -> None:
+        """Drops data that no longer has a use; called at the end of a step."""
+        constrained = self._partition.request_classes.constrained
+        if len(self.rules) > max(RULES_MIN, 2 * constrained):
+            self.forget_unused()
+        if not constrained:
+            self._drop_pools(POOL_MEMBERS_MAX)
+
+    def forget_unused(self) -> None:
+        """Drops all rules, pools and affinities that no pending ask needs, and scopes beyond `SCOPES_MIN`."""
+        used = {one.rule for one in self._partition.request_classes.known_requests()}
+        for constraint, rule in list(self.rules.items()):
+            if rule not in used:
+                rule.is_live = False
+                del self.rules[constraint]
+        affinities = {rule.affinity for rule in self.rules.values()}
+        wanted = {rule.constraint.node for rule in self.rules.values()}
+        for pool in list(self.pools.values()):
+            if pool.affinity not in affinities or pool.expressions not in wanted:
+                self._drop_pool(pool)
+        for key, affinity in list(self.affinities.items()):
+            if affinity not in affinities:
+                self.tagged.forget(affinity)
+                self.changed.pop(affinity, None)
+                del self.affinities[key]
+        keys = {one.key for rule in self.rules.values() for one in rule.listed}
+        scopes = {rule.affinity.scope for rule in self.rules.values() if rule.affinity is not None}
+        if len(self.scopes) > SCOPES_MIN:
+            self.scopes = {key: scope for key, scope in self.scopes.items() if scope in scopes or key in keys}
+        self.no_better.clear()
+        self._rules_max = max(RULES_MIN, 2 * len(self.rules))
+
+    def take_apart(self) -> Iterator[None]:
+        """Frees the data of a dropped partition in slices."""
+        del self._partition
+        for pool in self.pools.values():
+            yield from pool.take_apart()
+        for pools in self.pools_of.values():
+            yield from emptied(pools)
+        for scope in self.scopes.values():
+            for nodes in scope.groups.values():
+                yield from emptied(nodes)
+            yield from emptied(scope.groups, scope.group_of)
+        for affinity in self.affinities.values():
+            yield from emptied(affinity.pools)
+        yield from self.tagged.take_apart()
+        yield from emptied(self.rules, self.pools, self.pools_of, self._pools_with, self.scopes, self.affinities)
+        yield from emptied(self.no_better, self.changed)
+
+    # changes of nodes and allocations ---------------------------------------------------------------------------------
+
+    def placed(self, allocation: Allocation) -> None:
+        """The allocation runs on its node from now on. Call this after the node's own ledger is updated."""
+        self.tagged.add(allocation)
+        self._count(allocation, 1)
+        self.moved(allocation.node)
+
+    def freed(self, allocation: Allocation) -> None:
+        """The allocation is gone from its node."""
+        self.tagged.drop(allocation)
+        self._count(allocation, -1)
+        self.moved(allocation.node)
+
+    def moved(self, node: Node) -> None:
+        """The position of the node in the node order, or its free room, changed."""
+        for pool in self.pools_of.get(node, ()):
+            pool.note(node)
+
+    def more_room(self) -> None:
+        """A node has more room, or became schedulable."""
+        self.no_better.clear()
+
+    def look_at(self, node: Node) -> None:
+        """The node became schedulable or unschedulable, or its room changed."""
+        self.no_better.clear()
+        self.moved(node)
+
+    def enter(self, node: Node) -> None:
+        """Adds a new node without allocations."""
+        for key in (*node.attributes, *HOSTNAME_ATTRIBUTES):
+            if key in self.scopes:
+                self.scopes[key].put(node)
+        for pool in self.pools.values():
+            self._look_at_in(pool, node)
+
+    def regroup(self, node: Node, before: Mapping[str, str]) -> None:
+        """The attributes of the node changed; `before` has the old ones."""
+        now = node.attributes
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        pools: dict[NodePool, None] = {}
+        for key in changed:
+            scope = self.scopes.get(key)
+            if scope is not None:
+                self._count_there(node, scope, -1)
+                scope.put(node)
+                self._count_there(node, scope, 1)
+            pools.update(self._pools_with.get(key, {}))
+        for pool in pools:
+            self._look_at_in(pool, node)
+
+    def _look_at_in(self, pool: NodePool, node: Node) -> None:
+        was_in = pool in self.pools_of.get(node, ())
+        if pool.look_at(node):
+            self.pool_members += not was_in
+            self.pools_of.setdefault(node, {})[pool] = None
+        elif was_in:
+            self._leave(node, pool)
+
+    def _leave(self, node: Node, pool: NodePool) -> None:
+        self.pool_members -= 1
+        pools = self.pools_of[node]
+        del pools[pool]
+        if not pools:
+            del self.pools_of[node]
+
+    def forget(self, node: Node) -> None:
+        """Removes a node that is gone and has no allocations."""
+        pools = self.pools_of.pop(node, {})
+        self.pool_members -= len(pools)
+        for pool in pools:
+            pool.forget(node)
+        for scope in self.scopes.values():
+            scope.drop(node)
+
+    def scored_anew(self) -> None:
+        """The scores of all nodes changed."""
+        for pool in self.pools.values():
+            pool.note_all()
+
+    def _count(self, allocation: Allocation, by: int) -> None:
+        for affinity in self.tagged.counting(allocation.spec.tags):
+            group = affinity.scope.group_of.get(allocation.node)
+            if group is not None:
+                self._change(affinity, group, by)
+
+    def _count_there(self, node: Node, scope: Scope, by: int) -> None:
+        """Adds (`by` = 1) or removes (-1) all allocations on the node in the counts of its group in this scope."""
+        group = scope.group_of.get(node)
+        if group is not None:
+            for allocation in node.allocations.values():
+                for affinity in self.tagged.counting(allocation.spec.tags):
+                    if affinity.scope is scope:
+                        self._change(affinity, group, by)
+
+    def _change(self, affinity: Affinity, group: str, by: int) -> None:
+        if affinity.change(group, by):
+            opened = self.changed.setdefault(affinity, {})
+            if affinity.is_open(group):
+                opened[group] = None
+            else:
+                opened.pop(group, None)
+            for pool in affinity.pools:
+                for node in affinity.scope.groups.get(group, ()):
+                    self._look_at_in(pool, node)
+            self.no_better.clear()
+
+
+def _counted_with(affinity: Affinity, node: Node, allocations: Iterable[Allocation]) -> int:
+    """How many of the allocations the affinity counts in the group of the node."""
+    group_of = affinity.scope.group_of
+    group = group_of.get(node)
+    return sum(group_of.get(one.node) == group and affinity.matches(one.spec.tags) for one in allocations)
+
+
+def _first_fit(order: NodeOrder, request_class: RequestClass, may: May | None) -> Node | None:
+    return order.first_fit(request_class) if may is None else order.first_fit_where(request_class, may)
+
+
+def _best(nodes: Iterable[Node]) -> Node | None:
+    """The first of the nodes in node order."""
+    return min(nodes, key=lambda node: (node.score, node.node_id), default=None)

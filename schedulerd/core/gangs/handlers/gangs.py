@@ -1,0 +1,354 @@
+"""Swaps of placeholders for real asks, and the timeouts of gangs (gang design; SEMANTICS G3 to G5).
+
+A swap has two phases. First the real ask awaits its placeholder, and the RM is asked to release the placeholder; no
+room is freed yet. When the placeholder is gone, whatever cause the RM gives, the ask is allocated on the same node,
+else on another node with room, else it is pending again. The ledgers change once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schedulerd.core import commit
+from schedulerd.core.applications.handlers import application_states, execution_times, releases
+from schedulerd.core.applications.handlers.allocating import allocated
+from schedulerd.core.commands import TerminationType
+from schedulerd.core.facts import Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.gangs import sentences as gang_words
+from schedulerd.core.gangs.facts import GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.gangs.handlers import gang_time
+from schedulerd.core.gangs.rules.gang_deadlock import who_gives_way
+from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.gang import Gang, TaskGroup
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.predicate_check import PredicateCheck
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.enqueueing import admits_group, dequeue, enqueue, set_priority_gang
+from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.step_context import StepContext
+
+HARD_STYLE = "hard"
+CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
+"""Minimum time between the deadlock checks of two gangs whose alarms ring together, so that one step does not check all
+of them."""
+
+
+def swap_next(context: StepContext, partition: Partition) -> bool:
+    """Starts the next swap of a real ask; False if no ask can have one."""
+    while partition.swaps:
+        application = next(iter(partition.swaps))
+        found = application.gang.next_swap() if application.gang is not None else None
+        if found is None or not application.propagates_demand:
+            del partition.swaps[application]
+            continue
+        task_group, group = found
+        if _begin(context, application, task_group, group):
+            return True
+    return False
+
+
+def _begin(context: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+    """Starts a swap for the first ask of the group; False if no node takes the ask, so its placeholder stays."""
+    partition = context.partition_of(application)
+    ask = group.first()
+    placeholder = task_group.fitting(ask.request_class)
+    if placeholder is None:
+        _refuse(context, application, task_group, ask)
+        return True
+    if partition.wants_predicates(ask.request_class):
+        return _ask_first(context, application, task_group, ask)
+    if placeholder.predicate_check is not None:  # another ask is tried for it
+        fitting = task_group.all_fitting(ask.request_class)
+        placeholder = next((one for one in fitting if one.predicate_check is None), placeholder)
+    request_class = ask.request_class
+    if request_class.required_node or request_class.constraint is not None:
+        placeholder = _choose(partition, application, task_group, ask)
+        if placeholder is None:
+            partition.deny(application, group)
+            return False
+    _swap(context, application, ask, placeholder)
+    return True
+
+
+def _swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
+    releases.withdraw_ask(
+        context,
+        application,
+        ask,
+        WithdrawCause.AWAITING_PLACEHOLDER,
+        None,
+        f"takes the room of {placeholder.uuid}",
+        count=1,
+    )
+    commit.await_placeholder(application, ask, placeholder)
+    if application.gang is not None and application.gang.idle_since_ns is not None:
+        application.gang.idle_since_ns = context.now_ns
+    message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
+    releases.request_release(context, placeholder, ReleaseCause.REPLACED, message)
+
+
+def _ask_first(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
+    """Starts a predicate check for a swap: on the node of a placeholder without an open check, or on another node with
+    room if the RM refused all nodes of placeholders. False if nothing can be asked now."""
+    partition, predicate_history = context.partition_of(application), ask.predicate_history
+    are_all_refused = True
+    for placeholder in task_group.all_fitting(ask.request_class):
+        node = placeholder.node
+        if partition.objection(ask.request_class, node, (placeholder,)) is None:
+            if predicate_history is not None and predicate_history.bars_with_room(node):
+                continue
+            if placeholder.predicate_check is None:
+                task_group.put_last(placeholder)
+                predicate_checks.swap(context, application, ask, placeholder, node)
+                return True
+            are_all_refused = False
+    elsewhere = (
+        predicate_checks.free_node(partition, ask, partition.first_fit(ask.request_class)) if are_all_refused else None
+    )
+    idle = next((one for one in task_group.all_fitting(ask.request_class) if one.predicate_check is None), None)
+    if (
+        elsewhere is not None
+        and idle is not None
+        and partition.objection(ask.request_class, elsewhere, (idle,)) is None
+    ):
+        task_group.put_last(idle)
+        predicate_checks.swap(context, application, ask, idle, elsewhere)
+        return True
+    if are_all_refused and elsewhere is None:
+        if predicate_history is None:
+            partition.deny(application, application.groups[ask.band])
+            return False
+        predicate_checks.set_aside(context, application, ask)
+        return True
+    partition.deny(application, application.groups[ask.band])
+    return False
+
+
+def swap_agreed(context: StepContext, predicate_check: PredicateCheck) -> bool:
+    """The RM agreed to the swap: starts it if it is still possible; else returns False."""
+    application, ask, node, placeholder = (
+        predicate_check.application,
+        predicate_check.ask,
+        predicate_check.node,
+        predicate_check.placeholder,
+    )
+    assert placeholder is not None
+    partition, group = context.partition_of(application), ask.group
+    is_wanted = group is not None and application.propagates_demand and admits_group(partition, application, group)
+    is_idle = placeholder.uuid in application.allocations and placeholder.releasing is None
+    if not is_wanted or not is_idle or placeholder.request_class.resources.lacks(ask.request_class.items) is not None:
+        return False
+    is_here = node is placeholder.node
+    against = (
+        partition.objection(ask.request_class, node, (placeholder,))
+        if is_here
+        else partition.refusal(ask.request_class, node)
+    )
+    if against is not None:
+        return False
+    placeholder.swap_node = node
+    _swap(context, application, ask, placeholder)
+    return True
+
+
+def _choose(partition: Partition, application: Application, task_group: TaskGroup, ask: Ask) -> Allocation | None:
+    """The placeholder to replace for an ask with a required node or a constraint: one on a node that takes the ask; any
+    placeholder if another node takes the ask; else None."""
+    for placeholder in task_group.all_fitting(ask.request_class):
+        if partition.objection(ask.request_class, placeholder.node, (placeholder,)) is None:
+            return placeholder
+    return task_group.fitting(ask.request_class) if partition.first_fit(ask.request_class) is not None else None
+
+
+def _refuse(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> None:
+    """No placeholder is large enough: the ask becomes an ordinary ask, and the placeholders it cannot use are
+    released."""
+    partition, queue = context.partition_of(application), application.queue
+    useless = task_group.oldest(ask.pending)
+    reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
+    context.say(
+        SwapRefused(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            task_group=task_group.name,
+            placeholders=len(useless),
+            reason=reasons[0],
+        )
+    )
+    for placeholder, reason in zip(useless, reasons, strict=True):
+        releases.request_release(context, placeholder, ReleaseCause.TOO_SMALL, reason)
+    dequeue(partition, application, ask)
+    ask.task_group = ""
+    enqueue(partition, application, ask)
+
+
+def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
+    name = placeholder.request_class.resources.lacks(ask.request_class.items)
+    assert name is not None
+    return (
+        f"ask {ask.key} does not fit: it wants {name} {ask.request_class.resources[name]}, "
+        f"placeholder {placeholder.key} has {placeholder.request_class.resources[name]}"
+    )
+
+
+def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+    """The placeholder of a swap is gone: allocates the ask in its room and returns the fact about it.
+
+    With `anew` (the node is gone too, or the RM is away) the ask is pending again instead. If the RM takes part in
+    predicates, the ask is allocated only on the node that the RM agreed to; otherwise another node with room will do.
+    """
+    application, partition = placeholder.application, context.partition_of(placeholder.application)
+    node = placeholder.swap_node
+    if anew or not _may_go_to(partition, placeholder, ask.request_class, node):
+        other = (
+            None if anew or partition.wants_predicates(ask.request_class) else partition.first_fit(ask.request_class)
+        )
+        if other is None:
+            commit.demand(partition, application, ask, 1)
+            return releases.asked_again(application, ask, awaited_placeholder=True)
+        node = other
+    allocation = commit.allocate_swapped(partition, application, ask, node, context.cluster.new_uuid())
+    assert application.gang is not None
+    application.gang.task_group(placeholder.spec.task_group).replaced += 1
+    if ask.spec.execution_timeout_ms > 0:
+        execution_times.begin(context, allocation)
+    return allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid)
+
+
+def _may_go_to(partition: Partition, placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:
+    """Whether the ask can be allocated on the node, now that the placeholder is gone."""
+    if node is placeholder.node:
+        return partition.refusal_in_exchange(request_class, node) is None
+    return partition.nodes.get(node.node_id) is node and partition.refusal(request_class, node) is None
+
+
+def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
+    """Ends all swaps of the ask but the first `keep`, because that part of the ask is about to be withdrawn. The RM
+    releases their placeholders all the same (SEMANTICS I4)."""
+    for placeholder in list(ask.swaps)[keep:]:
+        releases.end_placeholder_wait(context, placeholder)
+
+
+def forget_give_way(allocations: Iterable[Allocation]) -> None:
+    """Placeholders that give way are not asked for again when they are gone."""
+    for allocation in allocations:
+        allocation.yields_to_gang = False
+
+
+def on_deadlock_timeout(context: StepContext, application: Application) -> None:
+    """The gang lacked room on nodes for its deadlock timeout: later incomplete gangs release their placeholders, if
+    that helps."""
+    gang, partition = application.gang, context.partition_of(application)
+    assert gang is not None
+    if partition.considered_ns == context.now_ns or (not gang.has_slot and partition.free_slot_ns > context.now_ns):
+        slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
+        gang.has_slot = True
+        gang_time.watch(context, application, slot_ns - context.now_ns)
+        partition.free_slot_ns = slot_ns + CONSIDERED_EACH_NS
+        return
+    gang.has_slot = False
+    partition.considered_ns = context.now_ns
+    partition.free_slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
+    gang_time.watch(context, application)
+    giving = who_gives_way(partition, application)
+    if giving is None:
+        if partition.priority_gang is application:
+            set_priority_gang(partition, None)
+        return
+    if partition.priority_gang is not application:
+        set_priority_gang(partition, application)
+    for one in giving:
+        assert one.gang is not None
+        placeholders = list(one.gang.idle_placeholders())
+        context.say(
+            GangGaveWay(
+                rm_id=partition.rm_id,
+                partition=partition.name,
+                queue=one.queue.path,
+                application_id=one.application_id,
+                placeholders=len(placeholders),
+                in_favour_of=application.application_id,
+            )
+        )
+        message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
+        for placeholder in placeholders:
+            placeholder.yields_to_gang = True
+            releases.request_release(context, placeholder, ReleaseCause.GAVE_WAY, message)
+
+
+def on_timeout(context: StepContext, application: Application) -> None:
+    """The gang timed out.
+
+    An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`). An application that runs
+    already only loses its unused placeholders. No room is freed before the RM confirms.
+    """
+    gave_up = application.state is ApplicationState.ACCEPTED
+    had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
+    why = (
+        gang_words.timed_out(context.partition_of(application), application, had_ns) if gave_up else ""
+    )  # before the withdrawal, which removes the reasons
+    gang_time.end(context, application)
+    forget_give_way(application.allocations.values())
+    if gave_up:
+        hard = application.spec.gang_style.strip().lower() == HARD_STYLE
+        trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
+        application_states.fire(context, application, trigger, why)
+    message = f"placeholders of application {application.application_id} timed out"
+    for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
+        if ask.placeholder and (ask.pending or gave_up):
+            releases.withdraw_ask(context, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            commit.forget_if_done(application, ask)
+    for allocation in application.allocations.values():
+        if allocation.placeholder and allocation.releasing is None:
+            releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+    assert application.gang is not None
+    application.gang.awaits_full = False
+    context.say(_timed_out(context.partition_of(application), application, application.gang))
+    if application.state is ApplicationState.FAILING:
+        for allocation in application.allocations.values():
+            releases.end_placeholder_wait(context, allocation)
+    application_states.on_less(context, application)
+
+
+def on_idle_timeout(context: StepContext, application: Application) -> None:
+    """The idle placeholders of a complete gang are released if no ask took one for the idle timeout (SEMANTICS I8)."""
+    partition = context.partition_of(application)
+    gang, queue = application.gang, application.queue
+    assert gang is not None
+    gang.idle_alarm = None
+    idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
+    if gang.idle_since_ns is None or context.now_ns < gang.idle_since_ns + idle_ns:
+        partition.gangs_touched[application] = None
+        return
+    idle = list(gang.idle_placeholders())
+    message = (
+        f"{len(idle)} placeholders of application {application.application_id} are idle: no ask took one of them for "
+        f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
+    )
+    for placeholder in idle:
+        releases.request_release(context, placeholder, ReleaseCause.UNUSED, message)
+    partition.gangs_touched[application] = None
+
+
+def _timed_out(partition: Partition, application: Application, gang: Gang) -> GangTimedOut:
+    queue = application.queue
+    groups = gang.task_groups.values()
+    return GangTimedOut(
+        rm_id=partition.rm_id,
+        partition=partition.name,
+        queue=queue.path,
+        application_id=application.application_id,
+        state=application.state,
+        wanted=sum(group.wanted for group in groups),
+        placed=sum(group.placed for group in groups),
+        replaced=sum(group.replaced for group in groups),
+        timed_out=sum(group.timed_out for group in groups),
+    )

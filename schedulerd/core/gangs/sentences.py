@@ -1,0 +1,59 @@
+"""The reason why a gang timed out, as a sentence for people (SEMANTICS I16)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.gang import Gang, TaskGroup
+from schedulerd.core.partition import Partition
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.state_query import StateQuery
+
+GANG_TIMEOUT = "ResourceReservationTimeout"
+"""Prefix of the sentence, by which an RM can recognize this reason."""
+TASK_GROUPS_SAID_MAX = 3
+"""Maximum number of task groups that are named; the others are counted."""
+NODES_LOOKED_AT_MAX = 1_000
+"""Maximum number of nodes considered for the reason why there is no room."""
+
+
+def timed_out(partition: Partition, application: Application, after_ns: int) -> str:
+    """Which task groups lack how many placeholders after `after_ns`, the timeout of the gang, and why.
+
+    Call this before the pending placeholders are withdrawn.
+    """
+    gang = application.gang
+    assert gang is not None
+    held = Counter(one.spec.task_group for one in application.allocations.values() if one.placeholder)
+    lacking = [group for group in gang.task_groups.values() if held[group.name] < group.wanted]
+    after = f"{GANG_TIMEOUT}: after {after_ns / SECOND_NS:g} s"
+    if not lacking:
+        return f"{after} {_not_asked_for(application, gang)}"
+    said = "; ".join(
+        _group(partition, application, group, held[group.name]) for group in lacking[:TASK_GROUPS_SAID_MAX]
+    )
+    more = len(lacking) - TASK_GROUPS_SAID_MAX
+    return f"{after} {said}" + (f"; and {more} more task groups lack placeholders" if more > 0 else "")
+
+
+def _group(partition: Partition, application: Application, group: TaskGroup, held: int) -> str:
+    has = f"task group {group.name} has {held} of {group.wanted} placeholders"
+    pending = [one for one in application.groups.values() if one.placeholder and one.task_group == group.name]
+    ask = next((ask for one in pending for ask in islice(one, 1)), None)
+    if ask is None:
+        return f"{has}: the others are gone, and were not asked for again"
+    look = StateQuery(limit=NODES_LOOKED_AT_MAX)
+    why = Explanation(partition, ResourceManagerState.RUNNING, look).waiting(application, ask)
+    size = ", ".join(f"{name} {amount}" for name, amount in ask.request_class.items)
+    return f"{has}: the next one wants {size}" + (f", {why}" if why else ", and its turn did not come")
+
+
+def _not_asked_for(application: Application, gang: Gang) -> str:
+    """All placeholders that were asked for are allocated, but they are less than the `placeholderAsk`."""
+    short = gang.still_to_come(application.spec.placeholder_ask)
+    amounts = ", ".join(f"{name} {gang.held[name]} of {gang.held[name] + short[name]}" for name in short)
+    return f"all placeholders that were asked for are placed, but they are less than placeholderAsk: {amounts}"

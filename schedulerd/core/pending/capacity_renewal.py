@@ -1,0 +1,52 @@
+"""New sort keys after the capacity of the nodes changed, in slices.
+
+A change of the capacity changes the keys of all entities in queues whose order depends on it. One slice at the end of
+each step walks over the tree: over each queue, and over each application of the leaves concerned. An entity that gets a
+new key for another reason, or begins to wait, already has it from the present capacity. If the capacity changes during
+a walk, another walk follows, so every key is renewed in the end, however often the capacity changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, OF_CAPACITY
+
+RENEWED_MAX = 200
+"""Queues and applications that get a new key in one step because the capacity changed."""
+
+
+class CapacityRenewal:
+    """The walk of one partition."""
+
+    __slots__ = ("_applications", "_queues")
+
+    def __init__(self) -> None:
+        self._queues: list[Queue] = []
+        self._applications: list[Application] = []
+        """What the walk has still to visit; some of it may be gone by then."""
+
+    def advance(self, root: Queue) -> None:
+        """Renews the keys of the next `RENEWED_MAX` entities. To be called while keys are due."""
+        queues, applications, capacity = self._queues, self._applications, root.capacity
+        for _ in range(RENEWED_MAX):
+            if applications:
+                applications.pop().rekey()
+            elif queues:
+                queue = queues.pop()
+                queue.rekey()
+                queues.extend(queue.children.values())
+                if APPLICATION_ORDERS[queue.properties.application_order].share in OF_CAPACITY:
+                    applications.extend(queue.applications.values())
+            elif capacity.has_changed:
+                capacity.has_changed = False
+                queues.append(root)
+            else:
+                break
+        capacity.is_due = capacity.has_changed or bool(queues or applications)
+
+    def take_apart(self) -> Iterator[None]:
+        yield from emptied(self._queues, self._applications)

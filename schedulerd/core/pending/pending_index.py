@@ -1,0 +1,319 @@
+"""The pending index: the entities at one queue or application, in order, and the blocks there.
+
+Entities that need the same set of pending classes share a class order. A class order is open while at least one class
+of its set is not blocked. Blocking a class costs one step for each class order with the class, however many entities it
+has, and so does unblocking. An entity that needs many classes has a class order of its own, so that its set can change
+without a copy.
+
+Two levels of heaps keep the order: one heap of entities in each class order, and one (`front`) of the first entries of
+the open class orders. Both forget lazily: an outdated entry is dropped or corrected when it comes to the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.heap import in_order
+from schedulerd.core.pending.request_class import PendingClass
+
+if TYPE_CHECKING:
+    from schedulerd.core.pending.parent_entity import Block
+
+Key: TypeAlias = tuple[Any, ...]
+"""The sort key of entities, smallest first. Its last element is unique, so there are no ties."""
+
+_SHARED_NEEDS_MAX = 8
+"""An entity that needs more classes than this has a class order of its own."""
+_SLACK = 32
+
+
+class SchedulingEntity:
+    """Something with a position at its parent: the base of Queue, Application and AskGroup."""
+
+    __slots__ = ("class_order", "entry", "needs", "priority")
+
+    def __init__(self) -> None:
+        self.needs: dict[PendingClass, None] = {}
+        """The pending classes that it needs at its parent: those of its pending asks, except blocked and inactive
+        ones."""
+        self.class_order: ClassOrder | None = None
+        """The class order that it is in; None if it needs nothing."""
+        self.entry: _Entry | None = None
+        """Its only valid entry in the class order."""
+        self.priority: int | None = None
+        """The highest pending priority that it shows its parent; None if nothing is pending."""
+
+    def reset_position(self) -> None:
+        """Forgets its position and its needs; only while all positions are rebuilt, because the index is not
+        updated."""
+        self.needs = {}
+        self.class_order = self.entry = None
+
+
+_Entry: TypeAlias = tuple[Any, ...]
+"""Key, ticket and entity. Entries are compared by identity, which does not work for compiled tuples of fixed length."""
+
+
+class ClassOrder:
+    __slots__ = ("heap", "is_shared", "members", "open_classes", "pending_classes", "shown", "ticket")
+
+    def __init__(self, *, is_shared: bool) -> None:
+        self.heap: list[_Entry] = []
+        self.members = 0
+        self.is_shared = is_shared
+        self.pending_classes: dict[PendingClass, None] = {}
+        self.open_classes = 0
+        """How many of its classes are not blocked here."""
+        self.shown: _Entry | None = None
+        """The first entry with which it is in the front."""
+        self.ticket = 0
+        """Number of its only valid entry in the front; 0 if it has none."""
+
+    def head(self) -> _Entry:
+        heap = self.heap
+        entry = heap[0]
+        entity: SchedulingEntity = entry[2]
+        while entity.entry is not entry:
+            heappop(heap)
+            entry = heap[0]
+            entity = entry[2]
+        return entry
+
+    def put(self, entry: _Entry) -> None:
+        """Gives an entity its new position; its old entry here, if there is one, becomes invalid."""
+        heap = self.heap
+        entity: SchedulingEntity = entry[2]
+        if heap and heap[0] is entity.entry:
+            entity.entry = entry
+            heapreplace(heap, entry)
+            return
+        entity.entry = entry
+        heappush(heap, entry)
+        if len(heap) > 2 * self.members + _SLACK:
+            self.heap = [valid for valid in heap if valid[2].entry is valid]
+            heapify(self.heap)
+
+
+def _as_key(pending_classes: dict[PendingClass, None]) -> PendingClass | frozenset[PendingClass]:
+    return frozenset(pending_classes) if len(pending_classes) > 1 else next(iter(pending_classes))
+
+
+class PendingIndex:
+    """All entities at one parent, and the pending classes that are blocked there."""
+
+    __slots__ = ("_by_class", "_count", "_front", "_serial", "_shared", "blocked_by")
+
+    def __init__(self) -> None:
+        self._shared: dict[PendingClass | frozenset[PendingClass], ClassOrder] = {}
+        """Class orders by the classes that their members need; usually that is a single class."""
+        self._by_class: dict[PendingClass, dict[ClassOrder, None]] = {}
+        self._front: list[tuple[Key, int, ClassOrder]] = []
+        self._count = 0
+        """Number of class orders."""
+        self._serial = 0
+        self.blocked_by: dict[PendingClass, Block] = {}
+        """Pending classes that are blocked here, with their blocks; only classes that an entity here needs."""
+
+    @property
+    def places_given(self) -> int:
+        """How many positions were given so far, in class orders and in the front; tests count work with it."""
+        return self._serial
+
+    def __contains__(self, pending_class: PendingClass) -> bool:
+        """Whether any entity here needs the class."""
+        return pending_class in self._by_class
+
+    def pending_classes(self) -> list[PendingClass]:
+        """All classes that entities here need."""
+        return list(self._by_class)
+
+    def first(self) -> SchedulingEntity | None:
+        """The first entity of all open class orders; None if no class order is open."""
+        front = self._front
+        while front:
+            _, ticket, line = front[0]
+            if line.ticket != ticket:
+                heappop(front)
+                continue
+            heap = line.heap  # what `head` does, without a call: every allocation comes here three times
+            head = heap[0]
+            entity: SchedulingEntity = head[2]
+            while entity.entry is not head:
+                heappop(heap)
+                head = heap[0]
+                entity = head[2]
+            if head is line.shown:
+                return entity
+            line.shown = head
+            heapreplace(front, (head[0], ticket, line))
+        return None
+
+    def rekey(self, entity: SchedulingEntity, key: Key) -> None:
+        """The entity's sort key changed, and its needs did not. Does nothing if the entity needs nothing."""
+        line, entry = entity.class_order, entity.entry
+        if line is None or entry is None or entry[0] == key:
+            return
+        self._serial += 1
+        line.put((key, self._serial, entity))
+        self._show(line)
+
+    def need(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
+        """The entity needs one more class."""
+        entity.needs[pending_class] = None
+        line = entity.class_order
+        if line is None and (known := self._shared.get(pending_class)) is not None:
+            self._join(known, entity, key)
+            self._show(known)
+        elif line is not None and not line.is_shared:
+            self._add_class(line, pending_class)
+            self._show(line)
+        else:
+            self._enqueue(entity, key)
+
+    def unneed(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
+        """The entity, which must be here, no longer needs this class. Its sort key is unchanged."""
+        del entity.needs[pending_class]
+        line, entry = entity.class_order, entity.entry
+        assert line is not None
+        assert entry is not None
+        if not entity.needs:
+            entity.class_order = entity.entry = None
+            self._leave(line)
+        elif not line.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
+            self._drop_class(line, pending_class)
+        else:
+            self._enqueue(entity, entry[0])
+
+    def block(self, pending_class: PendingClass, block: Block) -> None:
+        """Blocks the class here until `unblock`."""
+        self.blocked_by[pending_class] = block
+        for line in self._by_class[pending_class]:
+            line.open_classes -= 1
+            if not line.open_classes:
+                line.ticket = 0
+
+    def unblock(self, pending_class: PendingClass) -> None:
+        """Unblocks the class here."""
+        self.blocked_by.pop(pending_class).propagated_to.pop(self, None)
+        for line in self._by_class[pending_class]:
+            line.open_classes += 1
+            if line.open_classes == 1:
+                self._show(line)
+
+    def first_of(self, pending_class: PendingClass) -> tuple[Key, SchedulingEntity]:
+        """The first entity that needs the class, blocked or not, with its key. At least one entity must need it."""
+        entry = min([line.head() for line in self._by_class[pending_class]], key=lambda entry: entry[0])
+        entity: SchedulingEntity = entry[2]
+        return entry[0], entity
+
+    def in_order(self, pending_class: PendingClass) -> Iterator[SchedulingEntity]:
+        """All entities that need the class, in order, blocked or not. No class order may change during the
+        iteration."""
+        lines = [in_order(line.heap) for line in self._by_class.get(pending_class, ())]
+        for entry in merge(*lines, key=lambda entry: entry[0]):
+            if entry[2].entry is entry:
+                yield entry[2]
+
+    def __iter__(self) -> Iterator[tuple[Key, SchedulingEntity]]:
+        """All entities with their keys; for the invariants."""
+        lines = {line: None for lines in self._by_class.values() for line in lines}
+        for line in lines:
+            for entry in line.heap:
+                if entry[2].entry is entry:
+                    yield entry[0], entry[2]
+
+    def take_apart(self) -> Iterator[None]:
+        for lines in self._by_class.values():
+            for line in lines:
+                line.shown = None
+                yield from emptied(line.heap, line.pending_classes)
+        for block in self.blocked_by.values():
+            yield from emptied(block.propagated_to)
+        yield from emptied(self._front, self._shared, self._by_class, self.blocked_by)
+
+    def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
+        """Moves the entity to the class order for its needs.
+
+        It joins the new class order before it leaves the old one, so a class that is in both stays known here, with its
+        block if it has one.
+        """
+        old = entity.class_order
+        entity.entry = None
+        line = self._line_for(entity)
+        self._join(line, entity, key)
+        if old is not None:
+            self._leave(old)
+        self._show(line)
+
+    def _join(self, line: ClassOrder, entity: SchedulingEntity, key: Key) -> None:
+        entity.class_order = line
+        line.members += 1
+        self._serial += 1
+        line.put((key, self._serial, entity))
+
+    def _line_for(self, entity: SchedulingEntity) -> ClassOrder:
+        if len(entity.needs) > _SHARED_NEEDS_MAX:
+            line = ClassOrder(is_shared=False)
+        else:
+            needs = _as_key(entity.needs)
+            known = self._shared.get(needs)
+            if known is not None:
+                return known
+            line = self._shared[needs] = ClassOrder(is_shared=True)
+        self._count += 1
+        for pending_class in entity.needs:
+            self._add_class(line, pending_class)
+        return line
+
+    def _leave(self, line: ClassOrder) -> None:
+        line.members -= 1
+        if line.members:
+            return
+        self._count -= 1
+        if line.is_shared:
+            del self._shared[_as_key(line.pending_classes)]
+        for pending_class in list(line.pending_classes):
+            self._drop_class(line, pending_class)
+        line.ticket = 0
+
+    def _add_class(self, line: ClassOrder, pending_class: PendingClass) -> None:
+        line.pending_classes[pending_class] = None
+        self._by_class.setdefault(pending_class, {})[line] = None
+        if pending_class not in self.blocked_by:
+            line.open_classes += 1
+
+    def _drop_class(self, line: ClassOrder, pending_class: PendingClass) -> None:
+        del line.pending_classes[pending_class]
+        if pending_class not in self.blocked_by:
+            line.open_classes -= 1
+            if not line.open_classes:
+                line.ticket = 0
+        lines = self._by_class[pending_class]
+        del lines[line]
+        if not lines:
+            del self._by_class[pending_class]
+            block = self.blocked_by.pop(pending_class, None)
+            if block is not None:
+                block.propagated_to.pop(self, None)
+
+    def _show(self, line: ClassOrder) -> None:
+        """Enters an open class order into the front with its present first entry."""
+        if not line.open_classes:
+            return
+        head, front = line.head(), self._front
+        if line.ticket and head is line.shown:
+            return
+        line.shown = head
+        self._serial += 1
+        line.ticket = self._serial
+        entry = (head[0], line.ticket, line)
+        if front and front[0][2] is line:
+            heapreplace(front, entry)
+            return
+        heappush(front, entry)
+        if len(front) > 2 * self._count + _SLACK:
+            self._front = [one for one in front if one[2].ticket == one[1]]
+            heapify(self._front)

@@ -1,0 +1,237 @@
+"""Retry timers: which asks are due for a reservation or for a preemption attempt.
+
+An ask without a node gets a reservation after a delay; an entitled ask may preempt after a longer delay. When the alarm
+rings, due asks and applications are collected once into lists, which the next cycles work off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.due import Due
+from schedulerd.core.model.work_budget import WorkBudget
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.resources import Resources
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.allocation import Ask
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.node import Node
+    from schedulerd.core.model.queue import Queue
+
+
+_LONG_AGO_NS = -(2**63)
+
+
+class Refused(NamedTuple):
+    """A failed preemption attempt: no other is made for asks up to this priority before `until_ns`, nor while
+    `Partition.moves` has not changed."""
+
+    priority: int
+    moves: int
+    until_ns: int
+    reason: str
+
+
+class RetryTimers:
+    __slots__ = (
+        "alarm",
+        "attempts_due",
+        "budget",
+        "changed",
+        "changed_as_if_asked_ns",
+        "has_due",
+        "not_helped_by_reservation",
+        "overflow",
+        "preemptors",
+        "refused",
+        "reservations_due",
+        "search",
+        "to_reserve",
+        "to_reserve_required",
+        "unchanged_since_moves",
+        "unreservable",
+        "waiting_for_change",
+    )
+
+    def __init__(self, reservations_due: Due[PendingClass]) -> None:
+        self.alarm: Alarm | None = None
+        """Rings when the next ask is due."""
+        self.has_due = False
+        """Whether some are due: the next cycle collects them."""
+        self.reservations_due = reservations_due
+        """Unschedulable classes, by the time at which their first ask without a reservation was made."""
+        self.to_reserve: deque[tuple[Application, Ask]] = deque()
+        """Due asks that are to get a reservation, in order."""
+        self.to_reserve_required: deque[tuple[Application, Ask]] = deque()
+        """As `to_reserve`, for asks with a required node."""
+        self.overflow: dict[PendingClass, None] = {}
+        """Pending classes with more eligible asks than `to_reserve` holds."""
+        self.unreservable: dict[PendingClass, None] = {}
+        """Classes for which no reservable node was found; checked again when a suitable node changes."""
+        self.not_helped_by_reservation: dict[Application, dict[PendingClass, None]] = {}
+        """Applications, with classes of theirs for which a reservation does not help: their own allocations are in the
+        way, or the gang cannot be complete on the nodes (`gangs.rules.own_room`). Checked again when either changes."""
+        self.attempts_due: Due[Application] = Due()
+        """Applications with asks that may preempt, by the time at which the first of these is due."""
+        self.preemptors: deque[Application] = deque()
+        """Applications that are due for a preemption attempt, in order."""
+        self.search: Any = None
+        """The search for victims for the first of `preemptors`, while it goes on. Any, because a `Search` refers to the
+        partition, and so to these timers."""
+        self.refused: dict[tuple[Queue, PendingClass, Ask | None], Refused] = {}
+        """Failed preemption attempts by leaf queue and pending class; with an ask, if the reason is what this ask holds
+        already and says nothing about others."""
+        self.changed: dict[Node, None] = {}
+        """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
+        self.changed_as_if_asked_ns = 0
+        """The asking time that classes get in `reservations_due` when they are checked again because of `changed`."""
+        self.waiting_for_change: dict[Application, int] = {}
+        """Applications that wait for any change, with the earliest time of their next preemption attempt."""
+        self.unchanged_since_moves = 0
+        """`Partition.moves` when changes were last checked."""
+        self.budget = WorkBudget()
+        """The visits of all searches so far; a cycle makes a limited number of them."""
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a preemption search can go on: an application is due, and its search awaits no predicate result."""
+        return bool(self.preemptors) and (self.search is None or self.search.predicate_check is None)
+
+    def set_search(self, search: Any) -> None:
+        """Replaces the search in progress (None: there is none), and ends the old one."""
+        if self.search is not None and self.search is not search:
+            self.search.end()
+        self.search = search
+
+    def wants_alarm(self, moves: int) -> bool:
+        """At the end of a step: whether anything waits for a time, after what waits for `moves` was let go on."""
+        self.wake(moves)
+        return self.alarm is not None or bool(self.reservations_due.times or self.attempts_due.times)
+
+    def next_ns(self, reservation_delay_ns: int) -> int | None:
+        """When the next ask will be due for a reservation or a preemption attempt; None if no ask waits for that."""
+        asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
+        if asked_ns is None:
+            return attempt_ns
+        reservation_ns = asked_ns + reservation_delay_ns
+        return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
+
+    def expect_reservation(self, pending_class: PendingClass, asked_at_ns: int) -> None:
+        """An ask of this class, made at `asked_at_ns`, has no node: schedules a reservation for it. A class with a
+        required node is due at once."""
+        self.reservations_due.hurry(
+            pending_class, _LONG_AGO_NS if pending_class.request_class.required_node else asked_at_ns
+        )
+
+    def look_soon(self, pending_class: PendingClass) -> None:
+        """Asks of this class may newly wait for a node: makes the class due at once, if it is unschedulable."""
+        if pending_class.unschedulable:
+            self.reservations_due.hurry(pending_class, _LONG_AGO_NS)
+
+    def look_again(self, node: Node, as_if_asked_ns: int) -> None:
+        """A reservation on the node may be possible: schedules classes that found no reservable node, as if asked for
+        at that time."""
+        self._look_again([node], as_if_asked_ns)
+
+    def look_again_soon(self, node: Node, as_if_asked_ns: int) -> None:
+        """As `look_again`, but at the end of the step, once for all nodes that changed in it."""
+        if self.unreservable or self.not_helped_by_reservation:
+            self.changed[node] = None
+            self.changed_as_if_asked_ns = as_if_asked_ns
+
+    def look_again_at_changed(self) -> None:
+        """At the end of a step: does what `look_again_soon` noted."""
+        if self.changed:
+            changed, self.changed = self.changed, {}
+            self._look_again(list(changed), self.changed_as_if_asked_ns)
+
+    def _look_again(self, nodes: list[Node], as_if_asked_ns: int) -> None:
+        if not self.unreservable and not self.not_helped_by_reservation:
+            return
+        most, by_id = Resources(), {}
+        for node in nodes:
+            by_id[node.node_id] = node
+            for name, amount in node.capacity.items():
+                most[name] = max(most[name], amount - node.occupied[name])
+
+        def may_fit(pending_class: PendingClass) -> bool:
+            if most.lacks(pending_class.items) is not None:
+                return False
+            if pending_class.request_class.required_node:
+                only = by_id.get(pending_class.request_class.required_node)
+                return only is not None and only.can_ever_fit(pending_class.items)
+            return any(node.can_ever_fit(pending_class.items) for node in nodes)
+
+        for pending_class in list(self.unreservable):
+            if not pending_class.unschedulable:
+                del self.unreservable[pending_class]
+            elif may_fit(pending_class):
+                del self.unreservable[pending_class]
+                self.reservations_due.hurry(pending_class, as_if_asked_ns)
+        for application, pending_classes in list(self.not_helped_by_reservation.items()):
+            if any(map(may_fit, pending_classes)):
+                self.retry_application(application, as_if_asked_ns)
+
+    def retry_application(self, application: Application, as_if_asked_ns: int = _LONG_AGO_NS) -> None:
+        """A reservation may help the application now; nothing to do if it was not in `not_helped_by_reservation`."""
+        for pending_class in self.not_helped_by_reservation.pop(application, ()):
+            if pending_class.unschedulable:
+                self.reservations_due.hurry(pending_class, as_if_asked_ns)
+
+    def retry_class(self, pending_class: PendingClass) -> None:
+        """Nodes may admit asks of this class now, because of what runs there: schedules it again if it found no
+        reservable node, and the applications that a reservation did not help."""
+        if self.unreservable.pop(pending_class, pending_class) is None:
+            self.look_soon(pending_class)
+        for application in [
+            one for one, pending_classes in self.not_helped_by_reservation.items() if pending_class in pending_classes
+        ]:
+            self.retry_application(application)
+
+    def is_unhelped(self, application: Application, pending_class: PendingClass) -> bool:
+        """Whether a reservation does not help the asks of this class in the application."""
+        return bool(self.not_helped_by_reservation) and pending_class in self.not_helped_by_reservation.get(
+            application, ()
+        )
+
+    def forget_application(self, application: Application) -> None:
+        """The application has no pending asks."""
+        if self.attempts_due.times:
+            self.attempts_due.discard(application)
+        self.not_helped_by_reservation.pop(application, None)
+        self.waiting_for_change.pop(application, None)
+
+    def wake(self, moves: int) -> None:
+        """If anything changed since the last call, schedules the applications that wait for any change."""
+        if self.waiting_for_change and moves != self.unchanged_since_moves:
+            for application, at_ns in self.waiting_for_change.items():
+                self.attempts_due.hurry(application, at_ns)
+            self.waiting_for_change.clear()
+        self.unchanged_since_moves = moves
+
+    def forget(self) -> None:
+        """Forgets all lists and findings, because all asks are entered again."""
+        self.set_search(None)
+        self.preemptors.clear()
+        self.attempts_due.clear()
+        self.waiting_for_change.clear()
+        self.to_reserve.clear()
+        self.to_reserve_required.clear()
+        self.overflow.clear()
+        self.unreservable.clear()
+        self.not_helped_by_reservation.clear()
+        self.changed.clear()
+        self.refused.clear()
+        self.unchanged_since_moves = -1
+
+    def take_apart(self) -> Iterator[None]:
+        self.set_search(None)
+        self.alarm = None
+        yield from emptied(self.to_reserve, self.to_reserve_required, self.overflow, self.unreservable, self.changed)
+        yield from emptied(self.preemptors, self.refused, self.waiting_for_change, self.not_helped_by_reservation)
+        yield from self.attempts_due.take_apart()

@@ -1,0 +1,35 @@
+"""Commits a plan: all of it, or nothing."""
+
+from __future__ import annotations
+
+from schedulerd.core.applications.handlers.allocating import allocate
+from schedulerd.core.partition import Partition
+from schedulerd.core.plans.plan import Plan, PlannedPreemption
+from schedulerd.core.plans.rules import objection
+from schedulerd.core.preemption.facts import ReservationEnd
+from schedulerd.core.preemption.handlers.victims import release_victims
+from schedulerd.core.reservations.handlers import reservations
+from schedulerd.core.step_context import StepContext
+
+
+def commit_plan(context: StepContext, partition: Partition, plan: Plan) -> str | None:
+    """Commits the plan and returns None; or returns why it cannot be committed, as a sentence, and changes nothing."""
+    against = objection(partition, plan)
+    if against is not None:
+        return against
+    for preemption in plan.preemptions:
+        _preempt(context, preemption)
+    for one in plan.reservations:
+        reservations.keep(context, one.application, one.ask, one.node, is_entitled=one.is_entitled)
+    for planned in plan.allocations:
+        allocate(context, partition, planned.application, planned.ask, planned.node)
+    return None
+
+
+def _preempt(context: StepContext, planned: PlannedPreemption) -> None:
+    application, ask, node = planned.application, planned.ask, planned.node
+    weaker = [one for one in ask.reservations.values() if not one.is_entitled]
+    if weaker and (ask.unreserved <= 0 or node in ask.reservations):
+        reservations.end(context, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
+    reservation = reservations.keep(context, application, ask, node, is_entitled=True)
+    release_victims(context, reservation, planned.victims, planned.why)

@@ -1,0 +1,115 @@
+"""Facts for an RM that do not go to its update streams (SI `ResourceManagerCallback`).
+
+These facts are part of `Fact`. They have a module of their own because no ledger of asks, allocations or resources
+depends on them. An RM without a callback stream is never told about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from schedulerd.core.resources import Resources
+
+
+class SchedulingState(IntEnum):
+    """How far an ask has come. The numbers are those of SI `UpdateContainerSchedulingStateRequest`."""
+
+    SKIPPED = 1
+    """The ask is not tried because of a quota, a limit or its order."""
+    SCHEDULED = 2
+    RESERVED = 3
+    """Room of a node is reserved for the ask."""
+    FAILED = 4
+    """The ask lacks nothing but room on nodes."""
+
+
+@dataclass(slots=True)
+class PredicateWanted:
+    """The RM must say whether an ask may run on a node (SI `Predicates`)."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    call_id: int
+    """The id for `GivePredicateResults`, unique while the RM is registered."""
+    allocate: bool
+    """False if the call is only about a reservation."""
+
+
+@dataclass(slots=True)
+class PreemptionPredicateWanted:
+    """Victims on a node may be preempted for an ask, if the RM says that the ask can run there without them (SI
+    `PreemptionPredicates`)."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    call_id: int
+    victim_keys: tuple[str, ...]
+    """Allocation keys of the victims and further candidates, in the order in which the RM removes them."""
+    start_index: int
+    """The RM first tries the node without the victims from 0 to this index, inclusive."""
+
+
+@dataclass(slots=True)
+class PredicateNotWanted:
+    """The answer to this call is no longer needed: it timed out, or its ask, node or callback stream is gone."""
+
+    rm_id: str
+    call_id: int
+
+
+class PredicateOutcome(StrEnum):
+    """How a call ended."""
+
+    AGREED = "agreed"
+    REFUSED = "refused"
+    TIMED_OUT = "timed_out"
+    """No result arrived in time; counts as a refusal."""
+    VOID = "void"
+    """The call was no longer needed: its ask, node, reservation or callback stream was gone."""
+
+
+@dataclass(slots=True)
+class PredicateAnswered:
+    """A call ended, whatever its outcome."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    call_id: int
+    outcome: PredicateOutcome
+    reason: str
+    """The reason of a refusal, else ''."""
+    waited_ns: int
+    """Time since the call was made."""
+
+
+@dataclass(slots=True)
+class SchedulingStateChanged:
+    """The scheduling state of an ask differs from what the RM was told last (SI `UpdateContainerSchedulingState`)."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    state: SchedulingState
+    reason: str
+
+
+@dataclass(slots=True)
+class NodeRecommended:
+    """Other workloads use a node: it should offer no more than this (SI 2021-02 `NodeRecommendation`)."""
+
+    rm_id: str
+    partition: str
+    node_id: str
+    schedulable: Resources
+    message: str

@@ -1,0 +1,119 @@
+"""The callback stream of an RM connects and disconnects, and its predicate results are carried out (SEMANTICS B3, B4).
+
+A result is about the state when the check began. It is judged again with the state at its arrival. If it no longer
+holds, nothing is done, and the next cycle decides.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from schedulerd.core.applications.handlers.allocating import allocate
+from schedulerd.core.checks import Mistake
+from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.facts import ItemIgnored, RejectCode
+from schedulerd.core.gangs.handlers import gangs
+from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.enqueueing import admits_group
+from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateOutcome
+from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.preemption.facts import ReservationEnd
+from schedulerd.core.preemption.handlers import preemption
+from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.reservations.handlers import reservations, reserving
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.step_context import Change, StepContext
+
+
+def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
+    """A callback stream connected: the RM takes part in what the command says. Checks of an older stream are void."""
+    predicate_checks.forget_all(context, rm)
+    rm.callbacks.connect(command)
+
+
+def disconnect(context: StepContext, rm: ResourceManager) -> None:
+    """The callback stream is gone: open checks are void, and asks are allocated without predicates (SEMANTICS B3)."""
+    predicate_checks.forget_all(context, rm)
+    rm.callbacks.disconnect()
+
+
+def check(context: StepContext, rm: ResourceManager, result: PredicateResult) -> Change:
+    """Validates a predicate result. For two results of one call, the first counts."""
+    predicate_check = rm.callbacks.open_predicate_checks.get(result.call_id)
+    if predicate_check is None:
+        reason = f"callID {result.call_id} is not open: it is answered already, no longer needed, or was never made"
+        return partial(ignore, context, rm, result, Mistake(RejectCode.INVALID_STATE, reason))
+    if result.refusal:
+        return partial(_refused, context, predicate_check, PredicateOutcome.REFUSED, result.refusal)
+    if predicate_check.purpose is Purpose.PREEMPT and not 0 <= result.index < (count := _offered(predicate_check)):
+        reason = f"index {result.index} is of none of the {count} victims it was asked about"
+        return partial(_refused, context, predicate_check, PredicateOutcome.REFUSED, reason)
+    return partial(_agreed, context, predicate_check, result.index)
+
+
+def ignore(context: StepContext, rm: ResourceManager, result: PredicateResult, mistake: Mistake) -> None:
+    context.say(ItemIgnored(rm.rm_id, "", str(result.call_id), mistake.code, mistake.reason))
+
+
+def _offered(predicate_check: PredicateCheck) -> int:
+    """Number of allocations that the call names."""
+    return len(predicate_check.victims) + len(predicate_check.further)
+
+
+def on_timeout(context: StepContext, predicate_check: PredicateCheck) -> None:
+    """No result arrived in time, which counts as a refusal."""
+    timeout_s = context.cluster.timeouts.predicates_ns / SECOND_NS
+    context.say(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
+    _refused(context, predicate_check, PredicateOutcome.TIMED_OUT, f"no result within {timeout_s:g} s")
+
+
+def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -> None:
+    predicate_checks.finish(context, predicate_check, PredicateOutcome.AGREED, "")
+    partition = context.partition_of(predicate_check.application)
+    if predicate_check.purpose is Purpose.SWAP and gangs.swap_agreed(context, predicate_check):
+        return
+    if (
+        predicate_check.purpose is Purpose.PLACE
+        and predicate_check.reservation is None
+        and _may_be_placed(partition, predicate_check)
+    ):
+        partition.moves += 1
+        allocate(context, partition, predicate_check.application, predicate_check.ask, predicate_check.node)
+        return
+    predicate_checks.give_back(partition, predicate_check)
+    if predicate_check.purpose is Purpose.KEEP:
+        reserving.keep_agreed(context, predicate_check)
+    elif predicate_check.purpose is Purpose.PREEMPT:
+        preemption.agreed(partition, predicate_check, index)
+    elif predicate_check.reservation is not None:
+        predicate_check.reservation.agreed_at = predicate_check.changes
+        partition.ready[predicate_check.node] = None
+
+
+def _refused(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:
+    partition = context.partition_of(predicate_check.application)
+    predicate_checks.finish(context, predicate_check, outcome, reason)
+    if predicate_check.purpose is not Purpose.PREEMPT:
+        predicate_checks.remember(context, predicate_check, reason)
+    predicate_checks.give_back(partition, predicate_check)
+    if predicate_check.purpose is Purpose.KEEP:
+        reserving.keep_refused(context, predicate_check)
+    elif predicate_check.purpose is Purpose.PREEMPT:
+        preemption.refused(partition, predicate_check, reason)
+    elif predicate_check.reservation is not None:
+        reservations.end(context, predicate_check.reservation, ReservationEnd.NODE)
+
+
+def _may_be_placed(partition: Partition, predicate_check: PredicateCheck) -> bool:
+    """Whether the ask can be allocated in the room that the check held, by the current nodes, quotas and limits."""
+    application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
+    queue, group = application.queue, ask.group
+    if group is None or not application.propagates_demand or not admits_group(partition, application, group):
+        return False
+    key = group.pending_class.quota_key
+    return (
+        partition.refusal(ask.request_class, node) is None
+        and highest_blocked(queue, ask.request_class.items, key) is None
+    )

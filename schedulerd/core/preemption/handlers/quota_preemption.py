@@ -1,0 +1,109 @@
+"""Quota relief: a queue above a lowered max has some time to shrink by itself; then its excess is preempted.
+
+Off by default: the partition must allow it (`quotapreemptionenabled`) and the queue must have a
+`quota.preemption.delay`. The time starts when the queue is found above its max. Lowering the max again does not restart
+it; a new delay moves its end.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.alarm_events import QuotaReliefDue
+from schedulerd.core.applications.handlers import releases
+from schedulerd.core.facts import ReleaseCause
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.preemption.facts import QuotaPreempted
+from schedulerd.core.preemption.rules.quota_relief import Relief, excess
+from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.step_context import StepContext
+
+PASS_EACH_NS = SECOND_NS
+"""Time between two passes over a queue that is still above its max, if the last pass preempted something."""
+VISITS_PER_SLICE = 1_000
+"""Visits (queues, allocations, search steps) of a pass in one slice, before other commands get a turn."""
+VICTIMS_PER_SLICE = 250
+"""Releases requested in one slice, before other commands get a turn."""
+SLICE_EACH_NS = MILLISECOND_NS
+
+
+def watch(context: StepContext, partition: Partition, queue: Queue) -> None:
+    """Starts, keeps or stops the time of the queue after a change of its max, its delay or its use."""
+    delay_ns = queue.properties.quota_preemption_delay_ns
+    is_watched = partition.spec.quota_preemption_enabled and delay_ns > 0 and queue.managed and not queue.draining
+    if not is_watched or not queue.max or not excess(queue):
+        forget(context, queue)
+        return
+    if queue.above_max_since_ns is None:
+        queue.above_max_since_ns = context.now_ns
+    _ring_at(context, partition, queue, max(context.now_ns, queue.above_max_since_ns + delay_ns))
+
+
+def watch_all(context: StepContext, partition: Partition) -> None:
+    for queue in partition.root.subtree():
+        watch(context, partition, queue)
+
+
+def forget(context: StepContext, queue: Queue) -> None:
+    """Stops quota relief of the queue, if there is one."""
+    queue.above_max_since_ns = None
+    _cancel(context, queue)
+
+
+def _cancel(context: StepContext, queue: Queue) -> None:
+    alarm = queue.above_max_alarm
+    event = alarm.event if alarm is not None else None
+    if isinstance(event, QuotaReliefDue) and event.relief is not None:
+        event.relief.end()
+    context.cluster.alarms.cancel(alarm)
+    queue.above_max_alarm = None
+
+
+def _ring_at(context: StepContext, partition: Partition, queue: Queue, deadline_ns: int) -> None:
+    alarm = queue.above_max_alarm
+    if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
+        _cancel(context, queue)
+        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue))
+
+
+def on_time_over(context: StepContext, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
+    """The delay of the queue is over: asks the RM to release the excess, as far as guarantees below allow.
+
+    `relief` is the pass to continue; None starts a new one.
+    """
+    queue.above_max_alarm = None
+    above = excess(queue)
+    if not above:
+        if relief is not None:
+            relief.end()
+        forget(context, queue)
+        return
+    relief = relief or Relief(partition.spec, queue)
+    if not relief.run(VISITS_PER_SLICE):
+        _go_on(context, partition, queue, relief)
+        return
+    if not relief.found:
+        queue.above_max_since_ns = None
+        context.say(_said(partition, queue, above, 0))
+        return
+    victims = relief.next_victims(VICTIMS_PER_SLICE)
+    if victims:
+        context.say(_said(partition, queue, above, len(victims)))
+    for victim in victims:
+        message = f"queue {queue.written} uses more than its max"
+        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
+    if relief.found:
+        _go_on(context, partition, queue, relief)
+    elif excess(queue):
+        _ring_at(context, partition, queue, context.now_ns + PASS_EACH_NS)
+    else:
+        queue.above_max_since_ns = None
+
+
+def _go_on(context: StepContext, partition: Partition, queue: Queue, relief: Relief) -> None:
+    event = QuotaReliefDue(partition, queue, relief)
+    queue.above_max_alarm = context.cluster.alarms.set(context.now_ns + SLICE_EACH_NS, event)
+
+
+def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:
+    amounts = ", ".join(f"{name} {queue.allocated[name]} of max {queue.max[name]}" for name in sorted(above))
+    return QuotaPreempted(partition.rm_id, partition.name, queue.path, victims, f"uses {amounts}")

@@ -1,0 +1,34 @@
+"""Requests the releases of the victims that a reservation needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulerd.core import commit_room
+from schedulerd.core.applications.handlers import releases
+from schedulerd.core.facts import ReleaseCause
+from schedulerd.core.model.allocation import Allocation
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.step_context import StepContext
+
+
+def release_victims(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
+    """Sends the `Preempted` fact and requests the release of each victim. No room is freed before the RM confirms."""
+    application, ask = reservation.application, reservation.ask
+    context.say(
+        Preempted(
+            rm_id=application.rm_id,
+            partition=application.partition_name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=reservation.node.node_id,
+            victims=tuple((one.application.queue.path, one.uuid) for one in victims),
+            why=why,
+        )
+    )
+    message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    for victim in victims:
+        commit_room.make_room(reservation, victim, context.now_ns)
+        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)

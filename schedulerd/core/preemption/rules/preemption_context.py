@@ -1,0 +1,252 @@
+"""What an ask is entitled to, and which allocations may be preempted for it.
+
+An ask is entitled to what its queues are guaranteed and do not use. For each victim, the queues below the lowest common
+ancestor of both queues count: with the ask, the queues on its side must stay within their guarantees; without the
+victim, the queues on its side must stay above theirs. Each resource is judged separately. If a max on the ask's path
+lacks room, all victims must be below the queue with that max.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.work_budget import WorkBudget
+from schedulerd.core.partition import Partition
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.preemption.rules.victims import (
+    Budget,
+    Candidate,
+    VictimSet,
+    candidate,
+    may_end,
+    smallest_set,
+    unit_weights,
+)
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
+from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import PreemptionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class VictimQueue:
+    """What holds for all possible victims in one leaf queue."""
+
+    common_ancestor: int
+    """Level of the lowest common ancestor on the ask's path to the root (0 is the leaf)."""
+    below: tuple[Queue, ...]
+    """The queues from the leaf up to the common ancestor, which is not included."""
+    budgets: tuple[Budget, ...]
+    priority: int
+    """The ask's priority as the common ancestor sees it."""
+    _admitted: dict[int, bool] = field(default_factory=dict)
+
+    def admits(self, priority: int) -> bool:
+        """Whether an allocation of this priority may be preempted."""
+        if priority not in self._admitted:
+            shown = priority
+            for one in self.below:
+                shown = one.shown_priority(shown)
+            self._admitted[priority] = shown <= self.priority
+        return self._admitted[priority]
+
+
+class PreemptionContext:
+    """What an ask is entitled to, computed from the state of one moment. After a change a new context must be made."""
+
+    def __init__(
+        self, partition: Partition, application: Application, group: AskGroup, ask: Ask, budget: WorkBudget
+    ) -> None:
+        self.application = application
+        self.partition = partition
+        self.queue: Queue = application.queue
+        self.ask = ask
+        self.group = group
+        self.budget = budget
+        self.unit = unit_weights(self.partition.total())
+        self.lacking, self._limiting_queue = self._short_of_quota()
+        """The amounts that the max of queues on the path lacks for the ask. Victims anywhere below the limiting queue
+        free them."""
+        self._entitled = [self._rights(level) for level in range(len(self.queue.path_to_root))]
+        self.claimable = frozenset().union(*self._entitled)
+        """All resources to which the ask is entitled at some level."""
+        self._priorities = self._priorities_at_levels()
+        self._sides: dict[Queue, VictimQueue | None] = {}
+        self._budgets: dict[Queue, Budget] = {}
+        self.limit = self._limit()
+        """The quota or limit that keeps the ask out whatever is preempted, as a sentence; '' if there is none."""
+
+    def refusal(self) -> PreemptionRefusal | None:
+        """Why no victims need to be searched for; None if the search makes sense."""
+        if self.limit:
+            return PreemptionRefusal.QUOTA
+        if not any(self._entitled):
+            return PreemptionRefusal.NOT_ENTITLED
+        if self._may_have_room() or any(True for _ in self.victim_leaves()):
+            return None
+        return PreemptionRefusal.NO_VICTIMS
+
+    def _limit(self) -> str:
+        items, key = self.ask.request_class.items, self.group.pending_class.quota_key
+        without_subject = key._replace(limit_subject=None)
+        for queue in self.queue.path_to_root:
+            why = blocked_by_limits(queue, (), without_subject)
+            if why is None and key.limit_subject is not None:
+                together = self._claimed_by(key.limit_subject, queue).plus(self.ask.request_class.resources).canonical()
+                why = blocked_by_user_limits(queue, together, key)
+            if why is not None:
+                return sentence(why)
+            if key.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
+                return f"applications that are about to start may be the last that queue {queue.written} lets run"
+        why = blocked(self.queue, items, key) if self._limiting_queue == 0 else None
+        return sentence(why) if why is not None else ""
+
+    def _may_have_room(self) -> bool:
+        """Whether room may become free without victims: by pending releases or by aging reservations."""
+        own = sum(not one.is_entitled for one in self.ask.reservations.values())
+        return self.partition.aging_reservations > own or bool(self.partition.root.leaving)
+
+    def _counts_starts(self, queue: Queue) -> bool:
+        limit_subject = self.group.pending_class.quota_key.limit_subject
+        limits = [] if limit_subject is None else [limit for limit, _, _ in limit_subject.limits_among(queue.limits)]
+        return bool(queue.max_applications) or any(limit.max_applications for limit in limits)
+
+    def _others_are_to_start(self, queue: Queue) -> bool:
+        """Whether entitled reservations are held for other applications that will start to run with them. They compete
+        for the limited number of running applications, and which one is counted first is known only when they start."""
+        return any(
+            one.is_entitled and one.application is not self.application and not one.application.usage_ledgers
+            for one in self.partition.reservations
+            if queue in one.application.queue.path_to_root
+        )
+
+    def _claimed_by(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
+        """What entitled reservations of the same user or group will use in the queue."""
+        quota_reserved = Resources()
+        for one in self.partition.reservations:
+            other = one.application
+            is_same = other.spec.user == limit_subject.user or (
+                limit_subject.group != "" and other.group == limit_subject.group
+            )
+            if one.is_entitled and is_same and queue in other.queue.path_to_root:
+                quota_reserved.add(one.items)
+        return quota_reserved
+
+    def _short_of_quota(self) -> tuple[Resources, int | None]:
+        """The amounts that the max of queues on the path lacks for the ask, and the level of the lowest such queue, the
+        limiting queue; None if none lacks room."""
+        lacking, roof = Resources(), None
+        for level, queue in enumerate(self.queue.path_to_root):
+            for name, amount in self.ask.request_class.items:
+                if name in queue.max:
+                    short = in_use(queue)[name] + amount - queue.max[name]
+                    if short > 0:
+                        lacking[name] = max(lacking[name], short)
+                        roof = level if roof is None else roof
+        return lacking, roof
+
+    def _rights(self, level: int) -> frozenset[str]:
+        """The resources to which the ask is entitled against victims below `path_to_root[level]`."""
+        way = self.queue.path_to_root
+        if level == 0 or (self._limiting_queue is not None and level > self._limiting_queue):
+            return frozenset()
+        if any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
+            return frozenset()
+        rights = set()
+        for name, amount in self.ask.request_class.items:
+            guaranteeing = [one for one in way[:level] if one.guaranteed[name]]
+            if guaranteeing and all(in_use(one)[name] + amount <= one.guaranteed[name] for one in guaranteeing):
+                rights.add(name)
+        return frozenset(rights)
+
+    def _priorities_at_levels(self) -> list[int]:
+        """The ask's priority as each queue on its path sees it, with offsets and fences."""
+        shown = [self.ask.spec.priority]
+        for queue in self.queue.path_to_root:
+            shown.append(queue.shown_priority(shown[-1]))
+        return shown
+
+    def why(self, short: Resources) -> str:
+        """The guarantee that entitles the ask to the resources in `short`, as a sentence."""
+        wanted = short.keys() & self.claimable or self.claimable
+        level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
+        name = min(self._entitled[level] & wanted)
+        one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])
+        return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
+
+    def victim_leaves(self) -> Iterator[Queue]:
+        """The leaf queues with possible victims, as far as guarantees go."""
+        for level, rights in enumerate(self._entitled):
+            if rights:
+                for child in self.queue.path_to_root[level].children.values():
+                    if child is not self.queue.path_to_root[level - 1]:
+                        yield from self._leaves_to_spare(child, rights)
+
+    def _leaves_to_spare(self, queue: Queue, rights: frozenset[str]) -> Iterator[Queue]:
+        self.budget.visits += 1
+        used, leaving, guaranteed = queue.allocated, queue.leaving, queue.guaranteed
+        if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name in rights):
+            return
+        if queue.applications and self.victim_queue(queue) is not None:
+            yield queue
+        for child in queue.children.values():
+            yield from self._leaves_to_spare(child, rights)
+
+    def victim_queue(self, leaf: Queue) -> VictimQueue | None:
+        """What holds for victims in the leaf; None if the ask may not preempt anything there."""
+        if leaf not in self._sides:
+            self._sides[leaf] = self._new_side(leaf)
+        return self._sides[leaf]
+
+    def _new_side(self, leaf: Queue) -> VictimQueue | None:
+        if leaf.properties.preemption_policy is PreemptionPolicy.DISABLED or leaf is self.queue:
+            return None
+        way = self.queue.path_to_root
+        level = next(level for level, one in enumerate(way) if one in leaf.path_to_root)
+        if not self._entitled[level]:
+            return None
+        below = leaf.path_to_root[: leaf.path_to_root.index(way[level])]
+        budgets = tuple(self._budget(one) for one in below if one.guaranteed)
+        return VictimQueue(level, below, budgets, self._priorities[level])
+
+    def _budget(self, queue: Queue) -> Budget:
+        """The budget of the queue. All leaves below a queue share its budget."""
+        if queue not in self._budgets:
+            used = queue.allocated.minus(queue.leaving)
+            self._budgets[queue] = Budget(
+                {name: used[name] - amount for name, amount in queue.guaranteed.items() if amount}
+            )
+        return self._budgets[queue]
+
+    def may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
+        """Those of the allocations, in their order, that may be preempted for the resources in `short`."""
+        for allocation in allocations:
+            self.budget.visits += 1
+            if not may_end(self.partition.spec, allocation):
+                continue
+            application = allocation.application
+            side = self.victim_queue(application.queue)
+            if side is None or application is self.application:
+                continue
+            if not short.keys() <= self._entitled[side.common_ancestor]:
+                continue
+            if side.admits(allocation.spec.priority):
+                yield candidate(allocation, self.unit, side.budgets)
+
+    def victims_among(self, allocations: Iterable[Allocation]) -> VictimSet | None:
+        """The victim set among these allocations if only a max lacks room, and no node does, so victims may run
+        anywhere."""
+        there = (one for one in allocations if one.application.allocations.get(one.uuid) is one)
+        return smallest_set(self.may_end(there, self.lacking), self.lacking, self.unit, self.budget)
+
+
+def in_use(queue: Queue) -> Resources:
+    """What counts against the guarantee of the queue: allocations that are not being released, and entitled
+    reservations."""
+    return queue.allocated.minus(queue.leaving).plus(queue.quota_reserved)

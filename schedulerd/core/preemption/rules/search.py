@@ -1,0 +1,305 @@
+"""The search for the victims of an ask and their node. A `PreemptionContext` says what the ask is entitled to.
+
+The victims run on the node that the ask will get. If only a max on the path lacks room and not the node, they may run
+anywhere below the queue with that max. The search visits many nodes, so it runs in slices. It only reads, and its
+result is judged again before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from heapq import nsmallest
+from itertools import count
+from operator import itemgetter
+from typing import NamedTuple
+
+from schedulerd.core.gangs.rules.own_room import fits_beside_own
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.work_budget import WorkBudget
+from schedulerd.core.partition import Partition
+from schedulerd.core.plans.plan import Plan, PlannedPreemption
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.preemption.rules.node_candidates import NodeCandidates, portions
+from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
+from schedulerd.core.preemption.rules.victims import (
+    Candidate,
+    Cost,
+    Rank,
+    VictimSet,
+    beside,
+    candidate,
+    may_end,
+    smallest_set,
+    unit_weights,
+)
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import PreemptionPolicy
+
+NODES_SEARCHED_MAX = 64
+"""Maximum number of nodes that are searched exactly after the first with a victim set, in the order of lowest possible
+cost."""
+
+
+FURTHER_MAX = 100
+"""Maximum number of further candidates that are offered to the RM beside the victims."""
+
+ANYWHERE_MAX = 500
+"""Maximum number of candidates where the node does not matter: the least protected ones."""
+
+
+class _Found(NamedTuple):
+    """The best victim set so far, with its node. The smaller tuple is the better one."""
+
+    cost: Cost
+    size: int
+    score: float
+    node_id: str
+    node: Node
+    victims: tuple[Allocation, ...]
+
+
+class Search:
+    """The search for the node on which room for the ask has the lowest cost."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        application: Application,
+        group: AskGroup,
+        ask: Ask,
+        budget: WorkBudget | None = None,
+        *,
+        attempt: int = 1,
+        barred: Mapping[Node, str] | None = None,
+    ) -> None:
+        self.application = application
+        self.partition = partition
+        self.queue: Queue = application.queue
+        self.ask = ask
+        self.spec = ask.spec
+        """The spec of the ask when the search began. An update of the ask makes another one."""
+        self.moves = self.partition.moves
+        """The value of `Partition.moves` when the search began. A result may be out of date once that is higher."""
+        self.group = group
+        self.attempt = attempt
+        """Which attempt this is: a result can be out of date at the end of a search, and is then searched for again."""
+        self.barred: dict[Node, str] = dict(barred or {})
+        """Nodes that the RM refused for the ask even without the victims, with the reason."""
+        self.predicate_check: PredicateCheck | None = None
+        """The open predicate check of the victims found."""
+        self.agreed: tuple[Node, Agreement] | None = None
+        self.budget = budget or WorkBudget()
+        self._claim = PreemptionContext(partition, application, group, ask, self.budget)
+        self._found: _Found | None = None
+        self._anywhere: VictimSet | None = None
+        """The victims if only a max lacks room, and no node does: the same for each such node."""
+        self.refusal = self._claim.refusal()
+        self.limit = self._claim.limit
+        """The quota or limit that keeps the ask out, if that is the refusal."""
+        self._steps = self._compare()
+        if self.refusal is not None:
+            self.end()
+
+    def end(self) -> None:
+        """Stops the search. An unfinished search refers to itself, which would keep it in memory."""
+        self._steps.close()
+
+    def run(self, visits_max: int) -> bool:
+        """Continues for about `visits_max` visits. True when the search is complete."""
+        if self.refusal is not None:
+            return True
+        end = self.budget.visits + visits_max
+        for _ in self._steps:
+            if self.budget.visits >= end:
+                return False
+        if self._found is None:
+            self.refusal = PreemptionRefusal.NO_NODE
+        return True
+
+    def plan(self) -> Plan | None:
+        """The preemption that was found, judged again with the current state; None if there is none or it no longer
+        holds."""
+        if self._found is None:
+            return None
+        node = self._found.node
+        self._claim = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
+        if self._claim.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
+            return None
+        if self._claim.lacking:
+            self._anywhere = self._claim.victims_among(self._found.victims)
+        found = self._victims_on(node)
+        if found is None:
+            return None
+        why = self._claim.why(self._with_quota(self._short(node)))
+        is_for_quota = bool(self._claim.lacking)
+        further: tuple[Allocation, ...] = ()
+        if found.victims and self.partition.wants_preemption_predicates(self.ask.request_class):
+            further = self._beside(node, found.victims, reversed(node.allocations.values()))
+        preemption = PlannedPreemption(self.application, self.ask, node, found.victims, why, is_for_quota, further)
+        return Plan(preemptions=(preemption,))
+
+    def may_end_too(self, planned: PlannedPreemption, chosen: tuple[Allocation, ...]) -> bool:
+        """Whether the `chosen` allocations may be preempted beside the victims of a plan that was just made."""
+        self._claim = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
+        there = [one for one in chosen if planned.node.allocations.get(one.uuid) is one]
+        return self._beside(planned.node, planned.victims, there) == chosen
+
+    def _beside(
+        self, node: Node, victims: tuple[Allocation, ...], others: Iterable[Allocation]
+    ) -> tuple[Allocation, ...]:
+        need = self._with_quota(self._short(node))
+        everybody = dict.fromkeys((*victims, *others))
+        return beside(self._claim.may_end(everybody, need), victims, FURTHER_MAX)
+
+    def _compare(self) -> Generator[None, None, None]:
+        """The steps of the search, with pauses. The result is the last one found."""
+        node_candidates = NodeCandidates(self.partition.spec, self._claim.unit, self.budget)
+        if self._claim.lacking:
+            yield from self._look_anywhere()
+        if (yield from self._look_for_room(node_candidates)):
+            return
+        yield from self._gather(node_candidates)
+        looks = 0
+        for prospect in node_candidates.in_order():
+            if prospect is not None:
+                cost, node = prospect
+                if looks >= NODES_SEARCHED_MAX or self._beats(cost, 1, node):
+                    return
+                fewest = node_candidates.fewest(prospect)
+                if fewest and not self._beats(cost, fewest, node):
+                    self._look_at(node, cost[0][0])
+                    looks += self._found is not None
+            yield
+
+    def _look_anywhere(self) -> Iterator[None]:
+        """Finds the victims if only a max lacks room."""
+        serial = count()
+        found: list[tuple[Rank, int, Allocation]] = []
+        for leaf in list(self._claim.victim_leaves()):
+            for application in reversed(list(leaf.applications.values())):
+                for portion in portions(reversed(application.allocations.values())):
+                    candidates = self._claim.may_end(portion, self._claim.lacking)
+                    found.extend((one.rank, next(serial), one.allocation) for one in candidates)
+                    if len(found) > 2 * ANYWHERE_MAX:
+                        found = nsmallest(ANYWHERE_MAX, found)
+                    yield
+        youngest_first = sorted(nsmallest(ANYWHERE_MAX, found), key=itemgetter(1))
+        self._anywhere = self._claim.victims_among(one for _, _, one in youngest_first)
+
+    def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
+        """Finds the first node that will have room without victims there; returns whether there is one. Otherwise notes
+        what each node lacks."""
+        for portion in portions(self.partition.candidates(self.ask.request_class)):
+            self.budget.visits += len(portion)
+            for node in portion:
+                short = self._short(node)
+                if not short:
+                    self._look_at(node)
+                    if self._found is not None:
+                        return True
+                elif short.keys() <= self._claim.claimable:
+                    node_candidates.consider(node, self._with_quota(short))
+            yield
+        return False
+
+    def _gather(self, node_candidates: NodeCandidates) -> Iterator[None]:
+        """Notes the leaf queues with possible victims, as far as queues and priorities go, and the ranks of these
+        victims."""
+        for leaf in list(self._claim.victim_leaves()):
+            side = self._claim.victim_queue(leaf)
+            assert side is not None
+            for application in list(leaf.applications.values()):
+                for portion in portions(application.allocations.values()):
+                    node_candidates.add(leaf, portion, side.admits)
+                    yield
+
+    def _beats(self, cost: Cost, size: int, node: Node) -> bool:
+        """Whether no victim set on the node can beat the result so far, given the lowest cost and size possible
+        there."""
+        return self._found is not None and self._found[:4] < (cost, size, node.score, node.node_id)
+
+    def _look_at(self, node: Node, up_to: Rank | None = None) -> None:
+        found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None
+        if found is not None:
+            here = _Found(found.cost, len(found.victims), node.score, node.node_id, node, found.victims)
+            if self._found is None or here < self._found:
+                self._found = here
+
+    def _victims_on(self, node: Node, up_to: Rank | None = None) -> VictimSet | None:
+        """The best victim set on the node, if it is allowed; with `up_to`, of no higher rank than that."""
+        self.budget.visits += 1
+        kept = self.ask.reservations.get(node)
+        if node in self.barred or not node.ordered or (kept is not None and kept.is_entitled):
+            return None
+        short = self._short(node)
+        if self._claim.lacking and not short:
+            found = self._anywhere
+        else:
+            need = self._with_quota(short)
+            candidates = self._claim.may_end(reversed(node.allocations.values()), need)
+            if up_to is not None:
+                candidates = (one for one in candidates if one.rank <= up_to)
+            found = smallest_set(candidates, need, self._claim.unit, self.budget)
+        if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
+            return None
+        if node.leaving and not fits_beside_own(self.application, self.ask.request_class, node):
+            return None  # own allocations are leaving: no reservation before they are gone (SEMANTICS I9)
+        return None if self._was_refused(node, found) else found
+
+    def _was_refused(self, node: Node, found: VictimSet) -> bool:
+        """Whether the RM refused the node as it is, and is not asked about it without the victims."""
+        predicate_history = self.ask.predicate_history
+        if predicate_history is None or not predicate_history.bars(node):
+            return False
+        return not found.victims or not self.partition.wants_preemption_predicates(self.ask.request_class)
+
+    def _with_quota(self, short: Resources) -> Resources:
+        """Adds to `short`, what a node lacks, what the max of queues lacks. Returns `short`."""
+        for name, amount in self._claim.lacking.items():
+            short[name] = max(short[name], amount)
+        return short
+
+    def _short(self, node: Node) -> Resources:
+        return node.shortage(self.ask.request_class.items, node.entitled_reserved)
+
+
+def victims_for_required_node(
+    partition: Partition, application: Application, ask: Ask, node: Node, kept: Resources, budget: WorkBudget
+) -> VictimSet | None:
+    """The victims for an ask on its required node; guarantees do not protect them. None if no set is enough.
+
+    `kept` is what entitled reservations before this one hold on the node.
+    """
+    budget.visits += len(node.allocations)
+    unit = unit_weights(node.capacity)
+    candidates = _for_required_node(partition, application, ask, node, unit)
+    found = smallest_set(candidates, node.shortage(ask.request_class.items, kept), unit, budget)
+    if found is None or partition.objection_without(ask.request_class, node, found.victims) is not None:
+        return None
+    return found
+
+
+def further_for_required_node(
+    partition: Partition, application: Application, ask: Ask, node: Node, victims: tuple[Allocation, ...]
+) -> tuple[Allocation, ...]:
+    """Further candidates on the required node beside these victims, in order."""
+    unit = unit_weights(node.capacity)
+    return beside(_for_required_node(partition, application, ask, node, unit), victims, FURTHER_MAX)
+
+
+def _for_required_node(
+    partition: Partition, application: Application, ask: Ask, node: Node, unit: Mapping[str, int]
+) -> Iterator[Candidate]:
+    """All possible victims for the ask on its required node, youngest first."""
+    for allocation in reversed(node.allocations.values()):
+        other = allocation.application
+        if other is application or not may_end(partition.spec, allocation):
+            continue
+        is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED
+        if is_open and allocation.spec.priority <= ask.spec.priority:
+            yield candidate(allocation, unit)

@@ -1,0 +1,24 @@
+"""What must hold of the tree of queues, and of the removal of queues that nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.partition import Partition
+
+
+def queue_tree(partition: Partition) -> Iterator[str]:
+    """Only leaves have applications, only parents have queues that do not drain, and unneeded queues are removed."""
+    for queue in partition.root.subtree():
+        if queue.is_leaf and any(not child.draining for child in queue.children.values()):
+            yield f"{queue.path} is a leaf and has queues that are not draining"
+        if not queue.is_leaf and queue.applications:
+            yield f"{queue.path} is a parent and has applications"
+        if queue.is_unneeded and partition.cleanup_alarm is None:
+            yield f"{queue.path} is not needed, and no alarm removes it"
+
+
+def alarms(partition: Partition) -> Iterator[Alarm | None]:
+    alarm = partition.cleanup_alarm
+    yield alarm if alarm is not None and alarm.live else None

@@ -1,0 +1,143 @@
+"""How reservations begin and end. `reserving` chooses the asks and nodes.
+
+A reservation ends when its ask is allocated or withdrawn or its node is gone. It also ends after a time, so that a node
+is not blocked for ever; then neither the ask nor the node gets another one for a while.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core import commit_room
+from schedulerd.core.alarm_events import ReservationTimeout
+from schedulerd.core.facts import Fact
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.enqueueing import schedule_preemption
+from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved, RoomMade
+from schedulerd.core.step_context import StepContext
+
+
+def due_ns(context: StepContext, ask: Ask) -> int:
+    """From when on the ask may have a reservation: at once with a required node, else after `reservation_delay_s`."""
+    if ask.request_class.required_node:
+        return ask.rests_until_ns
+    return max(ask.asked_at_ns + context.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
+
+
+def keep(context: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
+    """Reserves room of the node for one allocation of the ask."""
+    partition, queue = context.partition_of(application), application.queue
+    reservation = commit_room.reserve(partition, application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
+    deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
+    partition.ready[node] = None
+    context.say(
+        Reserved(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=node.node_id,
+            resources=ask.request_class.resources,
+            entitled=is_entitled,
+        )
+    )
+    return reservation
+
+
+def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> None:
+    """Ends the reservation. Its room is free again, and other asks may reserve it."""
+    application, ask = reservation.application, reservation.ask
+    partition, queue = context.partition_of(application), application.queue
+    context.cluster.alarms.cancel(reservation.alarm)
+    commit_room.end_reservation(partition, reservation)
+    if reservation.predicate_check is not None:
+        predicate_checks.void(context, reservation.predicate_check)
+    if ask.pending and application.groups[ask.band].pending_class.unschedulable:
+        delay_ns = context.cluster.timeouts.reservation_delay_ns
+        again_ns = max(due_ns(context, ask), context.now_ns + delay_ns)
+        partition.retry_timers.reservations_due.hurry(application.groups[ask.band].pending_class, again_ns - delay_ns)
+    look_again(context, partition, reservation.node, max(context.now_ns, reservation.node.rests_until_ns))
+    if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
+        attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
+        ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
+    if ask.pending:
+        if reservation.is_entitled and why is ReservationEnd.PLACED:  # the same node may serve its next allocation
+            for one in (None, ask):
+                partition.retry_timers.refused.pop((queue, application.groups[ask.band].pending_class, one), None)
+        schedule_preemption(partition, application, ask)
+    next_ns = partition.retry_timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    if next_ns is not None and next_ns <= context.now_ns:  # before the running cycle allocates other asks
+        partition.retry_timers.has_due = True
+    context.say(
+        ReservationEnded(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            queue=queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=reservation.node.node_id,
+            entitled=reservation.is_entitled,
+            end=why,
+            kept_ns=context.now_ns - reservation.made_at_ns,
+        )
+    )
+
+
+def look_again(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
+    """Asks for which no node could be reserved are tried again from `at_ns` on, when the node can be reserved."""
+    partition.retry_timers.look_again(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
+
+
+def trim(context: StepContext, ask: Ask) -> None:
+    """Less of the ask is pending: ends the reservations that it no longer needs.
+
+    Aging reservations end before entitled ones, and later ones before earlier ones.
+    """
+    last_first = list(ask.reservations.values())[::-1]
+    last_first.sort(key=lambda one: one.is_entitled)
+    for reservation in last_first[: max(0, -ask.unreserved)]:
+        end(context, reservation, ReservationEnd.NOT_NEEDED)
+
+
+def end_all(context: StepContext, node: Node) -> None:
+    """Ends all reservations on a node that is about to be removed."""
+    for reservation in list(node.reservations.values()):
+        end(context, reservation, ReservationEnd.NODE)
+
+
+def on_expired(context: StepContext, reservation: Reservation) -> None:
+    """The reservation lasted for its time: it ends, unless one of its victims is still there."""
+    if reservation.victims:
+        deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+        reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
+        return
+    ask = reservation.ask
+    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    if not reservation.is_entitled:
+        reservation.node.rests_until_ns = ask.rests_until_ns
+    if reservation.is_entitled:
+        ask.preemption_retry_ns = ask.rests_until_ns
+    end(context, reservation, ReservationEnd.EXPIRED)
+
+
+def room_made(victim: Allocation, now_ns: int) -> Fact | None:
+    """The fact if this victim is the last one of its reservation, else None. Call this before the victim is removed."""
+    reservation = victim.makes_room
+    if reservation is None or len(reservation.victims) > 1:
+        return None
+    application = reservation.application
+    assert reservation.asked_to_end_ns is not None
+    return RoomMade(
+        rm_id=application.rm_id,
+        partition=application.partition_name,
+        queue=application.queue.path,
+        application_id=application.application_id,
+        allocation_key=reservation.ask.key,
+        node_id=reservation.node.node_id,
+        waited_ns=now_ns - reservation.asked_to_end_ns,
+    )

@@ -1,0 +1,176 @@
+"""Asks that have waited long enough get a reservation, and are allocated there when the node has room."""
+
+from __future__ import annotations
+
+from schedulerd.core.alarm_events import RetryDue
+from schedulerd.core.applications.handlers.allocating import allocate
+from schedulerd.core.gangs.rules.own_room import fits_beside_own, gang_fits
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.enqueueing import admits_group
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.handlers import preemption
+from schedulerd.core.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
+from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.reservations.handlers import reservations, reserving
+from schedulerd.core.resources import Items, Resources
+from schedulerd.core.step_context import StepContext
+
+
+def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:
+    """Marks the class as unschedulable and sets its retry timer. `first` is the ask that would be allocated next."""
+    partition.mark_unschedulable(pending_class)
+    timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
+    timers.expect_reservation(pending_class, first.asked_at_ns)
+    if pending_class.request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
+        timers.has_due = True
+
+
+def schedule_alarm(context: StepContext, partition: Partition) -> None:
+    """Arranges that the next cycle, or an alarm, enqueues what is due next."""
+    timers = partition.retry_timers
+    next_ns = timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    if next_ns is None:
+        context.cluster.alarms.cancel(timers.alarm)
+        return
+    if next_ns <= context.now_ns:
+        timers.has_due = True
+    elif timers.alarm is None or not timers.alarm.live or next_ns < timers.alarm.deadline_ns:
+        context.cluster.alarms.cancel(timers.alarm)
+        timers.alarm = context.cluster.alarms.set(next_ns, RetryDue(partition))
+
+
+def enqueue_due(context: StepContext, partition: Partition) -> None:
+    """Enqueues all asks that are due for a reservation and all applications that are due for a preemption attempt."""
+    partition.retry_timers.has_due = False
+    reserving.enqueue_due(context, partition)
+    preemption.enqueue_due(context, partition)
+
+
+def serve_next(context: StepContext, partition: Partition) -> bool:
+    """Allocates the next ask whose reserved room is free, or preempts for it; False if nothing was done."""
+    while partition.ready:
+        node = next(iter(partition.ready))
+        kept = Resources()
+        for reservation in _in_order(node):
+            void = _void(partition, reservation)
+            if void is not None:
+                reservations.end(context, reservation, void)
+            elif reservation.predicate_check is None and _serve(context, reservation, kept):
+                return True
+            elif reservation in partition.reservations:
+                kept.add(reservation.items)
+        del partition.ready[node]
+    return False
+
+
+def _in_order(node: Node) -> list[Reservation]:
+    """Its reservations as they are served: entitled ones first, and of each kind the earlier one first."""
+    return sorted(node.reservations.values(), key=lambda one: not one.is_entitled)
+
+
+def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | None:
+    """Why the reservation no longer makes sense; None if it still does."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    group = application.groups.get(ask.band)
+    if (
+        group is None
+        or ask not in group
+        or not admits_group(partition, application, group)
+        or not application.propagates_demand
+    ):
+        return ReservationEnd.NOT_NEEDED
+    takes = node.ready if ask.request_class.required_node else node.ordered
+    fits = (
+        node.can_ever_fit(reservation.items)
+        if ask.request_class.required_node
+        else fits_beside_own(application, ask.request_class, node)
+    )
+    if not takes or not fits:
+        return ReservationEnd.NODE
+    if not ask.request_class.required_node and not gang_fits(partition, application):
+        return ReservationEnd.GANG
+    is_refused = partition.objection_without(ask.request_class, node, tuple(reservation.victims)) is not None
+    return ReservationEnd.NODE if is_refused else None
+
+
+def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+    """Allocates the ask in its reserved room, or preempts for it; False if nothing was done. `kept` is what the
+    reservations before this one hold on the node."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    partition, queue = context.partition_of(application), application.queue
+    kind = application.groups[ask.band].pending_class
+    if node.available.minus(kept).lacks(reservation.items) is not None:
+        return _make_room(context, reservation, kept)
+    if reservation.victims and partition.objection(ask.request_class, node) is not None:
+        return False
+    if highest_blocked(queue, kind.items, kind.quota_key, _own_claim(reservation)) is not None:
+        if reservation.victims or _lasting_refusal(application, reservation) is None:
+            partition.short_of_quota[reservation] = None
+        else:
+            reservations.end(context, reservation, ReservationEnd.QUOTA)
+        return False
+    if partition.wants_predicates(ask.request_class) and reservation.agreed_at < node.changed:
+        if ask.untried > 0:
+            predicate_checks.place_in(context, reservation)
+            return True
+        return False
+    reservations.end(context, reservation, ReservationEnd.PLACED)
+    allocate(context, partition, application, ask, node)
+    return True
+
+
+def _own_claim(reservation: Reservation) -> Items:
+    return reservation.items if reservation.is_entitled else ()
+
+
+def _lasting_refusal(application: Application, reservation: Reservation) -> str | None:
+    """The quota or limit that keeps the ask out even after all pending releases, as a sentence; None if there is
+    none."""
+    kind, own_claim = application.groups[reservation.ask.band].pending_class, _own_claim(reservation)
+    for queue in application.queue.path_to_root:
+        if stays_blocked(queue, reservation.items, own_claim):
+            why = blocked(queue, kind.items, kind.quota_key, own_claim)
+            return sentence(why) if why is not None else None
+        why = blocked_by_limits(queue, kind.items, kind.quota_key)
+        if why is not None:
+            return sentence(why)
+    return None
+
+
+def _make_room(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+    """Preempts for an ask on its required node, or ends an entitled reservation that has no victims and still lacks
+    room. False if no victims were released."""
+    application, ask, node = reservation.application, reservation.ask, reservation.node
+    if ask.request_class.required_node:
+        is_allowed = context.partition_of(application).spec.preemption_enabled
+        return is_allowed and _make_room_on_only_node(context, reservation, kept)
+    if reservation.is_entitled and not reservation.victims and node.shortage(reservation.items, kept):
+        reservations.end(context, reservation, ReservationEnd.NODE)
+    return False
+
+
+def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+    """Preempts for the ask, unless a quota keeps it out: preemption there makes room on the node and not in a quota.
+    Then the reservation waits, and a fact says so if the quota can stay full for long."""
+    application, partition = reservation.application, context.partition_of(reservation.application)
+    kind = application.groups[reservation.ask.band].pending_class
+    if highest_blocked(application.queue, kind.items, kind.quota_key, _own_claim(reservation)) is None:
+        return preemption.for_required_node(context, reservation, kept)
+    partition.short_of_quota[reservation] = None
+    limit = _lasting_refusal(application, reservation)
+    if limit is not None:
+        reason = f"{limit}; preemption makes room on its node, not in a quota"
+        preemption.refuse_required_node(context, reservation, PreemptionRefusal.QUOTA, reason)
+    return False
+
+
+def forget_node(context: StepContext, partition: Partition, node: Node) -> None:
+    """Ends all reservations on a node that is about to be removed."""
+    reservations.end_all(context, node)
+    partition.ready.pop(node, None)

@@ -1,0 +1,244 @@
+"""Tells RMs that ask for it the scheduling states of their asks (SI `UpdateContainerSchedulingState`).
+
+SCHEDULED and RESERVED are told with the fact that an ask was allocated or got a reservation. Why other asks wait is
+computed some time after something happened: first by pending class and leaf queue, and then ask by ask where that
+changed, in slices. An ask is told FAILED or SKIPPED at the earliest `AGAIN_NS` after another waiting state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from schedulerd.core.alarm_events import SchedulingStatesDue
+from schedulerd.core.autoscaling.rules.outstanding import looked_at, turned_away
+from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.commands import ConnectCallbacks
+from schedulerd.core.facts import Allocated, AskWithdrawn
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.parent_entity import BlockReason
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.preemption.facts import ReservationEnded, Reserved
+from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.scheduling_states.scheduling_state_tracker import (
+    AskName,
+    Outlook,
+    Place,
+    Scan,
+    SchedulingStateTracker,
+    Told,
+    waiting_places,
+)
+from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.step_context import StepContext
+from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.state_query import StateQuery
+
+ROUND_NS = SECOND_NS
+"""Delay from an event until the next round."""
+AGAIN_NS = 10 * SECOND_NS
+"""Minimum time between two scans of one place, and between two waiting states told about one ask."""
+SLICE_NS = MILLISECOND_NS
+"""Pause between two slices, for other commands."""
+LOOKS_MAX = 1_000
+"""Maximum number of asks and applications visited in a slice."""
+WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
+EVERYTHING = 2**63
+"""Stands for the count of all allocations of a place, so that the outlook is equal when asks come and go."""
+PLACES_MAX = 10_000
+"""Maximum number of places checked in each partition."""
+NODES_MAX = 100
+"""Maximum number of nodes checked for the reason why they do not take a class."""
+
+
+def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
+    """A new callback stream, on which nothing was told yet: starts a tracker if the RM asks for scheduling states."""
+    end(context, rm)
+    if command.scheduling_states:
+        rm.scheduling_state_tracker = SchedulingStateTracker()
+        _look_in(context, rm, rm.scheduling_state_tracker, ROUND_NS)
+
+
+def end(context: StepContext, rm: ResourceManager) -> None:
+    """Stops the tracker, if there is one."""
+    if rm.scheduling_state_tracker is not None:
+        context.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        rm.scheduling_state_tracker = None
+
+
+def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+    """Processes the facts of this step."""
+    is_news = False
+    for fact in list(context.facts):
+        match fact:
+            case SchedulingStateChanged():
+                continue
+            case Allocated(rm_id=rm.rm_id, recovered=False):
+                _settle(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
+            case Reserved(rm_id=rm.rm_id):
+                reason = f"room is reserved for it on node {fact.node_id}"
+                _settle(context, rm, states, fact, SchedulingState.RESERVED, reason)
+            case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
+                _settle(context, rm, states, fact)
+        is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
+    if is_news and states.scans:
+        states.looks_again = True
+    elif is_news:
+        _look_in(context, rm, states, ROUND_NS)
+
+
+def on_time(context: StepContext, rm: ResourceManager) -> None:
+    """The alarm of the tracker: continues the scans, or starts a round."""
+    states = rm.scheduling_state_tracker
+    assert states is not None
+    states.alarm = None
+    again_ns = None
+    if not states.scans and rm.state is ResourceManagerState.RUNNING:
+        again_ns = _find_changes(context, rm, states)
+    _go_through(context, rm, states)
+    if states.scans:
+        _look_in(context, rm, states, SLICE_NS)
+    elif states.looks_again:
+        states.looks_again = False
+        _look_in(context, rm, states, ROUND_NS)
+    elif again_ns is not None:
+        _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
+
+
+def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
+    """Sets the alarm to `delay_ns` from now, if it would ring later than that."""
+    deadline_ns, alarms = context.now_ns + delay_ns, context.cluster.alarms
+    if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
+        alarms.cancel(states.alarm)
+        states.alarm = alarms.set(deadline_ns, SchedulingStatesDue(rm))
+
+
+def _settle(
+    context: StepContext,
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    fact: Allocated | Reserved | ReservationEnded | AskWithdrawn,
+    state: SchedulingState | None = None,
+    reason: str = "",
+) -> None:
+    """Tells the state that the fact proves, if it is new. Forgets an ask that is gone, else has its place checked
+    again."""
+    name = (fact.partition, fact.application_id, fact.allocation_key)
+    known = states.told.get(name)
+    if state is not None and (known is None or known.is_news(state, "")):
+        _tell(context, rm, states, name, state, "", reason)
+    partition = rm.partitions.get(fact.partition)
+    application = partition.applications.get(fact.application_id) if partition is not None else None
+    ask = application.asks.get(fact.allocation_key) if application is not None else None
+    if ask is None or ask.group is None:
+        states.told.pop(name, None)
+    elif application is not None:
+        states.distrust((application.queue, ask.group.pending_class))
+
+
+def _tell(
+    context: StepContext,
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    name: AskName,
+    state: SchedulingState,
+    at: str,
+    reason: str,
+) -> None:
+    states.told[name] = Told(state, at, context.now_ns)
+    context.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+
+
+def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
+    """Starts a scan for each place whose outlook changed. Returns when to check the places for which it is too early;
+    None if there are none."""
+    again_ns = None
+    places: dict[Place, None] = {}
+    for partition in rm.partitions.values():
+        for place, outlook in _outlooks(partition):
+            places[place] = None
+            known = states.looked_at.get(place)
+            if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
+                states.looked_at[place] = outlook, context.now_ns
+                states.scans.append(Scan(partition, place, outlook))
+            elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
+                again_ns = known[1] + AGAIN_NS
+    states.forget_old(context.now_ns - AGAIN_NS, places)
+    return again_ns
+
+
+def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
+    """The outlooks of all places whose class is blocked by a quota or unschedulable."""
+    let_in: dict[Place, dict[Application | None, int]] = {}
+    for leaf, pending_class, application, count in turned_away(partition):
+        is_all = application is None and count == pending_class.pending_by_leaf[leaf]
+        let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
+    is_counted = dict.fromkeys(looked_at(partition), True)
+    for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
+        short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
+        if short is not None:
+            yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
+        elif pending_class in is_counted:
+            yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
+
+
+def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
+    """Whether the class is blocked at this queue by one of the queue's own rules."""
+    block = queue.pending_index.blocked_by.get(pending_class)
+    return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
+
+
+def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+    """Runs the scans for one slice."""
+    looks = 0
+    while states.scans and looks < LOOKS_MAX:
+        scan = states.scans[0]
+        partition = scan.partition
+        explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
+        looks += min(len(partition.nodes), NODES_MAX)
+        while looks < LOOKS_MAX and not scan.is_over:
+            looks += 1
+            found = scan.next()
+            if found is None or found[1].untried <= 0:  # an ask that awaits a predicate result is told with that result
+                continue
+            application, ask = found
+            name = (partition.name, application.application_id, ask.key)
+            state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
+            if known is None or known.is_news(state, at):
+                if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
+                    states.distrust(scan.place)
+                    states.looks_again = True
+                else:
+                    _tell(context, rm, states, name, state, at, _reason(scan, explain, application, ask, state))
+        if scan.is_over:
+            states.scans.popleft()
+
+
+def _state(scan: Scan, application: Application, ask: Ask) -> SchedulingState:
+    if ask.unreserved <= 0:
+        return SchedulingState.RESERVED
+    if scan.outlook.at:
+        return SchedulingState.SKIPPED
+    whose = application if application in scan.left else None
+    left = scan.left.get(whose, 0)
+    if left <= 0:
+        return SchedulingState.SKIPPED
+    scan.left[whose] = left - ask.unreserved
+    return SchedulingState.FAILED
+
+
+def _reason(scan: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
+    leaf, pending_class = scan.place
+    if state is not SchedulingState.SKIPPED or scan.outlook.at:
+        return explain.waiting(application, ask)
+    why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
+    if why is not None:
+        return sentence(why)
+    return "quotas and limits have room only for asks before it, which fit on no node"

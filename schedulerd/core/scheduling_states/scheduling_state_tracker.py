@@ -1,0 +1,136 @@
+"""What an RM was told about the scheduling states of its asks, and what is still to be checked.
+
+An RM has a tracker only while it asks for scheduling states. What holds for all asks of a pending class in a leaf queue
+is computed once for all of them (`Outlook`). Only where it changed are the asks visited one by one, in slices (`Scan`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.apart import emptied
+from schedulerd.core.predicates.facts import SchedulingState
+
+if TYPE_CHECKING:
+    from schedulerd.core.model.allocation import Ask
+    from schedulerd.core.model.application import Application
+    from schedulerd.core.model.ask_group import AskGroup
+    from schedulerd.core.model.queue import Queue
+    from schedulerd.core.partition import Partition
+    from schedulerd.core.pending.request_class import PendingClass
+
+Place: TypeAlias = "tuple[Queue, PendingClass]"
+"""A leaf queue and a pending class that waits there."""
+AskName: TypeAlias = tuple[str, str, str]
+"""Partition, application id and allocation key."""
+
+
+class Told(NamedTuple):
+    state: SchedulingState
+    at: str
+    """The path of the queue that blocks the ask, else ''. A change of it is told too."""
+    at_ns: int
+
+    def is_news(self, state: SchedulingState, at: str) -> bool:
+        return (self.state, self.at) != (state, at)
+
+
+class Outlook(NamedTuple):
+    """What holds for all asks of one place."""
+
+    at: str
+    """The path of the queue whose rules block the class; '' if no node takes it."""
+    counts: Mapping[Application | None, int]
+    """If no node takes it: how many allocations the quotas would let in, by application; the key None stands for the
+    whole place."""
+    joined: int
+    """The value of `PendingClass.joined` when this was computed, to notice new asks."""
+
+
+class Scan:
+    """Iterates over the asks of one place, application by application. An application's asks are read when its turn
+    comes."""
+
+    __slots__ = ("_applications", "_asks", "_groups", "left", "outlook", "partition", "place")
+
+    def __init__(self, partition: Partition, place: Place, outlook: Outlook) -> None:
+        self.partition = partition
+        self.place = place
+        self.outlook = outlook
+        self.left = dict(outlook.counts)
+        """Of the counts in the outlook, what is left for asks not visited yet."""
+        self._applications = deque(place[0].applications.values())
+        self._groups: deque[tuple[Application, AskGroup]] = deque()
+        self._asks: deque[Ask] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._asks and not self._groups and not self._applications
+
+    def next(self) -> tuple[Application, Ask] | None:
+        """Makes one step. Returns the ask that it reached, if the ask still waits in this place."""
+        pending_class = self.place[1]
+        if self._asks:
+            ask = self._asks.popleft()
+            application, group = self._groups[0]
+            if not self._asks:
+                self._groups.popleft()
+            return (
+                (application, ask) if group.counted and group.pending_class is pending_class and ask in group else None
+            )
+        if self._groups:
+            self._asks.extend(self._groups[0][1])
+            if not self._asks:
+                self._groups.popleft()
+            return None
+        application = self._applications.popleft()
+        groups = (
+            group for group in application.groups.values() if group.counted and group.pending_class is pending_class
+        )
+        self._groups.extend((application, group) for group in groups)
+        return None
+
+
+class SchedulingStateTracker:
+    __slots__ = ("alarm", "looked_at", "looks_again", "scans", "told")
+
+    def __init__(self) -> None:
+        self.told: dict[AskName, Told] = {}
+        """What the RM was told last about each waiting ask."""
+        self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}
+        """The last outlook of each place, and when it was computed; None instead of the outlook if it must not be
+        trusted."""
+        self.scans: deque[Scan] = deque()
+        self.looks_again = False
+        """Whether another round is needed after these scans: something happened since they began, or an ask could not
+        be told its state because the last one was told too recently."""
+        self.alarm: Alarm | None = None
+        """Rings when the next round or slice is due."""
+
+    def distrust(self, place: Place) -> None:
+        """An ask of the place was told a state of its own: the place is scanned again, even if its outlook is the
+        same."""
+        known = self.looked_at.get(place)
+        if known is not None:
+            self.looked_at[place] = None, known[1]
+
+    def forget_old(self, before_ns: int, places: Mapping[Place, object]) -> None:
+        """Forgets outlooks computed at `before_ns` or earlier, except those of `places`."""
+        for place, (_, at_ns) in list(self.looked_at.items()):
+            if at_ns <= before_ns and place not in places:
+                del self.looked_at[place]
+
+    def take_apart(self) -> Iterator[None]:
+        return emptied(self.told, self.looked_at, self.scans)
+
+
+def waiting_places(partition: Partition) -> Iterator[Place]:
+    """All places of the partition where asks wait."""
+    return (
+        (leaf, pending_class)
+        for pending_class in partition.request_classes.known()
+        for leaf in pending_class.pending_by_leaf
+    )

@@ -1,0 +1,69 @@
+"""State queries: run one after the other in the order of the requests, with a bounded share of the loop's time.
+
+A query holds the loop, because it shows one moment of the state. Clients need not identify themselves, and if one query
+ran right after the other, every ask would be delayed by a query. So all queries together have a share of the loop's
+time, and a client that sends more of them waits longer. After a pause a query runs at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from schedulerd.daemon.admin.debug_state import StateParameters
+from schedulerd.daemon.admin.json_pieces import json_pieces
+from schedulerd.daemon.runtime.shares import Shared
+from schedulerd.daemon.runtime.slices import GAP_SECONDS, SLICE_SECONDS
+
+LOOP_SHARE_MAX = 0.04
+"""Share of the loop's time for state queries. About half of it is for reading the state; the rest is for writing the
+text, which other work can interrupt. So at most two of a hundred asks that arrive at any time are delayed by a query.
+With a much smaller share, the last of `LOOKS_MAX` queries would wait longer than clients do."""
+
+LOOKS_MAX = 10
+"""Maximum number of open queries: one runs, the others wait. If all have the maximum size, the last waits some 7 s."""
+
+
+class StateQueries:
+    """Runs state queries for all clients."""
+
+    def __init__(
+        self, look_at: Callable[[StateParameters], object], *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`look_at` returns a value that can be shown as JSON and does not change any more.
+
+        `clock` is in seconds. It is not the loop's own, which may stand still while the loop is held.
+        """
+        self._look_at = look_at
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._asked_for = Shared(LOOKS_MAX, "state queries are open")
+        self._not_before = clock()
+
+    async def take(self, query: StateParameters, client: str | None = None) -> str:
+        """Runs one query, in its turn, and returns its result as JSON text. Raises `NoneLeft` at once.
+
+        A `client` may have a quarter of all open queries; None is for clients that cannot be told apart. A query that
+        is cancelled while it waits costs nothing.
+        """
+        with self._asked_for.held(client):
+            async with self._turn:
+                await asyncio.sleep(self._not_before - self._clock())
+                return await self._take(query)
+
+    async def _take(self, query: StateParameters) -> str:
+        text: list[str] = []
+        began = since = self._clock()
+        idle = 0.0
+        try:
+            for piece in json_pieces(self._look_at(query)):
+                text.append(piece)
+                now = self._clock()
+                if now - since >= SLICE_SECONDS:
+                    await asyncio.sleep(GAP_SECONDS)
+                    since = self._clock()
+                    idle += since - now
+        finally:
+            self._not_before = began + (self._clock() - began - idle) / LOOP_SHARE_MAX
+        return "".join(text)

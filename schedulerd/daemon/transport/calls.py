@@ -1,0 +1,158 @@
+"""The calls of one callback stream: those that wait to be sent, and those that wait for an answer.
+
+Memory is bounded whatever the reader does. The core bounds the number of results that it asks for at a time, and says
+when one is no longer wanted. Events and scheduling states are only for information: if a reader falls behind, only the
+newest of them are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from schedulerd.core import checks
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted, SchedulingStateChanged
+from schedulerd.observe.callback_tally import CallbackTally, CallKind
+from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallBuilder, EventMessage, InterfaceVersion, NoStateDump
+
+UNSENT_MAX = 10_000
+"""Maximum number of events, and of scheduling states, that wait for a reader; a few megabytes."""
+
+
+_ENDED = "its callback stream has ended"
+
+
+class Calls:
+    """Sends calls in batches (`next_message`), those that need an answer first. `tally` counts everything."""
+
+    def __init__(
+        self, rm_id: str, version: InterfaceVersion, tally: CallbackTally, clock_seconds: Callable[[], float]
+    ) -> None:
+        self.changed = asyncio.Event()
+        """Set when there may be something to send."""
+        self._rm_id = rm_id
+        self._version = version
+        self._tally = tally
+        self._clock_seconds = clock_seconds
+        self._greeted = False
+        self._results: dict[int, PredicateWanted | PreemptionPredicateWanted] = {}
+        self._states: deque[SchedulingStateChanged] = deque()
+        self._events: deque[EventMessage] = deque()
+        self._closed = False
+        self._dump_turn = asyncio.Lock()
+        """Only one dump at a time, because a dump may have some megabytes."""
+        self._dump: asyncio.Future[str] | None = None
+        self._dump_is_sent = False
+        self._dumps_wanted = 0
+        """Number of dumps that were asked for; it is the call id of the last one."""
+        self._open: dict[tuple[CallKind, int], float] = {}
+        """When each call that waits for its answer was sent."""
+
+    def want_result(self, fact: PredicateWanted | PreemptionPredicateWanted) -> None:
+        self._results[fact.call_id] = fact
+        self.changed.set()
+
+    def void_result(self, call_id: int) -> None:
+        """Drops a call whose answer is no longer wanted; a call that was not sent yet is not sent."""
+        unsent = self._results.pop(call_id, None)
+        if unsent is not None:
+            self._tally.dropped[_kind(unsent)] += 1
+        for kind in (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES):
+            self._open.pop((kind, call_id), None)
+
+    def tell_state(self, fact: SchedulingStateChanged) -> None:
+        self._keep(self._states, fact, CallKind.SCHEDULING_STATE)
+
+    def tell_events(self, records: Iterable[EventMessage]) -> None:
+        for record in records:
+            self._keep(self._events, record, CallKind.EVENT)
+
+    async def state_dump(self) -> str:
+        """Asks for a dump and waits for it. Raises `NoStateDump` if the RM has none or the stream ends."""
+        async with self._dump_turn:
+            if self._closed:
+                raise NoStateDump(_ENDED)
+            self._dumps_wanted += 1
+            self._dump = asyncio.get_running_loop().create_future()
+            self._dump_is_sent = False
+            self.changed.set()
+            try:
+                return await self._dump
+            finally:
+                self._dump = None
+                self._open.pop((CallKind.STATE_DUMP, self._dumps_wanted), None)
+                if not self._dump_is_sent:
+                    self._tally.dropped[CallKind.STATE_DUMP] += 1
+
+    def dumped(self, call_id: int, dump: str, error: str) -> None:
+        """Handles the RM's answer: its dump, or why there is none."""
+        if not self.answered(CallKind.STATE_DUMP, call_id) or self._dump is None or self._dump.done():
+            return
+        if error:
+            said = checks.message(error, REASON_CHARACTERS_MAX)
+            self._dump.set_exception(NoStateDump(f"the resource manager says: {said}"))
+        else:
+            self._dump.set_result(dump)
+
+    def answered(self, kind: CallKind, call_id: int) -> bool:
+        """Whether this answer was waited for. An answer that was not is counted, and needs no other handling."""
+        sent_seconds = self._open.pop((kind, call_id), None)
+        if sent_seconds is None:
+            self._tally.late_answers[kind] += 1
+            return False
+        self._tally.answered(kind, self._clock_seconds() - sent_seconds)
+        return True
+
+    def close(self) -> None:
+        """Fails a dump that is waited for: the stream has ended, and nothing is sent or answered any more."""
+        self._closed = True
+        if self._dump is not None and not self._dump.done():
+            self._dump.set_exception(NoStateDump(_ENDED))
+
+    def next_message(self) -> bytes | None:
+        """The next message to send; None if there is none."""
+        builder = CallBuilder(self._rm_id, self._version)
+        if not self._greeted:
+            self._greeted = True
+            builder.connected()
+        now_seconds = self._clock_seconds()
+        while self._results and not builder.is_full:
+            self._send_result(builder, now_seconds)
+        if self._dump is not None and not self._dump_is_sent:
+            self._dump_is_sent = True
+            builder.state_dump_wanted(self._dumps_wanted)
+            self._sent(CallKind.STATE_DUMP, self._dumps_wanted, now_seconds)
+        self._send(self._states, builder.scheduling_state, builder, CallKind.SCHEDULING_STATE)
+        self._send(self._events, builder.event, builder, CallKind.EVENT)
+        return builder.payload() or None
+
+    def _send_result(self, builder: CallBuilder, now_seconds: float) -> None:
+        call_id = next(iter(self._results))
+        fact = self._results.pop(call_id)
+        if isinstance(fact, PredicateWanted):
+            builder.predicate_wanted(fact)
+        else:
+            builder.preemption_predicate_wanted(fact)
+        self._sent(_kind(fact), call_id, now_seconds)
+
+    def _sent(self, kind: CallKind, call_id: int, now_seconds: float) -> None:
+        self._open[kind, call_id] = now_seconds
+        self._tally.calls[kind] += 1
+
+    def _send(self, unsent: deque[Any], put: Callable[[Any], None], builder: CallBuilder, kind: CallKind) -> None:
+        while unsent and not builder.is_full:
+            put(unsent.popleft())
+            self._tally.calls[kind] += 1
+
+    def _keep(self, unsent: deque[Any], item: object, kind: CallKind) -> None:
+        if len(unsent) >= UNSENT_MAX:
+            unsent.popleft()
+            self._tally.dropped[kind] += 1
+        unsent.append(item)
+        self.changed.set()
+
+
+def _kind(fact: PredicateWanted | PreemptionPredicateWanted) -> CallKind:
+    return CallKind.PREDICATES if isinstance(fact, PredicateWanted) else CallKind.PREEMPTION_PREDICATES

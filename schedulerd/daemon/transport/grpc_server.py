@@ -1,0 +1,157 @@
+"""The gRPC server: port, TLS, limits, health and reflection."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from schedulerd.address import split_address, unix_path
+from schedulerd.config import Settings
+from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.identity import IdentityInterceptor
+from schedulerd.daemon.access.request_reading import RequestReader
+from schedulerd.daemon.access.standard_streams import StandardStreams
+from schedulerd.daemon.access.tls import ServerTls
+from schedulerd.daemon.runtime.failures import cannot_listen
+from schedulerd.daemon.transport.health import Health
+from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE
+
+OPTIONS: Sequence[tuple[str, int]] = (
+    # Without this, a second daemon on the same port would start and silently get half of the connections.
+    ("grpc.so_reuseport", 0),
+    # A dead peer is noticed also while it has no call. Clients may ping every 5 s.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+)
+
+
+class GrpcServer:
+    """Listens from construction on, and serves after `start`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        handlers: Mapping[str, Sequence[grpc.GenericRpcHandler]],
+        admission: Admission,
+        tls: ServerTls | None,
+    ) -> None:
+        """`handlers` are those of each service, by its name. Without `tls` connections are plain text.
+
+        Raises `StartupFailed` if the address is in use.
+        """
+        silence_ms, sign_ms = round(1000 * settings.keepalive_s), round(1000 * _sign_of_life_seconds(settings))
+        limits = [
+            ("grpc.max_receive_message_length", settings.max_message_bytes),
+            ("grpc.max_send_message_length", settings.max_message_bytes),
+            ("grpc.max_concurrent_streams", settings.connection_calls_max),
+            ("grpc.max_allowed_incoming_connections", settings.connections_max),
+            ("grpc.server_handshake_timeout_ms", round(1000 * settings.handshake_timeout_s)),
+            ("grpc.keepalive_time_ms", silence_ms),
+            ("grpc.keepalive_timeout_ms", sign_ms),
+            # This timeout takes effect, as long as gRPC's default for it (a minute) is longer than the one above.
+            ("grpc.http2.ping_timeout_ms", sign_ms),
+        ]
+        refusals = admission.refusals
+        self._server = grpc.aio.server(
+            interceptors=[
+                StandardStreams(admission, handlers.keys()),
+                RequestReader(refusals),
+                IdentityInterceptor(admission.identities, refusals),
+            ],
+            options=[*OPTIONS, *limits],
+            maximum_concurrent_rpcs=settings.calls_max,
+        )
+        for each in handlers.values():
+            self._server.add_generic_rpc_handlers(tuple(each))
+        self._health = Health(frozenset({"", SCHEDULER_SERVICE}))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if settings.grpc_reflection:
+            names = (*handlers, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+        self.port = _listen(self._server, settings.grpc_bind, tls)
+
+    async def start(self) -> None:
+        await self._server.start()
+        self._health.set_serving(True)
+
+    def not_serving(self) -> None:
+        """Makes health checks answer NOT_SERVING from now on."""
+        self._health.set_serving(False)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Refuses new calls at once, and cancels calls that still run after the grace period."""
+        await self._server.stop(grace_seconds)
+
+
+def unnoticed_seconds(settings: Settings) -> float:
+    """How long a dead connection may go unnoticed, at most."""
+    return settings.keepalive_s + _sign_of_life_seconds(settings)
+
+
+def _sign_of_life_seconds(settings: Settings) -> float:
+    """How long a client may take to answer a keepalive ping."""
+    return settings.keepalive_s / 3
+
+
+def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None) -> int:
+    path = unix_path(address)
+    if path is not None:
+        return _listen_on_file(server, address, path)
+    try:
+        if tls is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, tls.credentials))
+    except RuntimeError as error:
+        reason = _why_not_bound(address) or error
+        raise cannot_listen("gRPC", address, "grpc_bind", reason) from error
+
+
+def _listen_on_file(server: grpc.aio.Server, address: str, path: str) -> int:
+    """A socket file for the user of the daemon alone, without TLS: its clients are on this machine.
+
+    One that a dead daemon left is replaced, one of a living daemon is not; gRPC would replace both.
+    """
+    before = os.umask(0o177)
+    try:
+        _check_free(path)
+        return int(server.add_insecure_port(address))
+    except (OSError, RuntimeError) as error:
+        raise cannot_listen("gRPC", address, "grpc_bind", error) from error
+    finally:
+        os.umask(before)
+
+
+def _check_free(path: str) -> None:
+    """Raises OSError if the socket file cannot be made."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        Path(path).parent.stat()
+        return
+    if not stat.S_ISSOCK(mode):
+        raise FileExistsError(errno.EEXIST, "the file is no socket", path)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return  # nobody listens
+    raise OSError(errno.EADDRINUSE, "another process listens there", path)
+
+
+def _why_not_bound(address: str) -> OSError | None:
+    """The system's error for this address, which gRPC does not pass on; None if binding to it would work now."""
+    host, port = split_address(address)
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        return error
+    return None

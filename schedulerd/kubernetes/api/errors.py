@@ -1,0 +1,39 @@
+"""Why a request has no answer that can be used; each exception stands for one thing to do about it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulerd.kubernetes.api.status import Status
+
+UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding raises: also for bytes that are not UTF-8 and for lists that are nested too deeply."""
+
+
+class ApiError(Exception):
+    """A request came to nothing; the message is a sentence for the person who runs the shim."""
+
+
+class Unreachable(ApiError):
+    """Nobody answered. If the request had left, it may have been performed all the same."""
+
+    def __init__(self, message: str, *, has_left: bool) -> None:
+        super().__init__(message)
+        self.has_left = has_left
+
+
+class WriteForbidden(ApiError):
+    """The gate was closed when the write should have left: this process is not the leader. Nothing was sent."""
+
+
+class Refused(ApiError):
+    """The server answered with an error."""
+
+    def __init__(self, request: str, status: Status, retry_after_s: float | None) -> None:
+        super().__init__(f"{request}: {status}")
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class AnswerUnusable(ApiError):
+    """The answer is larger than allowed, or not what it should be."""

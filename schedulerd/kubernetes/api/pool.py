@@ -1,0 +1,305 @@
+"""Sends writes: the urgent ones first, so many at a time, so many in a second, and again when they fail.
+
+A write that waits to be tried again holds no slot. A lease waits for no slot and no token, as nothing else may leave
+without it. Events are the first to go: above `events_max` the oldest that waits is dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random as random_module
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from schedulerd.kubernetes.api.backoff import Backoff, BackoffSettings, Random
+from schedulerd.kubernetes.api.errors import WriteForbidden
+from schedulerd.kubernetes.api.resources import Resource
+from schedulerd.kubernetes.api.token_bucket import TokenBucket
+from schedulerd.kubernetes.api.transport import JSON, Answer, Gate, Request, Transport, ungated
+from schedulerd.kubernetes.api.writes.base import Outcome, Result, Retry, Urgency, Write
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    in_flight_max: int = 64
+    rate_per_s: float = 2_000.0
+    burst: int = 2_000
+    events_max: int = 1_000
+    """Events that wait."""
+    writes_max: int = 200_000
+    """All that wait; what is above is not taken (`Result.DROPPED`)."""
+    request_s: float = 10.0
+    """For one request."""
+    backoff: BackoffSettings = field(default_factory=lambda: BackoffSettings(0.1, 2.0, 10.0, 1.0))
+
+
+class _Entry:
+    """A submitted write."""
+
+    __slots__ = ("backoff", "deadline_s", "done", "has_left", "is_waiting", "submitted_s", "tries", "write")
+
+    def __init__(self, write: Write, done: asyncio.Future[Outcome], now_s: float) -> None:
+        self.write = write
+        self.done = done
+        self.submitted_s = now_s
+        self.deadline_s = now_s + write.seconds_max
+        self.tries = 0
+        self.backoff: Backoff | None = None
+        self.has_left = False
+        self.is_waiting = False
+        """To be tried again, and in no queue."""
+
+
+class PoolCaller:
+    """How a write reaches the server. All but those of leases pass the gate when they leave."""
+
+    def __init__(self, transport: Transport, gate: Gate | None, request_s: float) -> None:
+        self._transport = transport
+        self._gate = gate
+        self._request_s = request_s
+
+    async def send(
+        self,
+        method: str,
+        resource: Resource,
+        path: str,
+        body: bytes,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        content_type: str = JSON,
+    ) -> Answer:
+        request = Request(method, resource, path, query, body, content_type, seconds_max=self._request_s)
+        return await self._transport.request(request, self._gate)
+
+    async def get(self, resource: Resource, path: str) -> Answer:
+        return await self._transport.request(Request("GET", resource, path, seconds_max=self._request_s))
+
+    def found_out(self, write: Write, what: str) -> None:
+        self._transport.metrics.lost_answers[write.kind, what] += 1
+
+
+class WritePool:
+    """Used on one event loop; nothing runs between submissions, answers and due retries."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: PoolSettings | None = None,
+        *,
+        may_write: Gate = ungated,
+        random: Random = random_module.random,
+    ) -> None:
+        """`may_write` is asked whenever a write leaves: for how many seconds from then on it may take effect."""
+        self._settings = settings or PoolSettings()
+        self._metrics = transport.metrics
+        self._random = random
+        self._loop = asyncio.get_running_loop()
+        self._bucket = TokenBucket(self._settings.rate_per_s, self._settings.burst, self._loop.time())
+        self._queues: dict[Urgency, deque[_Entry]] = {urgency: deque() for urgency in Urgency}
+        self._keyed: dict[Hashable, _Entry] = {}
+        """By key the entry that waits; one in flight is in `_behind`."""
+        self._behind: dict[Hashable, _Entry | None] = {}
+        """By key of an entry in flight the one that leaves after it."""
+        self._gated = PoolCaller(transport, may_write, self._settings.request_s)
+        self._lease = PoolCaller(transport, None, self._settings.request_s)
+        self._in_flight = 0
+        self._delayed: set[_Entry] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._unfinished = 0
+        self._is_idle: asyncio.Event | None = None
+        self._metrics.queued = lambda kind: len(self._queues[Urgency[kind.upper()]])
+        self._metrics.in_flight = lambda: self._in_flight
+
+    @property
+    def waiting(self) -> int:
+        """Writes that have no outcome and are not in flight."""
+        behind = sum(entry is not None for entry in self._behind.values())
+        return sum(map(len, self._queues.values())) + len(self._delayed) + behind
+
+    def submit(self, write: Write) -> asyncio.Future[Outcome]:
+        """Its outcome comes as the future's result, never as an exception."""
+        entry = _Entry(write, self._loop.create_future(), self._loop.time())
+        done = entry.done
+        self._unfinished += 1
+        if self._is_closed:
+            self._finish(entry, Outcome(Result.CLOSED))
+            return done
+        if write.key is not None and self._supersede(write.key, entry):
+            return done
+        if self._is_full(write):
+            self._finish(entry, Outcome(Result.DROPPED, "too many writes wait"))
+            return done
+        self._enqueue(entry)
+        self._pump()
+        return done
+
+    async def close(self, drain_s: float = 0.0) -> None:
+        """Waits up to `drain_s` for what was submitted, and gives up the rest."""
+        if drain_s > 0 and self._unfinished:
+            self._is_idle = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(drain_s):
+                    await self._is_idle.wait()
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting = [entry for queue in self._queues.values() for entry in queue]
+        waiting += [*self._delayed, *(entry for entry in self._behind.values() if entry is not None)]
+        for queue in self._queues.values():
+            queue.clear()
+        self._delayed.clear()
+        for entry in waiting:
+            self._finish(entry, self._closed(entry))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _supersede(self, key: Hashable, entry: _Entry) -> bool:
+        """Puts the entry in the place of an older one, or behind it if that is in flight; False without any."""
+        older = self._keyed.get(key)
+        if older is not None:  # it keeps its place, or the wait that the server asked for
+            older.done, entry.done = entry.done, older.done
+            older.write, entry.write = entry.write, older.write
+            older.deadline_s, older.tries = entry.deadline_s, 0
+            self._finish(entry, Outcome(Result.SUPERSEDED))
+            return True
+        if key in self._behind:
+            behind = self._behind[key]
+            self._behind[key] = entry
+            if behind is not None:
+                self._finish(behind, Outcome(Result.SUPERSEDED))
+            return True
+        return False
+
+    def _is_full(self, write: Write) -> bool:
+        events = self._queues[Urgency.EVENT]
+        if write.urgency is Urgency.EVENT and len(events) >= self._settings.events_max:
+            self._drop(events.popleft())
+        if self.waiting < self._settings.writes_max:
+            return False
+        if events and write.urgency is not Urgency.EVENT:
+            self._drop(events.popleft())
+            return False
+        self._metrics.events_dropped += write.urgency is Urgency.EVENT
+        return True
+
+    def _drop(self, entry: _Entry) -> None:
+        self._metrics.events_dropped += 1
+        self._keyed.pop(entry.write.key, None)
+        self._finish(entry, Outcome(Result.DROPPED, "too many events wait"))
+
+    def _enqueue(self, entry: _Entry, *, first: bool = False) -> None:
+        queue = self._queues[entry.write.urgency]
+        if first:
+            queue.appendleft(entry)
+        else:
+            queue.append(entry)
+        if entry.write.key is not None:
+            self._keyed[entry.write.key] = entry
+
+    def _pump(self) -> None:
+        """Lets leave what may."""
+        queues = self._queues
+        while queues[Urgency.LEASE]:
+            self._leave(queues[Urgency.LEASE].popleft())
+        while self._in_flight < self._settings.in_flight_max:
+            queue = next((queue for queue in queues.values() if queue), None)
+            if queue is None:
+                return
+            wait_s = self._bucket.take(self._loop.time())
+            if wait_s > 0.0:
+                if self._timer is None:
+                    self._timer = self._loop.call_later(wait_s, self._token_due)
+                return
+            self._leave(queue.popleft())
+
+    def _token_due(self) -> None:
+        self._timer = None
+        self._pump()
+
+    def _leave(self, entry: _Entry) -> None:
+        write = entry.write
+        if write.key is not None:
+            self._keyed.pop(write.key, None)
+            self._behind[write.key] = None
+        if not entry.has_left:
+            entry.has_left = True
+            self._metrics.write_wait_seconds[write.kind].observe(self._loop.time() - entry.submitted_s)
+        is_lease = write.urgency is Urgency.LEASE
+        self._in_flight += not is_lease
+        entry.tries += 1
+        task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, entry: _Entry, caller: PoolCaller) -> None:
+        write = entry.write
+        result: Outcome | Retry = Retry("cancelled", "the pool was closed")
+        try:
+            result = await write.attempt_once(caller)
+        except WriteForbidden as error:
+            result = Outcome(Result.UNKNOWN if write.in_doubt else Result.NOT_LEADER, str(error))
+        except asyncio.CancelledError:
+            write.in_doubt = True
+            raise
+        finally:
+            self._in_flight -= write.urgency is not Urgency.LEASE
+            self._settle(entry, result)
+
+    def _settle(self, entry: _Entry, result: Outcome | Retry) -> None:
+        write = entry.write
+        behind = self._behind.pop(write.key, None) if write.key is not None else None
+        if self._is_closed:
+            self._finish(entry, self._closed(entry) if isinstance(result, Retry) else result)
+            return
+        if isinstance(result, Outcome):
+            self._finish(entry, result)
+        elif behind is not None:
+            self._finish(entry, Outcome(Result.SUPERSEDED, result.message, result.code))
+        else:
+            self._retry(entry, result)
+        if behind is not None:
+            self._enqueue(behind, first=True)
+        self._pump()
+
+    def _retry(self, entry: _Entry, retry: Retry) -> None:
+        write, now_s = entry.write, self._loop.time()
+        self._metrics.write_retries[write.kind, retry.cause] += 1
+        if entry.backoff is None:
+            entry.backoff = Backoff(self._settings.backoff, self._random)
+        wait_s = entry.backoff.failed(now_s) + (retry.after_s or 0.0)
+        if entry.tries >= write.tries_max or now_s + wait_s > entry.deadline_s:
+            outcome = write.given_up(retry)
+            if outcome.result is Result.UNKNOWN:
+                self._metrics.lost_answers[write.kind, "unknown"] += 1
+            self._finish(entry, outcome)
+            return
+        entry.is_waiting = True
+        self._delayed.add(entry)
+        if write.key is not None:
+            self._keyed[write.key] = entry
+        self._loop.call_later(wait_s, partial(self._due, entry))
+
+    def _due(self, entry: _Entry) -> None:
+        if entry not in self._delayed:
+            return
+        self._delayed.discard(entry)
+        entry.is_waiting = False
+        self._enqueue(entry, first=True)
+        self._pump()
+
+    def _closed(self, entry: _Entry) -> Outcome:
+        return Outcome(Result.UNKNOWN if entry.write.in_doubt else Result.CLOSED)
+
+    def _finish(self, entry: _Entry, outcome: Outcome) -> None:
+        self._metrics.writes[entry.write.kind, outcome.result] += 1
+        self._unfinished -= 1
+        if self._unfinished == 0 and self._is_idle is not None:
+            self._is_idle.set()
+        if not entry.done.done():
+            entry.done.set_result(outcome)

@@ -1,0 +1,152 @@
+"""Reads and writes of a Lease, by which replicas agree on a leader.
+
+Every write carries the resource version of what it replaces: a 409 is the only fence there is. After a lost answer the
+lease is read, and holds what this write wrote, or does not.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from schedulerd.kubernetes.api.errors import Refused
+from schedulerd.kubernetes.api.resources import LEASES
+from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Urgency, Write
+
+
+class LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
+    """The spec of a Lease. Times stay texts: nobody compares clocks, but only whether a time has changed."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Metadata
+    spec: LeaseRecord = LeaseRecord()
+
+
+_LEASE = msgspec.json.Decoder(_Lease)
+
+
+def micro_time(wall_s: float) -> str:
+    """Seconds since the epoch as a MicroTime of the API."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def lease_of(body: bytes) -> tuple[LeaseRecord, str]:
+    """The record and the resource version of a lease in JSON, which is `Outcome.object`."""
+    lease = _LEASE.decode(body)
+    return lease.spec, lease.metadata.resource_version
+
+
+class _LeaseWrite(Write):
+    urgency = Urgency.LEASE
+    seconds_max = 10.0
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.namespace, self.name = namespace, name
+
+    async def _there(self, caller: Caller) -> bytes | None:
+        try:
+            return (await caller.get(LEASES, LEASES.path(self.namespace, self.name))).body
+        except Refused as error:
+            if error.status.code != 404:
+                raise
+            return None
+
+    async def _look_up(self, caller: Caller, wanted: LeaseRecord, version: str, message: str) -> Outcome | None:
+        """Whose record is there; None if it is still the one that this write was to replace."""
+        body = await self._there(caller)
+        found = None if body is None else _LEASE.decode(body)
+        is_ours = found is not None and found.spec == wanted
+        if self.in_doubt:
+            self.in_doubt = False
+            caller.found_out(self, "performed" if is_ours else "not_performed")
+        if body is None or found is None:
+            return Outcome(Result.GONE, message, 404) if version else None
+        if is_ours:
+            return Outcome(Result.DONE, message, object=body)
+        if found.metadata.resource_version == version:
+            return None
+        return Outcome(Result.CONFLICT, message, object=body)
+
+    def _body(self, record: LeaseRecord, version: str) -> bytes:
+        metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
+        if version:
+            metadata["resourceVersion"] = version
+        return msgspec.json.encode(
+            {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": record}
+        )
+
+
+class GetLease(_LeaseWrite):
+    """DONE, or GONE if there is none."""
+
+    kind = "lease_get"
+
+    async def attempt(self, caller: Caller) -> Outcome | Retry:
+        body = await self._there(caller)
+        return Outcome(Result.GONE, code=404) if body is None else Outcome(Result.DONE, object=body)
+
+
+class CreateLease(_LeaseWrite):
+    """DONE, CONFLICT if somebody else made it first, GONE without the namespace."""
+
+    kind = "lease_create"
+
+    def __init__(self, namespace: str, name: str, record: LeaseRecord) -> None:
+        super().__init__(namespace, name)
+        self._record = record
+
+    async def attempt(self, caller: Caller) -> Outcome | Retry:
+        if self.in_doubt and (found := await self._look_up(caller, self._record, "", "")) is not None:
+            return found
+        try:
+            answer = await caller.send("POST", LEASES, LEASES.path(self.namespace), self._body(self._record, ""))
+        except Refused as error:
+            status = error.status
+            if status.code == 404:
+                return Outcome(Result.GONE, status.message, 404)
+            if status.code != 409:
+                raise
+            found = await self._look_up(caller, self._record, "", status.message)
+            return found or Retry("conflict", status.message, None, 409)
+        return Outcome(Result.DONE, code=answer.status, object=answer.body)
+
+
+class UpdateLease(_LeaseWrite):
+    """DONE, CONFLICT (`object` is the lease as another holder wrote it), GONE."""
+
+    kind = "lease_update"
+
+    def __init__(self, namespace: str, name: str, record: LeaseRecord, resource_version: str) -> None:
+        super().__init__(namespace, name)
+        self._record, self._version = record, resource_version
+
+    async def attempt(self, caller: Caller) -> Outcome | Retry:
+        record, version = self._record, self._version
+        if self.in_doubt and (found := await self._look_up(caller, record, version, "")) is not None:
+            return found
+        try:
+            path = LEASES.path(self.namespace, self.name)
+            answer = await caller.send("PUT", LEASES, path, self._body(record, version))
+        except Refused as error:
+            status = error.status
+            if status.code == 404:
+                return Outcome(Result.GONE, status.message, 404)
+            if status.code != 409:
+                raise
+            found = await self._look_up(caller, record, version, status.message)
+            return found or Retry("conflict", status.message, None, 409)
+        return Outcome(Result.DONE, code=answer.status, object=answer.body)

@@ -1,0 +1,128 @@
+"""Applications: pods join and leave them, and the daemon is told of them with their first ask.
+
+| state | entered by | left by |
+|---|---|---|
+| SUBMITTED | the first ask of a pod | the daemon's answer |
+| ACCEPTED | the daemon accepts it | Completed (forgotten, or submitted again if pods are left), Failed |
+| WAITING | the daemon rejects it, or it fails | a timer, after which it is submitted again |
+
+The daemon completes an application by itself. Only one that may never have had an ask is removed from here.
+"""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.namespaces import namespace_tags
+from schedulerd.kubernetes.objects.pod import Pod
+
+FORCE_CREATE_TAG = "application.create.force"
+CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
+RETRY_FIRST_NS = 60 * SECOND_NS
+RETRY_MOST_NS = 30 * 60 * SECOND_NS
+
+
+def join(model: Model, own: OwnPod) -> bool:
+    """The pod becomes one of its application, which is submitted if it is new; False if the pod has to wait."""
+    if own.application is not None:
+        return own.application.state is not ApplicationState.WAITING
+    metadata = own.metadata
+    application = model.applications.get(metadata.application_id)
+    if application is None:
+        application = _made(model, own)
+    elif application.namespace != own.pod.metadata.namespace and not model.settings.shares_applications:
+        _refuse_other(model, application, own)
+        return False
+    application.pods[own.uid] = own
+    own.application = application
+    return application.state is not ApplicationState.WAITING
+
+
+def leave(model: Model, own: OwnPod) -> list[OwnPod]:
+    """The pod is gone, or needs nothing any longer. Pods that can be considered now, as their application is free."""
+    application = own.application
+    if application is None:
+        waiting = model.applications.get(own.metadata.application_id)
+        if waiting is not None:
+            waiting.others.pop(own.uid, None)
+        return []
+    own.application = None
+    del application.pods[own.uid]
+    if application.pods or application.state is ApplicationState.WAITING:
+        return []
+    if application.has_started and application.state is ApplicationState.ACCEPTED:
+        return []  # the daemon completes it
+    model.effects.append(RemoveApplication(application.id))
+    return forget(model, application)
+
+
+def forget(model: Model, application: Application) -> list[OwnPod]:
+    """The application ends; the pods of other namespaces that waited for that."""
+    del model.applications[application.id]
+    others = list(application.others.values())
+    application.others.clear()
+    return others
+
+
+def submit(model: Model, application: Application) -> None:
+    application.state = ApplicationState.SUBMITTED
+    application.has_started = False
+    model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
+    model.effects.append(_add(model, application))
+
+
+def is_last_answer(model: Model, application_id: str) -> bool:
+    """The answer is one to the newest submission: an application may be removed and made again before that."""
+    left = model.unanswered.pop(application_id, 1) - 1
+    if left:
+        model.unanswered[application_id] = left
+    return not left
+
+
+def wait(model: Model, application: Application) -> None:
+    """It was rejected or has failed: it is added again later, less and less often."""
+    application.state = ApplicationState.WAITING
+    delay_ns = min(RETRY_FIRST_NS << min(application.failures, 10), RETRY_MOST_NS)
+    application.failures += 1
+    model.timers.set(model.now_ns + delay_ns, Due.ADD_APPLICATION, application.id)
+
+
+def _made(model: Model, own: OwnPod) -> Application:
+    metadata = own.metadata
+    application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, metadata.user)
+    model.applications[application.id] = application
+    application.pods[own.uid] = own
+    submit(model, application)
+    return application
+
+
+def _add(model: Model, application: Application) -> AddApplication:
+    first = next(iter(application.pods.values()))
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    tags = {**found.tags, **_tags(first.pod)}
+    if any(own.node for own in application.pods.values()):
+        tags[FORCE_CREATE_TAG] = "true"
+    for problem in found.problems:
+        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    user = application.user
+    return AddApplication(application.id, application.queue, user.name, user.groups, tags)
+
+
+def _tags(pod: Pod) -> dict[str, str]:
+    tags = {"namespace": pod.metadata.namespace, CREATION_TIME_TAG: str(epoch_seconds(pod.metadata.creation_timestamp))}
+    if pod.spec.image_pull_secrets:
+        tags["imagePullSecrets"] = ",".join(secret.name for secret in pod.spec.image_pull_secrets)
+    return tags
+
+
+def _refuse_other(model: Model, application: Application, own: OwnPod) -> None:
+    if own.uid not in application.others:
+        application.others[own.uid] = own
+        note = (
+            f"application {application.id!r} is one of namespace {application.namespace!r}: "
+            "the pod waits until it has ended, or needs another application id"
+        )
+        model.record(own, "ApplicationOfOtherNamespace", "Scheduling", note, is_warning=True)

@@ -1,0 +1,182 @@
+"""Pods without a node: whether the daemon can be asked for one, and with what.
+
+A pod that nodes refuse by their own properties alone carries a node selector and a class, and needs no callback. All
+others, daemon pods among them, are asked about.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from schedulerd.kubernetes.cluster import applications, claims
+from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAsk
+from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt, required_node
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
+from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import scheduler_names
+
+NAMESPACE_TAG = "kubernetes.io/meta/namespace"
+POD_NAME_TAG = "kubernetes.io/meta/podName"
+LABEL_TAG_PREFIX = "kubernetes.io/label/"
+CREATION_TIME_TAG = "creationTime"
+REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
+NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
+PREDICATES_TAG = "schedulerd.io/predicates"
+NO_PREDICATES = "none"
+RETRY_FIRST_NS = SECOND_NS
+RETRY_MOST_NS = 60 * SECOND_NS
+
+
+def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
+    """Asks for a node, changes the ask, or withdraws it, as the pod is now. `again`: also if nothing has changed."""
+    pod = own.pod
+    if pod.metadata.deletion_timestamp is not None:
+        withdraw(model, own, PodState.LEAVING)
+        return
+    if pod.spec.scheduling_gates:
+        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        _hold(model, own, "SchedulingGated", f"the pod waits for its scheduling gates: {names}", is_warning=False)
+        return
+    try:
+        resources = scheduler_names(pod_requests(pod))
+    except MalformedQuantity as error:
+        _hold(model, own, "FailedScheduling", f"unreadable request: {error}")
+        return
+    if pod.spec.volumes and (problem := claims.missing(model, pod)):
+        claims.wait(model, own)
+        _hold(model, own, "FailedScheduling", problem)
+        return
+    if not applications.join(model, own):
+        own.state = PodState.HELD
+        own.ask = None
+        return
+    _send(model, own, resources, again=again)
+
+
+def _hold(model: Model, own: OwnPod, reason: str, note: str, *, is_warning: bool = True) -> None:
+    """The pod cannot be asked for; an event says so when the reason is new."""
+    if own.held_for != note:
+        own.held_for = note
+        model.record(own, reason, "Scheduling", note, is_warning=is_warning)
+    withdraw(model, own, PodState.HELD)
+
+
+def ask_again(model: Model, own: OwnPod) -> None:
+    """The allocation was given back: the daemon looks for another node. The pod keeps its age."""
+    own.state, own.ask, own.keeps_age = PodState.NEW, None, True
+    consider(model, own)
+
+
+def withdraw(model: Model, own: OwnPod, state: PodState) -> None:
+    """The pod needs no node, at least for now."""
+    if own.state is PodState.ASKED and own.application is not None:
+        model.effects.append(ReleaseAsk(own.application.id, own.uid))
+    own.state, own.ask = state, None
+    stop_using_class(model, own)
+    consider_all(model, applications.leave(model, own))
+
+
+def consider_all(model: Model, pods: list[OwnPod]) -> None:
+    """These pods waited for an application that has ended."""
+    for own in pods:
+        if own.state is PodState.HELD:
+            consider(model, own)
+
+
+def stop_using_class(model: Model, own: OwnPod) -> None:
+    attribute, own.class_attribute = own.class_attribute, ""
+    model.refused.pop(own.uid, None)
+    if attribute and model.nodes.classes.release(attribute, model.now_ns):
+        model.timers.set(model.now_ns + _IDLE_CHECK_NS, Due.IDLE_CLASSES)
+
+
+_IDLE_CHECK_NS = 301 * SECOND_NS
+
+
+def rejected(model: Model, own: OwnPod, reason: str) -> None:
+    """The daemon has rejected the ask: it is sent again later, less and less often."""
+    delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
+    own.failures += 1
+    model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
+    model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
+
+
+def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) -> None:
+    assert own.application is not None
+    pod, is_new = own.pod, own.state is not PodState.ASKED
+    ask = Ask(
+        own.application.id,
+        own.uid,
+        {name: amount for name, amount in resources.items() if amount > 0},
+        pod.spec.priority or 0,
+        _tags(model, own),
+        may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
+        may_preempt(pod),
+        _created_ns(pod) if own.keeps_age else 0,
+    )
+    if ask == own.ask and not again:
+        return
+    own.state, own.ask, own.held_for = PodState.ASKED, ask, ""
+    if is_new and own.metadata.problems:
+        model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
+    own.asks_sent += 1
+    model.effects.append(ask)
+
+
+def _created_ns(pod: Pod) -> int:
+    return epoch_seconds(pod.metadata.creation_timestamp) * SECOND_NS
+
+
+def _tags(model: Model, own: OwnPod) -> dict[str, str]:
+    pod = own.pod
+    metadata = pod.metadata
+    tags = {
+        NAMESPACE_TAG: metadata.namespace,
+        POD_NAME_TAG: metadata.name,
+        CREATION_TIME_TAG: str(epoch_seconds(metadata.creation_timestamp)),
+    }
+    for key, value in (metadata.labels or {}).items():
+        tags[LABEL_TAG_PREFIX + key] = value
+    node = required_node(pod)
+    needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
+    if node:
+        tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
+    else:
+        selector, has_class = _selector(model, own)
+        needs_callback = needs_callback or not has_class
+        if selector:
+            tags[NODE_SELECTOR_TAG] = selector
+    if not needs_callback:
+        tags[PREDICATES_TAG] = NO_PREDICATES
+    return tags
+
+
+def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
+    """The node selector of the ask, and whether it covers everything that nodes decide by themselves."""
+    parts, attribute = _split(model.view.node_class(own.pod))
+    classes = model.nodes.classes
+    if attribute != own.class_attribute:
+        stop_using_class(model, own)
+        own.class_attribute, is_new = classes.acquire(parts.rest, model.now_ns)
+        if is_new and model.is_started:
+            classes.passed(model.now_ns)
+            model.nodes.all_changed()
+        elif (due_ns := classes.next_pass_ns) is not None:
+            model.timers.set(due_ns, Due.NEW_CLASSES)
+    said = [text for text in (parts.selector, own.class_attribute) if text]
+    if own.left_out:
+        said.append(f"{HOST_NAME_ATTRIBUTE} notin ({','.join(sorted(own.left_out))})")
+    return ",".join(said), bool(own.class_attribute)
+
+
+@lru_cache(4_096)
+def _split(node_class: NodeClass) -> tuple[PlainAndRest, str]:
+    """Pods of one template have equal classes."""
+    parts = split(node_class)
+    return parts, parts.rest.attribute

@@ -1,0 +1,56 @@
+"""Volume claims that keep a pod from being asked for: missing ones, and those without a volume.
+
+Kubernetes does not place a pod before its claims exist. A claim that waits for its first consumer gets its volume by
+the scheduler, which this one does not do yet: such a pod waits until somebody else has bound the claim.
+"""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.pod_info import ephemeral_claim
+from schedulerd.kubernetes.predicates.storage import ClaimKey, is_bound
+
+
+def missing(model: Model, pod: Pod) -> str:
+    """Why the pod has to wait for a claim; empty if it need not."""
+    for key in _claims(pod):
+        claim = model.view.storage.claims.get(key)
+        if claim is None:
+            return f'persistentvolumeclaim "{key[1]}" not found'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{key[1]}" is being deleted'
+        if not is_bound(claim):
+            if model.view.storage.waits_for_consumer(claim):
+                return f'persistentvolumeclaim "{key[1]}" waits for its first consumer: schedulerd cannot bind it yet'
+            return "pod has unbound immediate PersistentVolumeClaims"
+    return ""
+
+
+def wait(model: Model, own: OwnPod) -> None:
+    """The pod is considered again whenever one of its claims changes."""
+    for key in _claims(own.pod):
+        model.waiting_for_claims.setdefault(key, {})[own.uid] = None
+
+
+def take_waiting(model: Model, key: ClaimKey) -> list[OwnPod]:
+    """The pods that waited for the claim, which wait no longer."""
+    uids = model.waiting_for_claims.pop(key, {})
+    return [own for uid in uids if (own := model.pods.get(uid)) is not None]
+
+
+def stop_waiting(model: Model, own: OwnPod) -> None:
+    for key in _claims(own.pod):
+        waiting = model.waiting_for_claims.get(key)
+        if waiting is not None and waiting.pop(own.uid, 0) is None and not waiting:
+            del model.waiting_for_claims[key]
+
+
+def _claims(pod: Pod) -> list[ClaimKey]:
+    namespace, found = pod.metadata.namespace, []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.append((namespace, volume.persistent_volume_claim.claim_name))
+        elif volume.ephemeral is not None:
+            found.append((namespace, ephemeral_claim(pod.metadata.name, volume.name)))
+    return found

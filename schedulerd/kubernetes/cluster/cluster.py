@@ -1,0 +1,112 @@
+"""The state machine: events in, effects out. No I/O, no clock.
+
+    cluster = Cluster(ClusterSettings())
+    cluster.step(now_ns, [Put(node), Put(pod), ...])    # what there is; nothing is told yet
+    effects = cluster.step(now_ns, [Started()])         # [Recovery(applications, nodes, asks)]
+    effects = cluster.step(now_ns, [Allocated(...)])    # [Bind(...)]
+    cluster.next_due_ns                                 # when to step with Tick()
+
+Times are nanoseconds of any clock that never runs backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, questions, start
+from schedulerd.kubernetes.cluster.effects import Effect
+from schedulerd.kubernetes.cluster.events import (
+    Allocated,
+    AllocationReleased,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationUpdated,
+    AskRejected,
+    AskTimedOut,
+    BindEnded,
+    DeleteEnded,
+    Event,
+    Gone,
+    NodeAccepted,
+    NodeRejected,
+    Put,
+    ReleaseWanted,
+    Resynced,
+    SchedulingStateTold,
+    Started,
+    Tick,
+)
+from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.cluster.objects import gone, put
+from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.cluster.timers import Due
+
+
+class Cluster:
+    def __init__(self, settings: ClusterSettings | None = None) -> None:
+        self.model = Model(settings or ClusterSettings())
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When time itself is the next event."""
+        return self.model.timers.next_due_ns
+
+    def step(self, now_ns: int, events: Iterable[Event]) -> list[Effect]:
+        """What is to be done because of these events, in order."""
+        model = self.model
+        model.now_ns = max(model.now_ns, now_ns)
+        for event in events:
+            _HANDLERS[type(event)](model, event)
+        if model.is_started:
+            _due(model)
+            nodes.report_changes(model)
+        effects, model.effects = model.effects, []
+        return effects
+
+    def predicates(self, key: str, node: str, *, allocate: bool) -> str | None:
+        """Why the pod of this ask may not run on the node; None if it may."""
+        return questions.predicates(self.model, key, node, allocate=allocate)
+
+    def preemption_predicates(self, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
+        """Index of the last victim that has to go for the pod to run on the node; None if it cannot."""
+        return questions.preemption_predicates(self.model, key, node, victims, start)
+
+
+def _due(model: Model) -> None:
+    while (timer := model.timers.pop_due(model.now_ns)) is not None:
+        _TIMERS[timer.kind](model, timer.key)
+
+
+_HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
+    Put: lambda model, event: put(model, event.object),
+    Gone: lambda model, event: gone(model, event.object),
+    Started: lambda model, event: start.started(model),
+    Tick: lambda model, event: None,
+    Resynced: lambda model, event: answers.resynced(model),
+    ApplicationAccepted: answers.application_accepted,
+    ApplicationRejected: answers.application_rejected,
+    ApplicationUpdated: answers.application_updated,
+    NodeAccepted: lambda model, event: nodes.accepted(model, event.name),
+    NodeRejected: lambda model, event: nodes.rejected(model, event.name, event.reason),
+    Allocated: allocations.allocated,
+    AllocationReleased: allocations.released,
+    ReleaseWanted: allocations.release_wanted,
+    AskRejected: answers.ask_rejected,
+    AskTimedOut: answers.ask_timed_out,
+    SchedulingStateTold: conditions.told,
+    BindEnded: allocations.bind_ended,
+    DeleteEnded: allocations.delete_ended,
+}
+
+_TIMERS: dict[Due, Callable[[Model, str], None]] = {
+    Due.ASK_AGAIN: answers.ask_again,
+    Due.BIND_AGAIN: allocations.bind_again,
+    Due.DELETE_AGAIN: allocations.delete_again,
+    Due.TELL_CONDITION: conditions.tell_again,
+    Due.ADD_APPLICATION: answers.add_application_again,
+    Due.CREATE_NODE: nodes.create_again,
+    Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
+    Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
+    Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),
+}

@@ -1,0 +1,209 @@
+"""What the cluster is told: changes of Kubernetes objects, answers of the daemon, ends of writes, the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
+from schedulerd.kubernetes.objects.node import Node
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+KubernetesObject: TypeAlias = (
+    Pod
+    | Node
+    | Namespace
+    | PriorityClass
+    | PodDisruptionBudget
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An object is new, or has changed."""
+
+    object: KubernetesObject | Any
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object is deleted, or no longer selected by its watch: a pod that has ended."""
+
+    object: KubernetesObject | Any
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """All objects that were there at the start are put, and the daemon is to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: `Cluster.next_due_ns` was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resynced:
+    """The daemon had lost its state, and everything was reported to it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationAccepted:
+    application_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRejected:
+    application_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationUpdated:
+    application_id: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccepted:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRejected:
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    application_id: str
+    key: str
+    uuid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationReleased:
+    """An allocation is gone: confirmation of a release, or its node was removed."""
+
+    application_id: str
+    key: str
+    uuid: str
+
+
+class Cause(Enum):
+    """Why the daemon wants a pod to end."""
+
+    PREEMPTED = "preempted"
+    TIMEOUT = "timeout"
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseWanted:
+    application_id: str
+    key: str
+    uuid: str
+    cause: Cause
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskRejected:
+    application_id: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskTimedOut:
+    """The daemon has given up the ask."""
+
+    application_id: str
+    key: str
+
+
+class SchedulingState(Enum):
+    SKIPPED = "skipped"
+    """Not tried, for a reason of quota or order."""
+    FAILED = "failed"
+    """No node would do."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingStateTold:
+    application_id: str
+    key: str
+    state: SchedulingState
+    reason: str
+
+
+class BindResult(Enum):
+    DONE = "done"
+    GONE = "gone"
+    """The pod does not exist any longer, or is being deleted."""
+    ELSEWHERE = "elsewhere"
+    """The pod is on another node."""
+    FAILED = "failed"
+    """Refused, or not performed in time."""
+    UNKNOWN = "unknown"
+    """Nobody knows whether it was performed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindEnded:
+    uid: str
+    node: str
+    result: BindResult
+    message: str = ""
+    is_at: str = ""
+    """With ELSEWHERE, the node of the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEnded:
+    uid: str
+    is_done: bool
+    message: str = ""
+
+
+Event: TypeAlias = (
+    Put
+    | Gone
+    | Started
+    | Tick
+    | Resynced
+    | ApplicationAccepted
+    | ApplicationRejected
+    | ApplicationUpdated
+    | NodeAccepted
+    | NodeRejected
+    | Allocated
+    | AllocationReleased
+    | ReleaseWanted
+    | AskRejected
+    | AskTimedOut
+    | SchedulingStateTold
+    | BindEnded
+    | DeleteEnded
+)

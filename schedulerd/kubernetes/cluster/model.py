@@ -1,0 +1,138 @@
+"""The state of the cluster: its own pods and their applications, nodes as they were reported, and what is still to do.
+
+Handlers change the model and append to `effects`. Nothing here looks at the clock or does I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
+from schedulerd.kubernetes.cluster.node_reports import NodeReports
+from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.cluster.timers import Timers
+from schedulerd.kubernetes.metadata.pods import PodMetadata, User
+from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.storage import ClaimKey
+
+
+class PodState(Enum):
+    """State of a pod that this scheduler places."""
+
+    NEW = "new"
+    """Nothing was done about it yet."""
+    HELD = "held"
+    """Cannot be asked for: scheduling gates, an unreadable request, an application that cannot take it."""
+    ASKED = "asked"
+    """The daemon looks for a node."""
+    ASSUMED = "assumed"
+    """The daemon has found a node, and the binding is under way."""
+    BOUND = "bound"
+    """Is on its node."""
+    LEAVING = "leaving"
+    """Is being deleted, and needs no node any longer."""
+
+
+@dataclass(slots=True, eq=False)
+class OwnPod:
+    """A pod that this scheduler places. The key of its ask and allocation is its uid."""
+
+    pod: Pod
+    metadata: PodMetadata
+    state: PodState = PodState.NEW
+    application: Application | None = None
+    node: str = ""
+    """Of its allocation, or of its spec."""
+    uuid: str = ""
+    """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
+    ask: Ask | None = None
+    """As it was sent last."""
+    asks_sent: int = 0
+    class_attribute: str = ""
+    """The class that it keeps in use."""
+    is_release_wanted: bool = False
+    """The daemon waits for the end of the pod."""
+    keeps_age: bool = False
+    """Its ask is not the first one: its age counts from the creation of the pod."""
+    needs_callback: bool = False
+    """A node refused it after it was allocated: the daemon has to ask about every node."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Nodes that could not be bound to, with the time until which they are left out."""
+    held_for: str = ""
+    """Why it is HELD, as the last event says."""
+    failures: int = 0
+    """In a row: rejections of its ask."""
+    adoptions: int = 0
+    """How often it was reported as running."""
+    told: tuple[str, str] = ("", "")
+    """Reason and message of the condition that was written last."""
+    to_tell: tuple[str, str] = ("", "")
+    """Of the condition that is to be written."""
+    told_ns: int | None = None
+    """When."""
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def name(self) -> PodName:
+        metadata = self.pod.metadata
+        return PodName(metadata.namespace, metadata.name, metadata.uid)
+
+
+class ApplicationState(Enum):
+    SUBMITTED = "submitted"
+    ACCEPTED = "accepted"
+    WAITING = "waiting"
+    """Was rejected or has failed, and is added again later."""
+
+
+@dataclass(slots=True, eq=False)
+class Application:
+    """An application of the daemon: pods of one namespace with one application id."""
+
+    id: str
+    namespace: str
+    queue: str
+    user: User
+    state: ApplicationState = ApplicationState.SUBMITTED
+    has_started: bool = False
+    """The daemon has said of it that it does more than wait for its first ask."""
+    pods: dict[str, OwnPod] = field(default_factory=dict)
+    """By uid: asked for, allocated, or waiting for the application."""
+    others: dict[str, OwnPod] = field(default_factory=dict)
+    """Pods of other namespaces that carry its id, and wait for its end."""
+    failures: int = 0
+    """In a row."""
+
+
+class Model:
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
+        self.view = ClusterView()
+        self.nodes = NodeReports(settings.classes_max)
+        self.pods: dict[str, OwnPod] = {}
+        """By uid."""
+        self.applications: dict[str, Application] = {}
+        self.unanswered: dict[str, int] = {}
+        """By application id: how many submissions the daemon has not answered; only the answer to the last counts."""
+        self.namespaces: dict[str, Namespace] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        self.refused: dict[str, None] = {}
+        """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
+        self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
+        """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.timers = Timers()
+        self.effects: list[Effect] = []
+        self.now_ns = 0
+        self.is_started = False
+
+    def record(self, own: OwnPod, reason: str, action: str, note: str, *, is_warning: bool = False) -> None:
+        """An event about a pod."""
+        pod = own.name
+        regarding = ObjectName("Pod", pod.name, pod.uid, pod.namespace)
+        self.effects.append(RecordEvent(regarding, reason, action, note, is_warning))

@@ -1,0 +1,103 @@
+"""Which part of the cluster an object's change goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedulerd.kubernetes.cluster import nodes, pods
+from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
+from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.objects.node import Node
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+_Handler = Callable[[Model, Any], None]
+
+
+def put(model: Model, thing: object) -> None:
+    """The object is new, or has changed."""
+    _PUT[type(thing)](model, thing)
+
+
+def gone(model: Model, thing: object) -> None:
+    """The object is deleted."""
+    _GONE[type(thing)](model, thing)
+
+
+def _put_namespace(model: Model, namespace: Namespace) -> None:
+    model.namespaces[namespace.metadata.name] = namespace
+    model.view.put_namespace(namespace)
+    pods.wake_refused(model)
+
+
+def _gone_namespace(model: Model, namespace: Namespace) -> None:
+    model.namespaces.pop(namespace.metadata.name, None)
+    model.view.remove_namespace(namespace.metadata.name)
+
+
+def _put_priority_class(model: Model, priority_class: PriorityClass) -> None:
+    model.priority_classes[priority_class.metadata.name] = priority_class
+
+
+def _gone_priority_class(model: Model, priority_class: PriorityClass) -> None:
+    model.priority_classes.pop(priority_class.metadata.name, None)
+
+
+def _put_stored(put_one: Callable[[Model, Any], None]) -> _Handler:
+    """Storage lets pods in, or keeps them out: pods that were refused are asked for again."""
+
+    def handle(model: Model, thing: object) -> None:
+        put_one(model, thing)
+        pods.wake_refused(model)
+
+    return handle
+
+
+def _put_claim(model: Model, claim: PersistentVolumeClaim) -> None:
+    model.view.storage.put_claim(claim)
+    pods.claim_changed(model, _key(claim.metadata))
+
+
+def _key(metadata: ObjectMeta) -> tuple[str, str]:
+    return metadata.namespace, metadata.name
+
+
+_PUT: dict[type, _Handler] = {
+    Pod: pods.put,
+    Node: nodes.put,
+    Namespace: _put_namespace,
+    PriorityClass: _put_priority_class,
+    PodDisruptionBudget: lambda model, thing: model.view.budgets.put(thing),
+    PersistentVolume: _put_stored(lambda model, thing: model.view.storage.put_volume(thing)),
+    PersistentVolumeClaim: _put_claim,
+    StorageClass: _put_stored(lambda model, thing: model.view.storage.put_class(thing)),
+    CSINode: _put_stored(lambda model, thing: model.view.storage.put_csi_node(thing)),
+    CSIDriver: _put_stored(lambda model, thing: model.view.storage.put_csi_driver(thing)),
+    CSIStorageCapacity: _put_stored(lambda model, thing: model.view.storage.put_capacity(thing)),
+    VolumeAttachment: _put_stored(lambda model, thing: model.view.storage.put_attachment(thing)),
+}
+
+_GONE: dict[type, _Handler] = {
+    Pod: pods.gone,
+    Node: nodes.gone,
+    Namespace: _gone_namespace,
+    PriorityClass: _gone_priority_class,
+    PodDisruptionBudget: lambda model, thing: model.view.budgets.remove(*_key(thing.metadata)),
+    PersistentVolume: lambda model, thing: model.view.storage.remove_volume(thing.metadata.name),
+    PersistentVolumeClaim: lambda model, thing: model.view.storage.remove_claim(*_key(thing.metadata)),
+    StorageClass: lambda model, thing: model.view.storage.remove_class(thing.metadata.name),
+    CSINode: lambda model, thing: model.view.storage.remove_csi_node(thing.metadata.name),
+    CSIDriver: lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name),
+    CSIStorageCapacity: lambda model, thing: model.view.storage.remove_capacity(*_key(thing.metadata)),
+    VolumeAttachment: lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name),
+}

@@ -1,0 +1,37 @@
+"""Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
+from schedulerd.kubernetes.predicates.words import reasons
+
+UNKNOWN_POD = "the pod is not known"
+
+
+def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
+    """Why the pod may not run on the node; None if it may."""
+    own = model.pods.get(key)
+    if own is None:
+        return UNKNOWN_POD
+    plugins = RESERVE if not allocate else ALL if own.needs_callback else DELEGATED
+    refusals = model.view.judge(own.pod, node, plugins, first_only=True)
+    if not refusals:
+        return None
+    model.refused.setdefault(key)
+    return ", ".join(reasons(refusals))
+
+
+def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
+    """Index of the last victim that has to go, so that the pod may run on the node; None if that is not enough."""
+    own = model.pods.get(key)
+    if own is None:
+        return None
+    index = model.view.sufficient_victims(own.pod, node, victims, max(0, start))
+    if index is None:
+        return None
+    if model.settings.respects_budgets and model.view.exceeded_budgets(victims[: index + 1]):
+        return None
+    return index

@@ -1,0 +1,25 @@
+"""What can be chosen about the cluster; everything has a default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    scheduler_names: frozenset[str] = frozenset({"schedulerd"})
+    """Pods with one of these as `spec.schedulerName` are scheduled; all others only use room."""
+    one_application_per_pod: bool = False
+    """Pods that name no application get one each, not one for their namespace."""
+    shares_applications: bool = False
+    """A pod may join an application of another namespace."""
+    respects_budgets: bool = True
+    """Sets of victims above what a PodDisruptionBudget allows are refused."""
+    has_disruption_condition: bool = True
+    """Preempted pods get the condition DisruptionTarget first."""
+    left_out_ns: int = 60 * SECOND_NS
+    """How long a node is left out for a pod that could not be bound to it."""
+    classes_max: int = 64
+    """Classes that nodes have attributes for; pods of all others are asked about."""

@@ -1,0 +1,41 @@
+"""The report to a daemon that knows nothing: applications, nodes with the pods on them, asks by age."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import applications, nodes
+from schedulerd.kubernetes.cluster.asking import consider
+from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, CreateNode, Effect, Recovery
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+
+
+def started(model: Model) -> None:
+    """All objects are known: what follows from them is put into one report."""
+    assert not model.is_started
+    assert not model.effects
+    pods = sorted(model.pods.values(), key=_age)
+    for own in pods:
+        if own.node and own.node in model.nodes.known:
+            applications.join(model, own)
+    for own in pods:
+        if not own.node:
+            own.keeps_age = True
+            consider(model, own)
+    nodes.report_changes(model)
+    model.is_started = True
+    effects, model.effects = model.effects, []
+    model.effects.append(_report(effects))
+
+
+def _age(own: OwnPod) -> tuple[int, str, str]:
+    metadata = own.pod.metadata
+    return epoch_seconds(metadata.creation_timestamp), metadata.namespace, metadata.name
+
+
+def _report(effects: list[Effect]) -> Recovery:
+    return Recovery(
+        tuple(effect for effect in effects if isinstance(effect, AddApplication)),
+        tuple(effect for effect in effects if isinstance(effect, CreateNode)),
+        tuple(effect for effect in effects if isinstance(effect, Ask)),
+        tuple(effect for effect in effects if not isinstance(effect, AddApplication | CreateNode | Ask)),
+    )

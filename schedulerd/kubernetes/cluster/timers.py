@@ -1,0 +1,48 @@
+"""What is due later. A timer that is no longer needed stays, and its handler finds nothing to do."""
+
+from __future__ import annotations
+
+import heapq
+from enum import Enum
+from itertools import count
+from typing import NamedTuple
+
+
+class Due(Enum):
+    """What is to be done; the key says for which object."""
+
+    ASK_AGAIN = "ask again"
+    BIND_AGAIN = "bind again"
+    DELETE_AGAIN = "delete again"
+    TELL_CONDITION = "tell condition"
+    ADD_APPLICATION = "add application"
+    CREATE_NODE = "create node"
+    NEW_CLASSES = "new classes"
+    IDLE_CLASSES = "idle classes"
+    ASK_REFUSED = "ask refused"
+
+
+class Timer(NamedTuple):
+    due_ns: int
+    number: int
+    kind: Due
+    key: str
+
+
+class Timers:
+    def __init__(self) -> None:
+        self._heap: list[Timer] = []
+        self._numbers = count()
+
+    @property
+    def next_due_ns(self) -> int | None:
+        return self._heap[0].due_ns if self._heap else None
+
+    def set(self, due_ns: int, kind: Due, key: str = "") -> None:
+        heapq.heappush(self._heap, Timer(due_ns, next(self._numbers), kind, key))
+
+    def pop_due(self, now_ns: int) -> Timer | None:
+        """The earliest timer that is due; None if none is."""
+        if self._heap and self._heap[0].due_ns <= now_ns:
+            return heapq.heappop(self._heap)
+        return None

@@ -1,0 +1,122 @@
+"""What a pod says to the scheduler beside its resources: application, queue, user, preemption, required node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from schedulerd.kubernetes.metadata.names import (
+    ALLOW_PREEMPTION,
+    APP_ID,
+    APP_ID_LABELS,
+    QUEUE,
+    QUEUE_LABELS,
+    USER_INFO,
+    Found,
+    annotation,
+    find,
+)
+from schedulerd.kubernetes.objects.cluster import PriorityClass
+from schedulerd.kubernetes.objects.pod import Pod
+
+APP_ID_LENGTH_MAX = 63
+UNIQUE_SUFFIX = "-uniqueautogen"
+"""Of an application id: is replaced by the uid of the pod, which an admission controller does not know yet."""
+_NAMESPACE_IN_ID_MAX = 26
+NOBODY = "nobody"
+_NAME_FIELD = "metadata.name"
+
+
+class _UserInfo(msgspec.Struct):
+    user: str = ""
+    groups: tuple[str, ...] | None = None
+
+
+_USER_INFO = msgspec.json.Decoder(_UserInfo)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetadata:
+    application_id: str
+    queue: str
+    """Empty: placement rules decide."""
+    user: User
+    problems: tuple[str, ...] = ()
+    """Sentences for a warning: values that were ignored, and why."""
+
+
+def read_metadata(pod: Pod, *, one_application_per_pod: bool = False) -> PodMetadata:
+    """`one_application_per_pod`: pods that name no application get one each, not one for their namespace."""
+    metadata = pod.metadata
+    application, queue = find(metadata, APP_ID, APP_ID_LABELS), find(metadata, QUEUE, QUEUE_LABELS)
+    user, user_problem = _user(annotation(metadata, USER_INFO))
+    problems = [*_ignored(application, "application id"), *_ignored(queue, "queue")]
+    if user_problem:
+        problems.append(user_problem)
+    return PodMetadata(
+        _application_id(pod, application.value, one_application_per_pod), queue.value, user, tuple(problems)
+    )
+
+
+def may_be_preempted(pod: Pod, priority_class: PriorityClass | None) -> bool:
+    """The annotation of the pod decides; without one, `false` at its priority class opts out."""
+    said = annotation(pod.metadata, ALLOW_PREEMPTION)
+    if said in ("true", "false"):
+        return said == "true"
+    return priority_class is None or annotation(priority_class.metadata, ALLOW_PREEMPTION) != "false"
+
+
+def may_preempt(pod: Pod) -> bool:
+    return pod.spec.preemption_policy != "Never"
+
+
+def required_node(pod: Pod) -> str:
+    """The node of a daemon pod: owned by a DaemonSet and bound to a node by name; empty for all others."""
+    if not any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()):
+        return ""
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = node_affinity.required if node_affinity is not None else None
+    found = ""
+    for term in (required.node_selector_terms or ()) if required is not None else ():
+        for field in term.match_fields or ():
+            if field.key == _NAME_FIELD and field.operator == "In" and field.values:
+                found = field.values[0]
+    return found
+
+
+def _application_id(pod: Pod, given: str, one_per_pod: bool) -> str:
+    metadata = pod.metadata
+    if given.endswith(UNIQUE_SUFFIX):
+        own = f"-{metadata.uid}"
+        return given.removesuffix(UNIQUE_SUFFIX)[: max(0, APP_ID_LENGTH_MAX - len(own))] + own
+    if given:
+        return given[:APP_ID_LENGTH_MAX]
+    if one_per_pod:
+        return f"{metadata.namespace[:_NAMESPACE_IN_ID_MAX]}-{metadata.uid}"[:APP_ID_LENGTH_MAX]
+    return f"yunikorn-{metadata.namespace}-autogen"[:APP_ID_LENGTH_MAX]
+
+
+def _ignored(found: Found, what: str) -> list[str]:
+    if not found.ignored:
+        return []
+    return [f"{what} {found.value!r} of {found.source} is used; {', '.join(found.ignored)} differ and are ignored"]
+
+
+def _user(text: str) -> tuple[User, str]:
+    """The user that the annotation names, and what is wrong with it."""
+    if not text:
+        return User(NOBODY), ""
+    try:
+        said = _USER_INFO.decode(text)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        return User(NOBODY), f"annotation {USER_INFO} cannot be read, the user is {NOBODY!r}: {error}"
+    if not said.user:
+        return User(NOBODY), f"annotation {USER_INFO} names no user, the user is {NOBODY!r}"
+    return User(said.user, said.groups or ()), ""

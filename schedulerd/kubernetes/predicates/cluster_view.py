@@ -1,0 +1,296 @@
+"""The cluster as its objects' events tell it, and what the predicates say of a pod on a node of it.
+
+Pure: no I/O, no clock. Events may come in any order: pods of nodes that are not known yet wait for them, and an object
+that comes again replaces the former one. A pod occupies a node if its spec names one, or if it is assumed there, and
+until it is deleted or terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from schedulerd.kubernetes.objects.cluster import Namespace
+from schedulerd.kubernetes.objects.node import Node
+from schedulerd.kubernetes.objects.pod import Pod, is_terminal
+from schedulerd.kubernetes.pod_resources import resize_state
+from schedulerd.kubernetes.predicates.callbacks import UNREADABLE, callback_plugins
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets, Exceeded
+from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
+from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
+from schedulerd.kubernetes.predicates.plugins import ALL, Plugin
+from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
+from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
+
+_UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
+
+
+class KnownPod:
+    """A pod of the cluster that is not terminal."""
+
+    __slots__ = ("info", "judged", "node", "pod")
+
+    def __init__(self, pod: Pod, info: PodInfo) -> None:
+        self.pod = pod
+        self.info = info
+        self.node: NodeState | None = None
+        """Where it runs or is assumed."""
+        self.judged: JudgedPod | None = None
+        """What its questions need, from the first question until it has a node."""
+
+
+class ClusterView:
+    """A pod is best judged with the very object that was put: what was read of it is kept. Any other works too."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.storage = self.state.storage
+        """Volumes, claims and classes are put here."""
+        self.budgets = DisruptionBudgets()
+        self._pods: dict[str, KnownPod] = {}
+
+    @property
+    def node_names(self) -> list[str]:
+        return [node.name for node in self.state.nodes.values() if node.facts is not None]
+
+    def put_node(self, node: Node) -> None:
+        name = node.metadata.name
+        state = self.state.nodes.get(name)
+        if state is None:
+            state = self.state.nodes[name] = NodeState(name)
+        self._set_facts(state, read_facts(node))
+
+    def remove_node(self, name: str) -> None:
+        """Pods that are still there wait for the node to come back."""
+        state = self.state.nodes.get(name)
+        if state is not None:
+            self._set_facts(state, None)
+            self._drop_if_unused(state)
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        self._set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+
+    def remove_namespace(self, name: str) -> None:
+        self._set_namespace(name, {})
+        self.state.namespaces.pop(name, None)
+
+    def put_pod(self, pod: Pod) -> None:
+        """A pod was added or has changed. A pod without a node stays where it is assumed."""
+        if is_terminal(pod):
+            self.remove_pod(pod.metadata.uid)
+            return
+        known = self._pods.get(pod.metadata.uid)
+        if known is None:
+            self._place(self._know(pod), pod.spec.node_name)
+            return
+        is_at = known.node.name if known.node is not None else ""
+        node_name = pod.spec.node_name or is_at
+        if is_at == node_name and _is_alike(known.pod, pod):
+            known.pod = pod
+            return
+        self._forget(known)
+        self._place(self._know(pod), node_name)
+
+    def remove_pod(self, uid: str) -> None:
+        known = self._pods.pop(uid, None)
+        if known is not None:
+            self._forget(known)
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """The pod counts on the node from now on, until an event names another, it is forgotten or deleted."""
+        known = self._pods.get(pod.metadata.uid) or self._know(pod)
+        self._unplace(known)
+        self._place(known, node_name)
+
+    def forget_assumed(self, uid: str) -> None:
+        """The pod is on no node after all, unless an event has named one."""
+        known = self._pods.get(uid)
+        if known is not None and not known.pod.spec.node_name:
+            self._unplace(known)
+
+    def node_facts(self, name: str) -> NodeFacts | None:
+        """What decides whether a class admits the node; None if the node is not known."""
+        node = self.state.nodes.get(name)
+        return node.facts if node is not None else None
+
+    def judge(
+        self,
+        pod: Pod,
+        node_name: str,
+        plugins: Sequence[Plugin] = ALL,
+        gone: Iterable[str] = (),
+        first_only: bool = False,
+    ) -> Refusals:
+        """Why the pod may not run on the node; nothing if it may.
+
+        Pods whose uids are in `gone` are not counted, nor is the pod itself, where it is assumed. With `first_only` the
+        refusals of the first plugin that has any, which is what kube-scheduler tells; else those of all.
+        """
+        judged, is_kept = self._judged(pod)
+        try:
+            return self._judge(judged, node_name, plugins, self._gone(pod, gone), first_only)
+        finally:
+            if not is_kept:
+                judged.release(self.state)
+
+    def judge_all(self, pod: Pod, plugins: Sequence[Plugin] = ALL, first_only: bool = True) -> dict[str, Refusals]:
+        """What every node that refuses the pod says, by node name."""
+        judged, is_kept = self._judged(pod)
+        gone = self._gone(pod, ())
+        try:
+            found = {name: self._judge(judged, name, plugins, gone, first_only) for name in self.node_names}
+        finally:
+            if not is_kept:
+                judged.release(self.state)
+        return {name: refusals for name, refusals in found.items() if refusals}
+
+    def sufficient_victims(
+        self, pod: Pod, node_name: str, victims: Sequence[str], start: int = 0, plugins: Sequence[Plugin] = ALL
+    ) -> int | None:
+        """Index of the first victim with which the pod may run on the node, all victims up to it being gone.
+
+        Victims before `start` are always gone; None if not even all of them are enough.
+        """
+        judged, is_kept = self._judged(pod)
+        gone = self._gone(pod, victims[:start]) or Gone(self.state)
+        try:
+            for index in range(start, len(victims)):
+                self._let_go(gone, victims[index])
+                if not self._judge(judged, node_name, plugins, gone, first_only=True):
+                    return index
+        finally:
+            if not is_kept:
+                judged.release(self.state)
+        return None
+
+    def exceeded_budgets(self, victims: Iterable[str]) -> tuple[Exceeded, ...]:
+        """The PodDisruptionBudgets that do not allow all these pods to be preempted."""
+        return self.budgets.exceeded(self._pods[uid].info for uid in victims if uid in self._pods)
+
+    def node_class(self, pod: Pod) -> NodeClass:
+        """What decides on the pod's nodes by their own properties."""
+        return class_of(self._pending(pod), self.storage)
+
+    def callback_plugins(self, pod: Pod) -> tuple[str, ...]:
+        """The plugins for which the daemon has to ask about the pod; empty if it need not ask."""
+        return callback_plugins(self._pending(pod), self.state)
+
+    def _pending(self, pod: Pod) -> PendingPod:
+        known = self._pods.get(pod.metadata.uid)
+        if known is not None and known.pod is pod:
+            return known.judged.pod if known.judged is not None else read_pending(pod, known.info)
+        return read_pending(pod, read_info(pod))
+
+    def _judge(
+        self, judged: JudgedPod, node_name: str, plugins: Sequence[Plugin], gone: Gone | None, first_only: bool
+    ) -> Refusals:
+        node = self.state.nodes.get(node_name)
+        if node is None or node.facts is None:
+            return _UNKNOWN_NODE
+        if judged.pod.problem is not None:
+            return (Refusal(UNREADABLE, Kind.UNRESOLVABLE, Code.MALFORMED, judged.pod.problem),)
+        found: Refusals = ()
+        for plugin in plugins:
+            refusals = plugin.judge(judged, node.facts, node, self.state, gone)
+            if refusals:
+                if first_only:
+                    return refusals
+                found += refusals
+        return found
+
+    def _judged(self, pod: Pod) -> tuple[JudgedPod, bool]:
+        """What questions about the pod need, and whether it is kept for the next question."""
+        known = self._pods.get(pod.metadata.uid)
+        if known is None or known.pod is not pod:
+            return JudgedPod(read_pending(pod, read_info(pod)), self.state), False
+        if known.judged is not None:
+            return known.judged, True
+        judged = JudgedPod(read_pending(pod, known.info), self.state)
+        if known.node is None:
+            known.judged = judged
+        return judged, known.node is None
+
+    def _gone(self, pod: Pod, uids: Iterable[str]) -> Gone | None:
+        known = self._pods.get(pod.metadata.uid)
+        if not uids and (known is None or known.node is None):
+            return None
+        gone = Gone(self.state)
+        for uid in (pod.metadata.uid, *uids):
+            self._let_go(gone, uid)
+        return gone
+
+    def _let_go(self, gone: Gone, uid: str) -> None:
+        known = self._pods.get(uid)
+        if known is not None and known.node is not None:
+            gone.add(known.info, known.node)
+
+    def _know(self, pod: Pod) -> KnownPod:
+        known = self._pods[pod.metadata.uid] = KnownPod(pod, read_info(pod))
+        self.state.anti_affinity.known(known.info, 1)
+        return known
+
+    def _forget(self, known: KnownPod) -> None:
+        self._unplace(known)
+        self._stop_judging(known)
+        self.state.anti_affinity.known(known.info, -1)
+
+    def _stop_judging(self, known: KnownPod) -> None:
+        if known.judged is not None:
+            known.judged.release(self.state)
+            known.judged = None
+
+    def _place(self, known: KnownPod, node_name: str) -> None:
+        if not node_name:
+            return
+        node = self.state.nodes.get(node_name)
+        if node is None:
+            node = self.state.nodes[node_name] = NodeState(node_name)
+        known.node = node
+        node.add(known.info)
+        self._count(known.info, node, 1)
+        self._stop_judging(known)
+
+    def _unplace(self, known: KnownPod) -> None:
+        node = known.node
+        if node is not None:
+            known.node = None
+            node.remove(known.info)
+            self._count(known.info, node, -1)
+            self._drop_if_unused(node)
+
+    def _count(self, pod: PodInfo, node: NodeState, by: int) -> None:
+        self.state.counters.pod_changed(pod, node, by)
+        self.state.anti_affinity.pod_changed(pod, node, by)
+        for use in pod.claims:
+            change(self.state.claim_users, (pod.namespace, use.name), by)
+
+    def _set_facts(self, node: NodeState, facts: NodeFacts | None) -> None:
+        old, node.facts = node.facts, facts
+        if old is None or facts is None or (old.labels, old.taints) != (facts.labels, facts.taints):
+            self.state.counters.node_changed(node.name, old, facts)
+            self.state.anti_affinity.node_changed(node.name, old, facts)
+
+    def _drop_if_unused(self, node: NodeState) -> None:
+        if node.is_unused:
+            del self.state.nodes[node.name]
+
+    def _set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        if self.state.namespaces.get(name, {}) == labels:
+            self.state.namespaces[name] = labels
+            return
+        self.state.namespaces[name] = labels
+        self.state.counters.namespace_changed(name)
+        self.state.anti_affinity.namespace_changed()
+
+
+def _is_alike(old: Pod, new: Pod) -> bool:
+    """Nothing that the predicates read has changed, as in most events of a pod."""
+    before, after = old.metadata, new.metadata
+    return (
+        old.spec == new.spec
+        and before.labels == after.labels
+        and before.name == after.name
+        and before.namespace == after.namespace
+        and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
+        and resize_state(old) == resize_state(new)
+    )

@@ -1,0 +1,53 @@
+"""NodeResourcesFit: what the pods on the node request, and this one, is at most what the node has to give.
+
+Only what the pod requests is compared: a node that is overcommitted in processors takes a pod that requests memory
+only. Names that are no resource of nodes are left out. Source: kube-scheduler's plugin of this name.
+"""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.pod_resources import CPU, MEMORY, PODS
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
+from schedulerd.kubernetes.predicates.refusal import NONE, Code, Kind, Refusal, Refusals
+
+NAME = "NodeResourcesFit"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+_FIRST = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_TOO_MANY_PODS = Refusal(NAME, Kind.UNSCHEDULABLE, Code.TOO_MANY_PODS)
+
+
+def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterState, gone: Gone | None) -> Refusals:
+    wanted, has, requested = pod.info.requests, facts.allocatable, node.requested
+    freed = _freed(node, gone)
+    lacking = [
+        name
+        for name, amount in wanted.items()
+        if amount > 0 and amount + requested.get(name, 0) - freed.get(name, 0) > has.get(name, 0) and is_counted(name)
+    ]
+    if not lacking:
+        return NONE
+    return tuple(
+        _TOO_MANY_PODS if name == PODS else Refusal(NAME, Kind.UNSCHEDULABLE, Code.INSUFFICIENT, (name,))
+        for name in sorted(lacking, key=_position)
+    )
+
+
+def is_counted(name: str) -> bool:
+    """Kubernetes counts its own few resources, extended ones (`example.com/gpu`), huge pages and attachable volumes."""
+    return name in _FIRST or name == PODS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _position(name: str) -> tuple[int, str]:
+    """Pods first, then cpu, memory, ephemeral storage, then the others by name."""
+    if name == PODS:
+        return (0, "")
+    return (1 + _FIRST.index(name), "") if name in _FIRST else (1 + len(_FIRST), name)
+
+
+def _freed(node: NodeState, gone: Gone | None) -> dict[str, int]:
+    freed: dict[str, int] = {}
+    for leaving in gone.on(node) if gone is not None else ():
+        for name, amount in leaving.requests.items():
+            freed[name] = freed.get(name, 0) + amount
+    return freed

@@ -1,0 +1,177 @@
+"""What the plugins need to know of a pod, read once: as one that occupies a node, and as one that looks for a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from schedulerd.kubernetes.objects.pod import Container, Pod
+from schedulerd.kubernetes.objects.volumes import Volume
+from schedulerd.kubernetes.pod_resources import is_sidecar, pod_requests
+from schedulerd.kubernetes.predicates import node_requirement, tolerations
+from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
+from schedulerd.kubernetes.predicates.selectors import MalformedSelector
+from schedulerd.kubernetes.predicates.terms import (
+    AffinityTerm,
+    PodFilters,
+    SpreadConstraint,
+    affinity_terms,
+    readable_terms,
+    spread_constraints,
+)
+from schedulerd.kubernetes.predicates.tolerations import Tolerated
+from schedulerd.kubernetes.quantity import MalformedQuantity
+
+ANY_ADDRESS = "0.0.0.0"
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class HostPort(NamedTuple):
+    protocol: str
+    port: int
+    address: str
+
+
+class ClaimUse(NamedTuple):
+    """A volume of the pod that is a persistent volume claim."""
+
+    name: str
+    is_ephemeral: bool
+    """The claim is made for the pod, and has to be owned by it."""
+
+
+@dataclass(slots=True, eq=False)
+class PodInfo:
+    """A pod in the form in which others are held against it."""
+
+    uid: str
+    name: str
+    namespace: str
+    labels: Mapping[str, str]
+    is_terminating: bool
+    requests: Mapping[str, int]
+    ports: tuple[HostPort, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+    claims: tuple[ClaimUse, ...]
+    disks: tuple[Volume, ...]
+    """Volumes of a kind that two pods of a node may not share."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingPod:
+    """A pod in the form in which it is judged."""
+
+    info: PodInfo
+    node_name: str
+    """The one node it may run on; empty for any."""
+    requirement: NodeRequirement
+    tolerations: tuple[Tolerated, ...]
+    affinity: tuple[AffinityTerm, ...]
+    spread: tuple[SpreadConstraint, ...]
+    has_device_claims: bool
+    problem: tuple[str, str] | None
+    """Field that cannot be read, and why."""
+    affinity_filters: PodFilters = field(default=())
+    """What a pod has to match to meet all affinity terms."""
+
+
+def read_info(pod: Pod) -> PodInfo:
+    """The pod as one that occupies a node; what cannot be read counts as nothing."""
+    meta, spec = pod.metadata, pod.spec
+    affinity = spec.affinity
+    try:
+        requests = pod_requests(pod)
+    except MalformedQuantity:
+        requests = {"pods": 1}
+    return PodInfo(
+        uid=meta.uid,
+        name=meta.name,
+        namespace=meta.namespace,
+        labels=meta.labels or _NO_LABELS,
+        is_terminating=meta.deletion_timestamp is not None,
+        requests=requests,
+        ports=_host_ports(pod),
+        anti_affinity=() if affinity is None else readable_terms(pod, affinity.pod_anti_affinity),
+        claims=_claims(pod),
+        disks=tuple(volume for volume in spec.volumes or () if _is_disk(volume)),
+    )
+
+
+def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
+    """The pod as one that looks for a node; what cannot be read becomes its problem, which refuses every node."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    requirement = node_requirement.of_pod(spec)
+    tolerated = tolerations.compiled(spec.tolerations)
+    problem = _quantity_problem(pod)
+    wanted: tuple[AffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    reading = "spec.affinity"
+    try:
+        if affinity is not None:
+            affinity_terms(pod, affinity.pod_anti_affinity)
+            wanted = affinity_terms(pod, affinity.pod_affinity)
+        reading = "spec.topologySpreadConstraints"
+        spread = spread_constraints(pod, requirement, tolerated)
+    except MalformedSelector as error:
+        problem = (reading, str(error))
+    return PendingPod(
+        info=info,
+        node_name=spec.node_name,
+        requirement=requirement,
+        tolerations=tolerated,
+        affinity=wanted,
+        spread=spread,
+        has_device_claims=bool(spec.resource_claims),
+        problem=problem,
+        affinity_filters=tuple(sorted({term.pods for term in wanted}, key=repr)),
+    )
+
+
+def ephemeral_claim(pod_name: str, volume_name: str) -> str:
+    """Name of the claim that is made for a generic ephemeral volume."""
+    return f"{pod_name}-{volume_name}"
+
+
+def _quantity_problem(pod: Pod) -> tuple[str, str] | None:
+    try:
+        pod_requests(pod)
+    except MalformedQuantity as error:
+        return ("spec.containers.resources.requests", str(error))
+    return None
+
+
+def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """Of containers and sidecars; each once."""
+    found = {port: None for container in pod.spec.containers or () for port in _ports(container)}
+    for container in pod.spec.init_containers or ():
+        if is_sidecar(container):
+            found.update(dict.fromkeys(_ports(container)))
+    return tuple(found)
+
+
+def _ports(container: Container) -> list[HostPort]:
+    return [
+        HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
+        for port in container.ports or ()
+        if port.host_port > 0
+    ]
+
+
+def _claims(pod: Pod) -> tuple[ClaimUse, ...]:
+    found: dict[ClaimUse, None] = {}
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found[ClaimUse(volume.persistent_volume_claim.claim_name, False)] = None
+        elif volume.ephemeral is not None:
+            found[ClaimUse(ephemeral_claim(pod.metadata.name, volume.name), True)] = None
+    return tuple(found)
+
+
+def _is_disk(volume: Volume) -> bool:
+    return (
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.iscsi is not None
+        or volume.rbd is not None
+    )

@@ -1,0 +1,135 @@
+"""Pods counted by the value of a node label: how many matching pods run in each zone, on each host.
+
+A count is changed by every pod that comes or goes and by every node whose labels change, so that a question costs one
+look-up. The rules are told in `pod_topology_spread` and `inter_pod_affinity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from schedulerd.kubernetes.predicates.node_state import NodeFacts, change
+from schedulerd.kubernetes.predicates.terms import Eligibility, PodFilters
+from schedulerd.kubernetes.predicates.tolerations import first_untolerated
+
+
+class CounterKey(NamedTuple):
+    """What is counted. Equal for all pods of a template, which share the counter."""
+
+    filters: PodFilters
+    topology_key: str
+    eligibility: Eligibility | None
+    """For spread: which nodes count. Pods that are being deleted do not count then."""
+
+
+class TopologyCounter:
+    """Counts by node, and their sums by the nodes' value of the label. Counts of 0 are no entries."""
+
+    __slots__ = ("by_value", "eligibility", "key", "on_nodes", "topology_key", "total")
+
+    def __init__(
+        self, topology_key: str, eligibility: Eligibility | None = None, key: CounterKey | None = None
+    ) -> None:
+        self.topology_key = topology_key
+        self.eligibility = eligibility
+        self.key = key
+        self.on_nodes: dict[str, int] = {}
+        self.by_value: dict[str, int] = {}
+        self.total = 0
+        """Sum over all values."""
+
+    def value_at(self, facts: NodeFacts | None) -> str | None:
+        """The value under which pods of the node count; None if they do not count."""
+        if facts is None or (self.eligibility is not None and not counts_node(self.eligibility, facts)):
+            return None
+        return facts.labels.get(self.topology_key)
+
+    def pods_changed(self, name: str, facts: NodeFacts | None, by: int) -> None:
+        """So many more (or fewer) matching pods are on the node of this name."""
+        change(self.on_nodes, name, by)
+        value = self.value_at(facts)
+        if value is not None:
+            self._sum(value, by)
+
+    def node_changed(self, name: str, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        pods = self.on_nodes.get(name)
+        if not pods:
+            return
+        before, after = self.value_at(old), self.value_at(new)
+        if before == after:
+            return
+        if before is not None:
+            self._sum(before, -pods)
+        if after is not None:
+            self._sum(after, pods)
+
+    def _sum(self, value: str, by: int) -> None:
+        change(self.by_value, value, by)
+        self.total += by
+
+
+class SpreadCounter(TopologyCounter):
+    """Also knows the smallest count over all values that counting nodes have."""
+
+    __slots__ = ("_levels", "_lowest", "domains")
+
+    def __init__(self, key: CounterKey, domains: Domains) -> None:
+        super().__init__(key.topology_key, key.eligibility, key)
+        self.domains = domains
+        self._levels: dict[int, int] = {}
+        """How many values have a count, by the count."""
+        self._lowest: int | None = None
+        """The smallest of these counts; None if it is to be looked for."""
+
+    def minimum(self) -> int:
+        """0 if a value has no matching pod, or if there is no value at all."""
+        if len(self.by_value) < len(self.domains.nodes) or not self.by_value:
+            return 0
+        if self._lowest is None:
+            self._lowest = min(self._levels)
+        return self._lowest
+
+    def _sum(self, value: str, by: int) -> None:
+        before = self.by_value.get(value, 0)
+        super()._sum(value, by)
+        after = before + by
+        if before:
+            change(self._levels, before, -1)
+        if after:
+            change(self._levels, after, 1)
+        lowest = self._lowest
+        if lowest is not None:
+            if 0 < after < lowest:
+                self._lowest = after
+            elif before == lowest and lowest not in self._levels:
+                self._lowest = None
+
+
+class Domains:
+    """The values of a label that counting nodes have, with the number of these nodes. Shared by many counters."""
+
+    __slots__ = ("eligibility", "nodes", "topology_key", "users")
+
+    def __init__(self, eligibility: Eligibility, topology_key: str) -> None:
+        self.eligibility = eligibility
+        self.topology_key = topology_key
+        self.nodes: dict[str, int] = {}
+        self.users = 0
+
+    def node_changed(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
+        for facts, by in ((old, -1), (new, 1)):
+            if facts is not None and counts_node(self.eligibility, facts):
+                change(self.nodes, facts.labels[self.topology_key], by)
+
+
+def counts_node(eligibility: Eligibility, facts: NodeFacts) -> bool:
+    """The node has all labels that the pod's spread constraints name, and passes the policies that are honoured."""
+    labels: Mapping[str, str] = facts.labels
+    for key in eligibility.topology_keys:
+        if key not in labels:
+            return False
+    requirement, tolerated = eligibility.requirement, eligibility.tolerations
+    if requirement is not None and not requirement.matches(facts.name, labels):
+        return False
+    return tolerated is None or not facts.taints or first_untolerated(facts.taints, tolerated) is None

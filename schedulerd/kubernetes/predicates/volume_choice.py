@@ -1,0 +1,146 @@
+"""Which volume an unbound claim gets on a node, and whether its class can make one there.
+
+Source: component-helpers `storage/volume` FindMatchingVolume; kube-scheduler's volume binder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedulerd.kubernetes.objects.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
+from schedulerd.kubernetes.predicates.node_state import NodeFacts
+from schedulerd.kubernetes.predicates.refusal import Code
+from schedulerd.kubernetes.predicates.selectors import NOTHING, MalformedSelector, Selector, compiled
+from schedulerd.kubernetes.predicates.storage import (
+    NO_PROVISIONER,
+    Storage,
+    VolumeFacts,
+    claim_class,
+    is_usable,
+    storage_size,
+)
+from schedulerd.kubernetes.quantity import MalformedQuantity, units
+
+_AVAILABLE = "Available"
+_FILESYSTEM = "Filesystem"
+
+
+def smallest_match(claim: PersistentVolumeClaim, facts: NodeFacts, storage: Storage, taken: set[str]) -> str | None:
+    """Name of the volume that is bound to the claim beforehand, else of the smallest free one that fits."""
+    wanted = storage_size(claim.spec.resources.requests) or 0
+    selector = _claim_selector(claim)
+    smallest: str | None = None
+    for one in storage.volumes_by_size(claim_class(claim)):
+        volume = one.volume
+        name = volume.metadata.name
+        owner = _owner(volume, claim, storage)
+        if name in taken or owner == "other" or one.capacity < wanted or not _is_alike(volume, claim):
+            continue
+        fits_here = is_usable(one.requirement, facts.labels)
+        if owner == "claim":
+            return name if fits_here else None
+        if smallest is None and fits_here and _is_free(one, claim, selector):
+            smallest = name
+    return smallest
+
+
+def unprovisionable(
+    claim: PersistentVolumeClaim, facts: NodeFacts, storage: Storage
+) -> tuple[Code, str] | tuple[Code, str, str] | None:
+    """Why no volume can be made for the claim on the node: code and data of a refusal; None if one can."""
+    name, class_name = claim.metadata.name, claim_class(claim)
+    found = storage.classes.get(class_name)
+    if found is None:
+        return (Code.CLASS_NOT_FOUND, name, class_name)
+    if found.provisioner in ("", NO_PROVISIONER) or not _allows(found, facts.labels):
+        return (Code.VOLUME_NO_MATCH, name)
+    if not _has_room(claim, found, facts, storage):
+        return (Code.VOLUME_NO_SPACE, name)
+    return None
+
+
+def _owner(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> str:
+    """Whose the volume is: `claim`, `other`, or nobody's (empty)."""
+    key = (claim.metadata.namespace, claim.metadata.name)
+    reserved = storage.reserved.get(volume.metadata.name)
+    if reserved is not None:
+        return "claim" if reserved == key else "other"
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return ""
+    is_claims = (reference.namespace, reference.name) == key and reference.uid in ("", claim.metadata.uid)
+    return "claim" if is_claims else "other"
+
+
+def _is_alike(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Mode and attributes class are those of the claim, and the volume is not being deleted."""
+    return (
+        (volume.spec.volume_mode or _FILESYSTEM) == (claim.spec.volume_mode or _FILESYSTEM)
+        and (volume.spec.volume_attributes_class_name or "") == (claim.spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _is_free(one: VolumeFacts, claim: PersistentVolumeClaim, selector: Selector | None) -> bool:
+    volume = one.volume
+    return (
+        volume.status.phase == _AVAILABLE
+        and (selector is None or selector.matches(volume.metadata.labels or {}))
+        and set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
+    )
+
+
+def _claim_selector(claim: PersistentVolumeClaim) -> Selector | None:
+    """None if the claim takes volumes with any labels; one that cannot be read takes none."""
+    if claim.spec.selector is None:
+        return None
+    try:
+        return compiled(claim.spec.selector)
+    except MalformedSelector:
+        return NOTHING
+
+
+def _allows(found: StorageClass, labels: Mapping[str, str]) -> bool:
+    """Nodes with these labels are among the class' allowed topologies."""
+    terms = found.allowed_topologies
+    return not terms or any(_topology_matches(term, labels) for term in terms)
+
+
+def _topology_matches(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
+    """A term without expressions matches no node."""
+    expressions = term.match_label_expressions
+    return bool(expressions) and all(
+        one.key in labels and labels[one.key] in (one.values or ()) for one in expressions or ()
+    )
+
+
+def _has_room(claim: PersistentVolumeClaim, found: StorageClass, facts: NodeFacts, storage: Storage) -> bool:
+    """Drivers that publish capacity have some for this class that the node can reach."""
+    wanted = storage_size(claim.spec.resources.requests)
+    driver = storage.csi_drivers.get(found.provisioner)
+    if wanted is None or driver is None or not driver.spec.storage_capacity:
+        return True
+    capacities = storage.capacities.get(found.metadata.name, {}).values()
+    return any(_limit(one) >= wanted and _reaches(one, facts.labels) for one in capacities)
+
+
+def _limit(capacity: CSIStorageCapacity) -> int:
+    """Bytes of the largest volume that can be made; -1 if nothing is said, or nothing that can be read."""
+    quantity = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    try:
+        return -1 if quantity is None else units(quantity)
+    except MalformedQuantity:
+        return -1
+
+
+def _reaches(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
+    try:
+        return compiled(capacity.node_topology).matches(labels)
+    except MalformedSelector:
+        return False

@@ -1,0 +1,102 @@
+"""Carries out the effects that are writes to the API server, and tells the cluster how binds and deletes ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from schedulerd.kubernetes.api import Outcome, Recorder, Result, WritePool
+from schedulerd.kubernetes.api.resources import PODS
+from schedulerd.kubernetes.api.writes import Bind as BindWrite
+from schedulerd.kubernetes.api.writes import Delete, Patch, Reference
+from schedulerd.kubernetes.cluster.effects import Bind, DeletePod, Effect, PatchPodCondition, RecordEvent
+from schedulerd.kubernetes.cluster.events import BindEnded, BindResult, DeleteEnded, Event
+
+_BIND_RESULTS = {
+    Result.DONE: BindResult.DONE,
+    Result.GONE: BindResult.GONE,
+    Result.CONFLICT: BindResult.ELSEWHERE,
+    Result.REFUSED: BindResult.FAILED,
+    Result.FAILED: BindResult.FAILED,
+}
+"""All others are UNKNOWN: the binding may be there, or has not left yet."""
+_OVER = (Result.CLOSED, Result.NOT_LEADER)
+"""This process is about to end: nothing is to be done about it."""
+
+
+class ApiWriter:
+    def __init__(self, pool: WritePool, recorder: Recorder, handle: Callable[[list[Event]], None]) -> None:
+        self._pool = pool
+        self._recorder = recorder
+        self._handle = handle
+        self._patches: dict[str, asyncio.Future[Outcome]] = {}
+        """By uid of a pod: the last patch that is under way."""
+
+    def perform(self, effect: Effect) -> None:
+        match effect:
+            case Bind():
+                self._bind(effect)
+            case DeletePod():
+                self._delete(effect)
+            case PatchPodCondition():
+                self._patch(effect)
+            case RecordEvent():
+                about = effect.regarding
+                reference = Reference(about.kind, about.name, about.uid, about.namespace, about.api_version)
+                self._recorder.record(
+                    reference, effect.reason, effect.action, effect.note, is_warning=effect.is_warning
+                )
+            case _:
+                raise AssertionError(f"no effect for the API server: {effect}")
+
+    def _bind(self, effect: Bind) -> None:
+        pod = effect.pod
+
+        def ended(done: asyncio.Future[Outcome]) -> None:
+            outcome = done.result()
+            if outcome.result in _OVER:
+                return
+            result = _BIND_RESULTS.get(outcome.result, BindResult.UNKNOWN)
+            self._handle([BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node)])
+
+        self._pool.submit(BindWrite(pod.namespace, pod.name, pod.uid, effect.node)).add_done_callback(ended)
+
+    def _delete(self, effect: DeletePod) -> None:
+        """A condition that says why leaves before."""
+        patch = self._patches.get(effect.pod.uid)
+        if patch is not None:
+            patch.add_done_callback(lambda _: self._delete_now(effect))
+        else:
+            self._delete_now(effect)
+
+    def _delete_now(self, effect: DeletePod) -> None:
+        pod = effect.pod
+
+        def ended(done: asyncio.Future[Outcome]) -> None:
+            outcome = done.result()
+            if outcome.result not in _OVER:
+                is_done = outcome.result in (Result.DONE, Result.GONE)
+                self._handle([DeleteEnded(pod.uid, is_done, outcome.message)])
+
+        self._pool.submit(Delete(PODS, pod.namespace, pod.name, pod.uid)).add_done_callback(ended)
+
+    def _patch(self, effect: PatchPodCondition) -> None:
+        pod = effect.pod
+        condition = {
+            "type": effect.type,
+            "status": "True" if effect.is_true else "False",
+            "reason": effect.reason,
+            "message": effect.message,
+        }
+        if effect.is_transition:
+            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        patch = {"status": {"conditions": [condition]}}
+        done = self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, patch))
+        self._patches[pod.uid] = done
+
+        def ended(done: asyncio.Future[Outcome]) -> None:
+            if self._patches.get(pod.uid) is done:
+                del self._patches[pod.uid]
+
+        done.add_done_callback(ended)

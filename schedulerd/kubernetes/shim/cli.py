@@ -1,0 +1,139 @@
+"""The command `schedulerd kubernetes`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import click
+
+from schedulerd.client import SchedulerError, Superseded
+from schedulerd.kubernetes.api import ApiError, BackoffSettings, PoolSettings, Transport
+from schedulerd.kubernetes.api.backoff import Backoff
+from schedulerd.kubernetes.auth import AccessUnusable, load_access
+from schedulerd.kubernetes.shim.log import configure
+from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
+from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
+from schedulerd.settings.flags import setting_options
+from schedulerd.settings.layers import SettingsInvalid, load_layers
+
+LOG = logging.getLogger(__name__)
+
+EXIT_DAEMON = 69
+"""The daemon cannot be reached or used, or another shim has registered with the same rmID."""
+EXIT_BUG = 70
+EXIT_CONFIG = 78
+
+
+async def run(settings: KubernetesSettings) -> int:
+    """Runs the shim until a signal comes; the exit code."""
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+    assert main is not None
+    stopping = False
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal stopping
+        if stopping:
+            os._exit(128 + number)
+        stopping = True
+        LOG.info("stopping after %s: pods keep running", number.name)
+        main.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await _run(settings)
+    except asyncio.CancelledError:
+        if not stopping:
+            raise
+        return 0
+
+
+async def _run(settings: KubernetesSettings) -> int:
+    try:
+        transport = Transport(load_access(settings.kubeconfig, settings.context))
+    except AccessUnusable as error:
+        LOG.error("no access to an API server: %s", error)
+        return EXIT_CONFIG
+    try:
+        await _serve(transport, settings)
+    except Superseded as error:
+        LOG.error("another shim schedules this cluster now, with the same rm_id %r: %s", settings.rm_id, error)
+        return EXIT_DAEMON
+    except SchedulerError as error:
+        LOG.error("the daemon at %s cannot be used: %s", settings.daemon, error)
+        return EXIT_DAEMON
+    finally:
+        await transport.close()
+    return 0
+
+
+async def _serve(transport: Transport, settings: KubernetesSettings) -> None:
+    pool = PoolSettings(
+        in_flight_max=settings.writes_in_flight,
+        rate_per_s=settings.writes_per_s,
+        burst=max(1, int(settings.writes_per_s)),
+    )
+    options = ShimOptions(
+        settings.daemon,
+        settings.rm_id,
+        settings.policy_group,
+        instance=socket.gethostname(),
+        connect_timeout_s=settings.connect_timeout_s,
+        cluster=settings.cluster(has_disruption_condition=await _wait_for_server(transport)),
+        pool=pool,
+    )
+    LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
+    await Shim(transport, options).run()
+
+
+async def _wait_for_server(transport: Transport) -> bool:
+    """Whether the API server knows the condition DisruptionTarget. One that cannot be reached is waited for."""
+    backoff = Backoff(BackoffSettings(most_s=10.0), lambda: 0.5)
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return await has_disruption_condition(transport)
+        except ApiError as error:
+            LOG.warning("waiting for the API server: %s", error)
+            await asyncio.sleep(backoff.failed(loop.time()))
+
+
+def _kubernetes(settings: Path | None, **flags: object) -> None:
+    try:
+        loaded = load_layers(KubernetesSettings, ENVIRONMENT_PREFIX, flags, os.environ, settings)
+    except SettingsInvalid as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_CONFIG)
+    configure(loaded.log_level, loaded.log_format)
+    try:
+        code = asyncio.run(run(loaded))
+    except Exception:
+        LOG.critical("a bug of schedulerd", exc_info=True)
+        code = EXIT_BUG
+    sys.exit(code)
+
+
+kubernetes = click.Command(
+    "kubernetes",
+    callback=_kubernetes,
+    params=setting_options(KubernetesSettings, "daemon"),
+    help="""Schedule the pods of a Kubernetes cluster.
+
+    Connects a daemon (schedulerd serve) with an API server: pods with schedulerName: schedulerd are placed by the
+    queues of the daemon, and bound to their nodes. Nothing is stored; it may be ended and started at any time, and
+    pods keep running.
+
+    Each setting is a flag, an environment variable (--rm-id is SCHEDULERD_KUBERNETES_RM_ID), or a line of the
+    settings file (rm_id). A flag has precedence over the environment, and the environment over the file.
+
+    A daemon or API server that goes away is waited for. Exit codes: 0 ended by a signal, 69 the daemon cannot be used,
+    or another shim has taken over, 70 a bug of schedulerd, 78 settings, kubeconfig or service account cannot be used,
+    128 + N ended by a second signal N.""",
+)

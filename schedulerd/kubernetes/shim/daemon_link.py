@@ -1,0 +1,113 @@
+"""What the daemon says and asks, as events of the cluster. Answers to questions leave in the same turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client import (
+    AllocationRelease,
+    PredicatesCall,
+    PreemptionPredicatesCall,
+    ResourceManager,
+    UpdateContainerSchedulingStateRequest,
+)
+from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.events import (
+    Allocated,
+    AllocationReleased,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationUpdated,
+    AskRejected,
+    AskTimedOut,
+    Cause,
+    Event,
+    NodeAccepted,
+    NodeRejected,
+    ReleaseWanted,
+    Resynced,
+    SchedulingState,
+    SchedulingStateTold,
+)
+from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
+
+_CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
+    si_pb2.TIMEOUT: Cause.TIMEOUT,
+    si_pb2.PREEMPTED_BY_SCHEDULER: Cause.PREEMPTED,
+    si_pb2.PLACEHOLDER_REPLACED: Cause.REPLACED,
+}
+_STATES = {
+    UpdateContainerSchedulingStateRequest.SKIPPED: SchedulingState.SKIPPED,
+    UpdateContainerSchedulingStateRequest.FAILED: SchedulingState.FAILED,
+}
+
+Handle = Callable[[list[Event]], None]
+
+
+class DaemonLink(ResourceManager):
+    """`handle` is given all events of a message, in order; `wanted` keeps the releases that are to be confirmed."""
+
+    def __init__(self, cluster: Cluster, handle: Handle, wanted: Callable[[AllocationRelease], None]) -> None:
+        self.applications_awaited = AnswersAwaited()
+        self.nodes_awaited = AnswersAwaited()
+        self._cluster = cluster
+        self._handle = handle
+        self._wanted = wanted
+
+    def take_nodes(self, response: si_pb2.NodeResponse) -> None:
+        events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
+        events += [NodeRejected(one.nodeID, one.reason) for one in response.rejected]
+        self._handle(events)
+        self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
+
+    def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
+        events += [ApplicationRejected(one.applicationID, one.reason) for one in response.rejected]
+        events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
+        self._handle(events)
+        answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
+        self.applications_awaited.answered(answered)
+
+    def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
+        events: list[Event] = [
+            Allocated(one.applicationID, one.allocationKey, one.UUID, one.nodeID) for one in response.new
+        ]
+        events += [self._released(release) for release in response.released]
+        events += [
+            AskTimedOut(one.applicationID, one.allocationKey)
+            for one in response.releasedAsks
+            if one.terminationType == si_pb2.TIMEOUT
+        ]
+        events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
+        self._handle(events)
+
+    def predicates(self, call: PredicatesCall) -> str | None:
+        args = call.args
+        return self._cluster.predicates(args.allocationKey, args.nodeID, allocate=args.allocate)
+
+    def preemption_predicates(self, call: PreemptionPredicatesCall) -> int | None:
+        args = call.args
+        return self._cluster.preemption_predicates(
+            args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
+        )
+
+    def on_scheduling_states(self, states: Sequence[UpdateContainerSchedulingStateRequest]) -> None:
+        self._handle(
+            [
+                SchedulingStateTold(
+                    one.applicartionID, one.allocationKey, _STATES.get(one.state, SchedulingState.OTHER), one.reason
+                )
+                for one in states
+            ]
+        )
+
+    def on_resynced(self) -> None:
+        self._handle([Resynced()])
+
+    def _released(self, release: AllocationRelease) -> Event:
+        cause = _CAUSES.get(release.terminationType)
+        if cause is None:
+            return AllocationReleased(release.applicationID, release.allocationKey, release.UUID)
+        self._wanted(release)
+        return ReleaseWanted(release.applicationID, release.allocationKey, release.UUID, cause, release.message)

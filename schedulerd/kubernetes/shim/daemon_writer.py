@@ -1,0 +1,116 @@
+"""Carries out the effects that are messages to the daemon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client import Allocation, AllocationRelease, Client
+from schedulerd.kubernetes.cluster.effects import (
+    AddApplication,
+    Ask,
+    ConfirmRelease,
+    CreateNode,
+    Effect,
+    ExistingAllocation,
+    ReleaseAllocation,
+    ReleaseAsk,
+    RemoveApplication,
+    RemoveNode,
+    UpdateNode,
+)
+
+ASKED_AT_TAG = "schedulerd.io/asked-at"
+"""Wall time in nanoseconds from which the age of an ask counts; never in the future."""
+
+
+class DaemonWriter:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.wanted: dict[str, AllocationRelease] = {}
+        """By UUID: the releases that the daemon wants and that are not confirmed."""
+
+    def perform(self, effect: Effect) -> bool:
+        """Queues the message; False if the effect is none for the daemon."""
+        client = self._client
+        match effect:
+            case Ask():
+                self._ask(effect)
+            case ReleaseAllocation():
+                released = Allocation(applicationID=effect.application_id, allocationKey=effect.key, UUID=effect.uuid)
+                client.release(released, effect.message)
+            case ConfirmRelease():
+                wanted = self.wanted.pop(effect.uuid, None)
+                if wanted is not None:
+                    client.confirm(wanted)
+            case ReleaseAsk():
+                client.withdraw(effect.application_id, effect.key)
+            case UpdateNode():
+                client.update_node(
+                    effect.name,
+                    resources=effect.resources,
+                    occupied=effect.occupied,
+                    attributes=effect.attributes,
+                )
+            case AddApplication():
+                client.send(si_pb2.ApplicationRequest(new=[_application(effect)]))
+            case RemoveApplication():
+                client.remove_application(effect.application_id)
+            case CreateNode():
+                client.send(si_pb2.NodeRequest(nodes=[_node(effect)]))
+            case RemoveNode():
+                client.remove_node(effect.name)
+            case _:
+                return False
+        return True
+
+    def _ask(self, ask: Ask) -> None:
+        tags = ask.tags
+        if ask.asked_at_ns:
+            tags = {**tags, ASKED_AT_TAG: str(min(ask.asked_at_ns, time.time_ns()))}
+        self._client.ask(
+            ask.application_id,
+            ask.key,
+            ask.resources,
+            priority=ask.priority,
+            tags=tags,
+            allow_preempt_self=ask.allow_preempt_self,
+            allow_preempt_other=ask.allow_preempt_other,
+        )
+
+
+def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:
+    return si_pb2.AddApplicationRequest(
+        applicationID=effect.application_id,
+        queueName=effect.queue,
+        ugi=si_pb2.UserGroupInformation(user=effect.user, groups=effect.groups),
+        tags=effect.tags,
+    )
+
+
+def _node(effect: CreateNode) -> si_pb2.NodeInfo:
+    return si_pb2.NodeInfo(
+        nodeID=effect.name,
+        action=si_pb2.NodeInfo.CREATE,
+        attributes=effect.attributes,
+        schedulableResource=_resource(effect.resources),
+        occupiedResource=_resource(effect.occupied),
+        existingAllocations=[_existing(one, effect.name) for one in effect.existing],
+    )
+
+
+def _existing(one: ExistingAllocation, node: str) -> si_pb2.Allocation:
+    return si_pb2.Allocation(
+        applicationID=one.application_id,
+        allocationKey=one.key,
+        UUID=one.uuid,
+        nodeID=node,
+        resourcePerAlloc=_resource(one.resources),
+        priority=one.priority,
+        allocationTags=one.tags,
+    )
+
+
+def _resource(amounts: Mapping[str, int]) -> si_pb2.Resource:
+    return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts.items()})

@@ -1,0 +1,131 @@
+"""The settings of `schedulerd kubernetes`, as one frozen model with their defaults, their bounds and their help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath
+
+from schedulerd.address import split_address
+from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
+
+ENVIRONMENT_PREFIX = "SCHEDULERD_KUBERNETES_"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class BudgetPolicy(StrEnum):
+    """Whether preemption goes by PodDisruptionBudgets."""
+
+    RESPECT = "respect"
+    IGNORE = "ignore"
+
+
+def _target(address: str) -> str:
+    if split_address(address)[1] == 0:
+        raise ValueError("must be HOST:PORT with a port from 1 to 65535, like localhost:3333")
+    return address
+
+
+def _names(value: object) -> object:
+    """Names with commas between them, of a flag or variable, as a tuple; a list of the file stays as it is."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(","))
+    return value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _scheduler_name(name: str) -> str:
+    if not name or len(name) > 253:
+        raise ValueError("a scheduler name has 1 to 253 characters")
+    return name
+
+
+SchedulerName = Annotated[str, AfterValidator(_scheduler_name)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class KubernetesSettings(BaseModel):
+    """All that can be set. Descriptions are the help of the flags; a name's last word is the unit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    daemon: Annotated[str, AfterValidator(_target)] = Field(
+        default="localhost:3333", description="HOST:PORT of the daemon (its --grpc-bind)."
+    )
+    kubeconfig: FilePath | None = Field(
+        default=None,
+        description="Kubeconfig file with the way to the API server. Without it: the files of the variable KUBECONFIG, "
+        "the service account of the pod, or ~/.kube/config.",
+    )
+    context: str | None = Field(default=None, description="Context of the kubeconfig. Without it, its current one.")
+    scheduler_name: Annotated[tuple[SchedulerName, ...], BeforeValidator(_names), Field(min_length=1)] = Field(
+        default=("schedulerd",),
+        description="Pods with this spec.schedulerName are scheduled; several names are separated by commas. Pods "
+        "with other names only use room.",
+    )
+    rm_id: Annotated[str, Field(min_length=1, max_length=256)] = Field(
+        default="kubernetes", description="rmID to register with at the daemon: one per cluster."
+    )
+    policy_group: str = Field(
+        default="", description="policyGroup to register with: selects the queue file of the daemon."
+    )
+    one_application_per_pod: bool = Field(
+        default=False,
+        description="Pods that name no application are applications of their own. Otherwise all such pods of a "
+        "namespace are one application.",
+    )
+    shared_applications: bool = Field(
+        default=False,
+        description="Pods may join an application of another namespace by its id, and so use its queue. Otherwise "
+        "such a pod waits, with a warning, until that application has ended.",
+    )
+    disruption_budgets: Annotated[BudgetPolicy, BeforeValidator(_lower)] = Field(
+        default=BudgetPolicy.RESPECT,
+        description="respect: no pods are preempted that a PodDisruptionBudget does not let go; ignore: they are.",
+    )
+    leave_out_node_s: Seconds = Field(
+        default=60,
+        description="Seconds for which a node is left out for a pod that could not be bound to it.",
+    )
+    writes_per_s: float = Field(
+        default=2_000,
+        gt=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="Writes to the API server per second, bindings included.",
+    )
+    writes_in_flight: int = Field(
+        default=64, ge=1, le=1_000, description="Writes to the API server that are under way at a time."
+    )
+    connect_timeout_s: Seconds = Field(default=60, description="Seconds to wait for the daemon at the start.")
+    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+        default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
+    )
+    log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
+        default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
+    )
+
+    def cluster(self, *, has_disruption_condition: bool) -> ClusterSettings:
+        return ClusterSettings(
+            scheduler_names=frozenset(self.scheduler_name),
+            one_application_per_pod=self.one_application_per_pod,
+            shares_applications=self.shared_applications,
+            respects_budgets=self.disruption_budgets is BudgetPolicy.RESPECT,
+            has_disruption_condition=has_disruption_condition,
+            left_out_ns=int(self.leave_out_node_s * SECOND_NS),
+        )

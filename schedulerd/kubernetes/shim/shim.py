@@ -1,0 +1,151 @@
+"""The shim as a whole: what it is made of, in which order it starts, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from schedulerd.client import Client
+from schedulerd.kubernetes.api import (
+    EventQueue,
+    PoolSettings,
+    Recorder,
+    Transport,
+    WatchSettings,
+    WritePool,
+    server_version,
+)
+from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.events import Event
+from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim.driver import Driver
+from schedulerd.kubernetes.shim.watches import WATCHED, cluster_events, is_synced, reflectors
+
+LOG = logging.getLogger(__name__)
+
+BATCH_EVENTS_MAX = 2_000
+"""Watch events of one step, unless one batch has more."""
+DRAIN_SECONDS = 5.0
+"""For writes to leave at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShimOptions:
+    daemon: str
+    """HOST:PORT of the daemon."""
+    rm_id: str = "kubernetes"
+    policy_group: str = ""
+    instance: str = "schedulerd"
+    """Name of this process, in events."""
+    connect_timeout_s: float = 60.0
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    watch: WatchSettings = field(default_factory=WatchSettings)
+    pool: PoolSettings = field(default_factory=PoolSettings)
+
+
+class Shim:
+    """One run: `run` it until it is cancelled, or fails."""
+
+    def __init__(self, transport: Transport, options: ShimOptions) -> None:
+        self.cluster = Cluster(options.cluster)
+        self.is_started = asyncio.Event()
+        """Set when everything that was there is reported to the daemon."""
+        self._transport = transport
+        self._options = options
+        self._queue = EventQueue()
+
+    async def run(self) -> None:
+        """Ends with an error of `schedulerd.client`, or with the cancellation of its task."""
+        main = asyncio.current_task()
+        assert main is not None
+        failures: list[Exception] = []
+
+        def fail(error: Exception) -> None:
+            failures.append(error)
+            main.cancel()
+
+        try:
+            await self._run(fail)
+        except asyncio.CancelledError:
+            if not failures:
+                raise
+            main.uncancel()
+            raise failures[0] from None
+
+    async def _run(self, fail: Callable[[Exception], None]) -> None:
+        options = self._options
+        pool = WritePool(self._transport, options.pool)
+        recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
+        driver = Driver(self.cluster, pool, recorder, fail)
+        try:
+            async with self._watching(fail):
+                await self._sync(driver)
+                LOG.info("all resources are listed: %s", self._counts())
+                client = Client(
+                    options.daemon,
+                    driver.link,
+                    rm_id=options.rm_id,
+                    policy_group=options.policy_group,
+                    connect_timeout_s=options.connect_timeout_s,
+                    build_info={"rm": "schedulerd kubernetes"},
+                )
+                driver.connect(client)
+                async with client:
+                    await driver.start()
+                    self.is_started.set()
+                    LOG.info("started: everything is reported to the daemon at %s", options.daemon)
+                    await self._follow(driver, client)
+        finally:
+            driver.close()
+            await pool.close(DRAIN_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def _watching(self, fail: Callable[[Exception], None]) -> AsyncIterator[None]:
+        def ended(task: asyncio.Task[None]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                fail(error)
+
+        tasks = [
+            asyncio.create_task(one.run()) for one in reflectors(self._transport, self._queue, self._options.watch)
+        ]
+        for task in tasks:
+            task.add_done_callback(ended)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _sync(self, driver: Driver) -> None:
+        """Takes what is there until every resource was listed as a whole."""
+        missing = {str(one.resource) for one in WATCHED}
+        while missing:
+            resource, told = await self._queue.get()
+            driver.handle(list(cluster_events(told)))
+            if is_synced(told):
+                missing.discard(str(resource))
+
+    async def _follow(self, driver: Driver, client: Client) -> None:
+        while True:
+            _, told = await self._queue.get()
+            events: list[Event] = list(cluster_events(told))
+            while len(events) < BATCH_EVENTS_MAX and len(self._queue):
+                events.extend(cluster_events(self._queue.get_nowait()[1]))
+            driver.handle(events)
+            await client.drain()
+
+    def _counts(self) -> str:
+        model = self.cluster.model
+        return f"{len(model.nodes.known)} nodes, {len(model.pods)} pods to schedule, {len(model.namespaces)} namespaces"
+
+
+async def has_disruption_condition(transport: Transport) -> bool:
+    """The server knows the condition DisruptionTarget (1.26 and later). Raises `ApiError`."""
+    version = await server_version(transport)
+    minor = "".join(character for character in version.minor if character.isdecimal())
+    return not (version.major == "1" and minor and int(minor) < 26)

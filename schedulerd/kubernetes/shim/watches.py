@@ -1,0 +1,90 @@
+"""What is watched, and how what a watch tells becomes events of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from schedulerd.kubernetes.api import (
+    Deleted,
+    EventQueue,
+    Reflector,
+    Resource,
+    Synced,
+    Transport,
+    Upserted,
+    WatchEvent,
+    WatchSettings,
+)
+from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.cluster.events import Event, Gone, Put
+from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
+from schedulerd.kubernetes.objects.node import Node
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+"""Of pods: one that ends is told as deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    resource: Resource
+    type_: type[Any]
+    field_selector: str = ""
+    may_be_absent: bool = False
+    """Older servers do not have it, or not in this version."""
+
+
+WATCHED = (
+    Watched(r.NAMESPACES, Namespace),
+    Watched(r.PRIORITY_CLASSES, PriorityClass),
+    Watched(r.NODES, Node),
+    Watched(r.PODS, Pod, NOT_ENDED),
+    Watched(r.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, may_be_absent=True),
+    Watched(r.PERSISTENT_VOLUMES, PersistentVolume),
+    Watched(r.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
+    Watched(r.STORAGE_CLASSES, StorageClass),
+    Watched(r.CSI_NODES, CSINode, may_be_absent=True),
+    Watched(r.CSI_DRIVERS, CSIDriver, may_be_absent=True),
+    Watched(r.CSI_STORAGE_CAPACITIES, CSIStorageCapacity, may_be_absent=True),
+    Watched(r.VOLUME_ATTACHMENTS, VolumeAttachment, may_be_absent=True),
+)
+
+
+def reflectors(transport: Transport, queue: EventQueue, settings: WatchSettings | None = None) -> list[Reflector[Any]]:
+    """One per resource; each is to be run as a task."""
+    return [
+        Reflector(
+            transport,
+            one.resource,
+            one.type_,
+            queue.put,
+            field_selector=one.field_selector,
+            may_be_absent=one.may_be_absent,
+            settings=settings,
+        )
+        for one in WATCHED
+    ]
+
+
+def cluster_events(told: list[WatchEvent]) -> Iterator[Event]:
+    for event in told:
+        if isinstance(event, Upserted):
+            yield Put(event.object)
+        elif isinstance(event, Deleted):
+            yield Gone(event.object)
+
+
+def is_synced(told: list[WatchEvent]) -> bool:
+    """A complete list was told."""
+    return any(isinstance(event, Synced) for event in told)

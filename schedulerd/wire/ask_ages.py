@@ -1,0 +1,60 @@
+"""When asks were made first: a tag says it in wall time, the scheduler needs it in monotonic time (SEMANTICS I27).
+
+A resource manager that asks again, after a restart for example, says with the tag how long the ask has waited. The
+scheduler knows no wall time, so the conversion happens where a request is decoded, and the command carries its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from schedulerd.core import reading
+from schedulerd.core.checks import shown
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.instant import Instant, read_clocks
+
+ASKED_AT_TAG = "schedulerd.io/asked-at"
+"""Of an ask: when it was made first, in nanoseconds since the Unix epoch."""
+
+EARLIEST_NS = 10**17
+"""In the year 1973. Numbers below are seconds, milliseconds or microseconds by mistake."""
+
+CLOCK_SET_NS = SECOND_NS // 10
+"""From this difference on the wall clock counts as set. Below it the conversion stays as it was, so that asks with the
+same tag are asked at the same time, whenever they arrive."""
+
+
+class AskedAt(NamedTuple):
+    monotonic_ns: int | None
+    """None if there is no such tag, or it cannot be read."""
+    unreadable: str = ""
+    """Why not, as a reason to reject the ask."""
+
+
+_NOT_SAID = AskedAt(None)
+
+
+class AskAges:
+    """Reads the tag. Keeps the difference of the clocks."""
+
+    def __init__(self, clocks: Callable[[], Instant] = read_clocks) -> None:
+        self._clocks = clocks
+        self._epoch_ns: int | None = None
+
+    def asked_at(self, tags: Mapping[str, str]) -> AskedAt:
+        text = tags.get(ASKED_AT_TAG)
+        if text is None:
+            return _NOT_SAID
+        now = self._clocks()
+        try:
+            wall_ns = reading.whole_number(text, EARLIEST_NS, now.wall_ns, signed=False)
+        except reading.Unreadable:
+            return AskedAt(
+                None,
+                f"tags[{ASKED_AT_TAG}] is {shown(text)}; it must be nanoseconds since the epoch, a whole number from "
+                f"{EARLIEST_NS} to now, which is {now.wall_ns}",
+            )
+        if self._epoch_ns is None or abs(now.epoch_ns - self._epoch_ns) >= CLOCK_SET_NS:
+            self._epoch_ns = now.epoch_ns
+        return AskedAt(wall_ns - self._epoch_ns)

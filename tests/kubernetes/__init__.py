@@ -1,0 +1,1 @@
+"""Tests of the Kubernetes shim, and the fake API server that they run against."""

@@ -1,0 +1,1 @@
+"""Tests of how the shim gets its credentials."""

@@ -1,0 +1,101 @@
+"""Short ways to make Kubernetes objects, in the notation of the API: what is left out is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from schedulerd.kubernetes.objects.cluster import Namespace
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.node import Node
+from schedulerd.kubernetes.objects.pod import Pod
+
+JSON = dict[str, Any]
+
+
+def pod(
+    name: str = "p",
+    namespace: str = "ns",
+    labels: Mapping[str, str] | None = None,
+    meta: JSON | None = None,
+    **spec: Any,
+) -> Pod:
+    """The uid is the name. Fields of the spec are given in the notation of the API."""
+    metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels, **(meta or {})}
+    return convert(Pod, {"metadata": metadata, "spec": spec})
+
+
+def bound(
+    name: str, node_name: str, namespace: str = "ns", labels: Mapping[str, str] | None = None, **spec: Any
+) -> Pod:
+    return pod(name, namespace, labels, nodeName=node_name, **spec)
+
+
+def placed(one: Pod, node_name: str) -> Pod:
+    return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=node_name))
+
+
+def terminating(one: Pod) -> Pod:
+    metadata = msgspec.structs.replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(one, metadata=metadata)
+
+
+def node(
+    name: str = "n",
+    labels: Mapping[str, str] | None = None,
+    taints: list[JSON] | None = None,
+    unschedulable: bool = False,
+    **allocatable: str,
+) -> Node:
+    return convert(
+        Node,
+        {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": taints, "unschedulable": unschedulable},
+            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110", **allocatable}},
+        },
+    )
+
+
+def namespace(name: str, **labels: str) -> Namespace:
+    return convert(Namespace, {"metadata": {"name": name, "labels": labels}})
+
+
+def containers(*requests: JSON, **more: Any) -> list[JSON]:
+    return [{"name": f"c{number}", "resources": {"requests": one}, **more} for number, one in enumerate(requests)]
+
+
+def ports(*ports: JSON) -> list[JSON]:
+    return [{"name": "c", "ports": list(ports)}]
+
+
+def selector(**labels: str) -> JSON:
+    return {"matchLabels": labels}
+
+
+def expression(key: str, operator: str, *values: str) -> JSON:
+    return {"key": key, "operator": operator, "values": list(values) or None}
+
+
+def term(key: str, label_selector: JSON | None, **more: Any) -> JSON:
+    return {"topologyKey": key, "labelSelector": label_selector, **more}
+
+
+def affinity(*terms: JSON) -> JSON:
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+def anti_affinity(*terms: JSON) -> JSON:
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+def node_affinity(*terms: JSON) -> JSON:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def spread(key: str, label_selector: JSON | None, skew: int = 1, **more: Any) -> JSON:
+    hard = {"whenUnsatisfiable": "DoNotSchedule", **more}
+    return {"topologyKey": key, "labelSelector": label_selector, "maxSkew": skew, **hard}

@@ -1,0 +1,1 @@
+"""The pure cluster and the metadata of pods and namespaces."""

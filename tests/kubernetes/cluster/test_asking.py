@@ -1,0 +1,283 @@
+"""Pods without a node become asks: with which tags, when they change, and when they are withdrawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schedulerd.kubernetes.cluster.effects import (
+    AddApplication,
+    Ask,
+    CreateNode,
+    RecordEvent,
+    ReleaseAsk,
+    RemoveApplication,
+    UpdateNode,
+)
+from schedulerd.kubernetes.cluster.events import (
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationUpdated,
+    AskRejected,
+    Put,
+)
+from tests.kubernetes.builders import anti_affinity, containers, namespace, node, ports, selector, term, terminating
+from tests.kubernetes.cluster.play import Play, of, own, the_ask
+from tests.kubernetes.storage_builders import claim, storage_class, uses, volume
+
+SELECTOR, PREDICATES = "schedulerd.io/node-selector", "schedulerd.io/predicates"
+
+
+@pytest.fixture
+def play() -> Play:
+    play = Play()
+    play.start(node("n"), namespace("ns"))
+    return play
+
+
+def test_a_pod_is_asked_for_in_the_turn_in_which_it_comes(play: Play) -> None:
+    added, ask, update = play.put(own("p", cpu="1500m", priority=7, preemptionPolicy="Never"))
+    assert isinstance(added, AddApplication)
+    assert (added.application_id, added.queue, added.user) == ("yunikorn-ns-autogen", "root.q", "nobody")
+    assert added.tags == {"namespace": "ns", "yunikorn.apache.org/creationTime": "1767225600"}
+    assert isinstance(ask, Ask)
+    assert (ask.key, ask.application_id, ask.priority) == ("p", "yunikorn-ns-autogen", 7)
+    assert ask.resources == {"vcore": 1500, "pods": 1}
+    assert (ask.allow_preempt_self, ask.allow_preempt_other) == (True, False)
+    assert ask.asked_at_ns == 0
+    assert isinstance(update, UpdateNode), "of the class of the pod"
+    attribute = ask.tags[SELECTOR]
+    assert update.attributes is not None
+    assert update.attributes[attribute] == "true"
+    assert ask.tags == {
+        "kubernetes.io/meta/namespace": "ns",
+        "kubernetes.io/meta/podName": "p",
+        "kubernetes.io/label/queue": "root.q",
+        "creationTime": "1767225600",
+        SELECTOR: attribute,
+        PREDICATES: "none",
+    }
+
+
+def test_pods_of_one_kind_share_application_and_class(play: Play) -> None:
+    first = the_ask(play.put(own("a")))
+    (second,) = play.put(own("b"))
+    assert isinstance(second, Ask)
+    assert second.tags[SELECTOR] == first.tags[SELECTOR]
+
+
+def test_an_event_that_changes_nothing_is_silent_and_another_request_is_a_new_ask(play: Play) -> None:
+    play.put(own("p"))
+    assert play.put(own("p", meta={"annotations": {"a": "b"}})) == []
+    (ask,) = play.put(own("p", cpu="2"))
+    assert isinstance(ask, Ask)
+    assert ask.resources["vcore"] == 2000
+
+
+def test_what_nodes_decide_by_labels_needs_no_callback(play: Play) -> None:
+    ask = the_ask(play.put(own("p", nodeSelector={"zone": "a"})))
+    plain, attribute = ask.tags[SELECTOR].split(",")
+    assert plain == "zone=a"
+    assert attribute.startswith("c/")
+    assert ask.tags[PREDICATES] == "none"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": ports({"hostPort": 80})},
+        {"affinity": anti_affinity(term("zone", selector(a="b")))},
+        {"resourceClaims": [{"name": "gpu"}]},
+    ],
+)
+def test_pods_that_others_decide_about_are_asked_about(play: Play, spec: Any) -> None:
+    assert PREDICATES not in the_ask(play.put(own("p", **spec))).tags
+
+
+def test_a_pod_that_another_ones_anti_affinity_matches_is_asked_about(play: Play) -> None:
+    play.put(own("a", affinity=anti_affinity(term("zone", selector(queue="root.q")))))
+    assert PREDICATES not in the_ask(play.put(own("b"))).tags
+
+
+def test_a_daemon_pod_names_its_node(play: Play) -> None:
+    meta = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d"}]}
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
+    tags = the_ask(play.put(own("p", meta=meta, affinity={"nodeAffinity": required}))).tags
+    assert tags["yunikorn.apache.org/requiredNode"] == "n"
+    assert SELECTOR not in tags
+    assert PREDICATES not in tags
+
+
+def test_new_classes_come_once_a_second_and_until_then_pods_are_asked_about(play: Play) -> None:
+    def tolerating(name: str, key: str) -> object:
+        return own(name, tolerations=[{"key": key, "operator": "Exists"}])
+
+    play.put(tolerating("a", "a"))
+    effects = play.put(tolerating("b", "b"))
+    assert of(effects, UpdateNode) == []
+    assert PREDICATES not in the_ask(effects).tags
+    assert SELECTOR not in the_ask(effects).tags
+    (update,) = play.wait(1)
+    assert isinstance(update, UpdateNode)
+    (ask,) = play.put(tolerating("c", "b"))
+    assert isinstance(ask, Ask)
+    assert ask.tags[PREDICATES] == "none"
+
+
+def test_idle_classes_go() -> None:
+    play = Play(classes_max=1)
+    play.start(node("n"))
+    play.put(own("a"))
+    play.gone(own("a"))
+    (update,) = of(play.wait(400), UpdateNode)
+    assert update.attributes is not None
+    assert not [name for name in update.attributes if name.startswith("c/")]
+    assert the_ask(play.put(own("b"))).tags[PREDICATES] == "none"
+
+
+def test_more_classes_than_allowed_are_asked_about() -> None:
+    play = Play(classes_max=1)
+    play.start(node("n"))
+    play.put(own("a"))
+    play.wait(2)
+    ask = the_ask(play.put(own("b", tolerations=[{"operator": "Exists"}])))
+    assert PREDICATES not in ask.tags
+
+
+def test_gates_hold_a_pod(play: Play) -> None:
+    gated = own("p", schedulingGates=[{"name": "quota"}])
+    effects = play.all(Put(gated))
+    assert [effect.reason for effect in of(effects, RecordEvent)] == ["SchedulingGated"]
+    assert of(effects, Ask) == []
+    assert play.all(Put(gated)) == []
+    assert the_ask(play.put(own("p"))).key == "p"
+
+
+def test_an_unreadable_request_holds_a_pod(play: Play) -> None:
+    broken = own("p", containers=containers({"cpu": "much"}))
+    effects = play.all(Put(broken))
+    assert [effect.reason for effect in of(effects, RecordEvent)] == ["FailedScheduling"]
+    assert len(effects) == 1
+    assert play.all(Put(broken)) == []
+
+
+def test_a_pod_that_goes_is_withdrawn(play: Play) -> None:
+    play.put(own("p"))
+    play.tell(ApplicationAccepted("yunikorn-ns-autogen"), ApplicationUpdated("yunikorn-ns-autogen", "Accepted", ""))
+    assert play.gone(own("p")) == [ReleaseAsk("yunikorn-ns-autogen", "p")]
+    assert "yunikorn-ns-autogen" in play.cluster.model.applications, "the daemon completes it"
+    play.tell(ApplicationUpdated("yunikorn-ns-autogen", "Completed", ""))
+    assert play.cluster.model.applications == {}
+
+
+def test_a_pod_that_is_being_deleted_is_withdrawn_at_once(play: Play) -> None:
+    pod = own("p")
+    play.put(pod)
+    assert play.put(terminating(pod))[0] == ReleaseAsk("yunikorn-ns-autogen", "p")
+    assert play.gone(terminating(pod)) == []
+
+
+def test_an_application_that_may_never_have_had_an_ask_is_removed(play: Play) -> None:
+    play.put(own("p"))
+    assert play.gone(own("p")) == [
+        ReleaseAsk("yunikorn-ns-autogen", "p"),
+        RemoveApplication("yunikorn-ns-autogen"),
+    ]
+    assert of(play.put(own("q")), AddApplication)
+
+
+def test_an_application_that_completes_while_a_pod_comes_is_added_again(play: Play) -> None:
+    completed = ApplicationUpdated("yunikorn-ns-autogen", "Completed", "")
+    play.put(own("p"))
+    assert play.tell(completed) == [], "it is that of an earlier application of this id"
+    assert play.tell(ApplicationAccepted("yunikorn-ns-autogen")) == []
+    added, ask = play.tell(completed)
+    assert isinstance(added, AddApplication)
+    assert isinstance(ask, Ask)
+
+
+def test_a_rejected_application_is_added_again_less_and_less_often(play: Play) -> None:
+    play.put(own("p"))
+    rejected = ApplicationRejected("yunikorn-ns-autogen", "no queue")
+    (event,) = play.all(rejected)
+    assert isinstance(event, RecordEvent)
+    assert (event.reason, event.note, event.is_warning) == ("ApplicationRejected", "no queue", True)
+    assert play.put(own("late")) == []
+    assert play.wait(59) == []
+    added, *asks = play.wait(1)
+    assert isinstance(added, AddApplication)
+    assert [ask.key for ask in of(asks, Ask)] == ["p", "late"]
+    play.tell(rejected)
+    assert play.wait(119) == []
+    assert of(play.wait(1), AddApplication)
+
+
+def test_a_rejected_ask_is_sent_again(play: Play) -> None:
+    ask = the_ask(play.put(own("p")))
+    assert play.tell(AskRejected("yunikorn-ns-autogen", "p", "no")) == []
+    assert play.wait(1) == [ask]
+    assert play.tell(AskRejected("yunikorn-ns-autogen", "p", "no")) == []
+    assert play.wait(1) == []
+    assert play.wait(1) == [ask]
+
+
+def test_an_application_of_another_namespace_is_not_joined(play: Play) -> None:
+    mine, other = own("p", meta={"labels": {"applicationId": "a"}}), own("q", meta={"labels": {"applicationId": "a"}})
+    other = msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, namespace="other"))
+    play.put(mine)
+    (event,) = play.all(Put(other))
+    assert isinstance(event, RecordEvent)
+    assert event.reason == "ApplicationOfOtherNamespace"
+    assert play.all(Put(other)) == []
+    effects = play.gone(mine)
+    assert [effect.tags["namespace"] for effect in of(effects, AddApplication)] == ["other"]
+    assert the_ask(effects).key == "q"
+
+
+def test_namespace_quotas_go_with_the_application(play: Play) -> None:
+    quota = {"yunikorn.apache.org/namespace.maxApps": "2"}
+    space = namespace("ns")
+    play.put(msgspec.structs.replace(space, metadata=msgspec.structs.replace(space.metadata, annotations=quota)))
+    (added,) = of(play.put(own("p")), AddApplication)
+    assert added.tags["namespace.resourcemaxapps"] == "2"
+
+
+def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
+    attribute = the_ask(play.put(own("p"))).tags[SELECTOR]
+    labels = {"zone": "a", "ready": "false", "si/hostname": "x"}
+    taint = [{"key": "t", "effect": "NoSchedule"}]
+    first, second = play.put(node("m", labels=labels), node("tainted", taints=taint))
+    assert isinstance(first, CreateNode)
+    assert first.attributes == {"zone": "a", "si/hostname": "m", attribute: "true"}
+    assert first.resources == {"vcore": 8000, "memory": 16 << 30, "pods": 110}
+    assert isinstance(second, CreateNode)
+    assert second.attributes == {"si/hostname": "tainted"}
+    (update,) = play.put(node("tainted"))
+    assert update == UpdateNode("tainted", attributes={"si/hostname": "tainted", attribute: "true"})
+    assert play.put(node("tainted")) == []
+
+
+def test_a_pod_waits_for_its_claims(play: Play) -> None:
+    pod = own("p", volumes=uses("c"))
+    (event,) = play.all(Put(pod))
+    assert isinstance(event, RecordEvent)
+    assert event.note == 'persistentvolumeclaim "c" not found'
+    assert play.all(Put(pod)) == []
+    play.put(volume("v"))
+    (event,) = play.all(Put(claim("c")))
+    assert isinstance(event, RecordEvent)
+    assert event.note == "pod has unbound immediate PersistentVolumeClaims"
+    assert the_ask(play.put(claim("c", bound_to="v"))).key == "p"
+
+
+def test_a_claim_that_waits_for_its_first_consumer_is_left_to_others(play: Play) -> None:
+    play.put(storage_class(), claim("c"))
+    (event,) = play.all(Put(own("p", volumes=uses("c"))))
+    assert isinstance(event, RecordEvent)
+    assert "schedulerd cannot bind it yet" in event.note
+    assert play.cluster.model.waiting_for_claims == {("ns", "c"): {"p": None}}
+    play.gone(own("p", volumes=uses("c")))
+    assert play.cluster.model.waiting_for_claims == {}

@@ -1,0 +1,49 @@
+"""Random histories: whatever happened, in the end daemon, cluster and API server agree about every pod."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from tests.kubernetes.cluster.toy_world import ToyWorld
+
+TURNS = 400
+
+
+def check(world: ToyWorld) -> None:
+    daemon, model = world.daemon, world.cluster.model
+    assert not daemon.leaving, "releases that nobody has confirmed"
+    assert set(daemon.occupied) == world.nodes
+    held = [key for _, key, _ in daemon.allocations.values()]
+    assert len(held) == len(set(held)), "a pod with two allocations"
+    assert set(model.pods) == set(world.pods)
+    assert set(held) <= set(world.pods), "an allocation of no pod"
+    assert set(daemon.asks) <= set(world.pods), "an ask of no pod"
+    at = {key: node for _, key, node in daemon.allocations.values()}
+    occupied = dict.fromkeys(world.nodes, 0)
+    for uid, pod in world.pods.items():
+        own, node = model.pods[uid], pod.spec.node_name
+        if not node:
+            assert uid not in at, f"{uid} holds room and is not bound: {own.state}"
+            waits = own.application is not None and own.application.state is ApplicationState.WAITING
+            assert waits or (own.state is PodState.ASKED and uid in daemon.asks), f"{uid}: {own.state}"
+        elif node in world.nodes:
+            assert at.get(uid, node) == node, f"{uid} is counted on another node"
+            occupied[node] += uid not in at
+        else:
+            assert uid not in at
+    assert occupied == {node: used.get("pods", 0) for node, used in daemon.occupied.items()}
+    assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everybody_agrees_in_the_end(seed: int) -> None:
+    world = ToyWorld(seed)
+    if seed % 2:
+        world.start()
+    for turn in range(TURNS):
+        world.turn()
+        if turn == 30 and not world.cluster.model.is_started:
+            world.start()
+    world.settle()
+    check(world)

@@ -1,0 +1,142 @@
+"""A real kube-apiserver with its etcd, on free ports, in a folder of its own, killed at the end."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+START_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 10.0
+TOKEN = "contract-token"
+GROUP = "system:masters"
+
+
+def assets() -> Path | None:
+    """The folder with the servers, if there is one."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    if not named:
+        return None
+    folder = Path(named)
+    for name in ("kube-apiserver", "etcd"):
+        if not os.access(folder / name, os.X_OK):
+            raise FileNotFoundError(f"KUBEBUILDER_ASSETS is {named}, which has no {name}")
+    return folder
+
+
+class RealServer:
+    """A context; `url` speaks TLS with a certificate of its own making, and takes the token."""
+
+    def __init__(self, folder: Path) -> None:
+        self._assets = folder
+        self._folder = Path(tempfile.mkdtemp(prefix="contract-k8s-"))
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.token = TOKEN
+        self.url = self.etcd_url = ""
+
+    def __enter__(self) -> RealServer:
+        try:
+            self._start()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in reversed(self._processes):
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(STOP_SECONDS_MAX)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        client, peer, port = free_ports(3)
+        self.etcd_url = f"http://127.0.0.1:{client}"
+        self._run(
+            "etcd",
+            f"--data-dir={self._folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={self.etcd_url}",
+            f"--advertise-client-urls={self.etcd_url}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-cluster=default=http://127.0.0.1:{peer}",
+        )
+        key = self._folder / "service-accounts.key"
+        subprocess.run(
+            ["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True, timeout=START_SECONDS_MAX
+        )
+        tokens = self._folder / "tokens.csv"
+        tokens.write_text(f'{TOKEN},contract,contract,"{GROUP}"\nnobody-token,nobody,nobody\n')
+        self._run(
+            "kube-apiserver",
+            f"--etcd-servers={self.etcd_url}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={port}",
+            "--insecure-port=0",
+            f"--cert-dir={self._folder / 'certificates'}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-account-issuer=https://127.0.0.1:{port}",
+            f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={key}",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--endpoint-reconciler-type=none",
+        )
+        self.url = f"https://127.0.0.1:{port}"
+        self._wait_until_ready(port)
+
+    def _run(self, name: str, *flags: str) -> None:
+        log = (self._folder / f"{name}.log").open("wb")
+        with log:
+            process = subprocess.Popen(
+                [str(self._assets / name), *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder
+            )
+        self._processes.append(process)
+
+    def _wait_until_ready(self, port: int) -> None:
+        context = ssl._create_unverified_context()
+        end_s = time.monotonic() + START_SECONDS_MAX
+        while True:
+            for process in self._processes:
+                if process.poll() is not None:
+                    raise AssertionError(f"{process.args!r} ended:\n{self._log()}")
+            try:
+                connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5.0, context=context)
+                connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
+                status = connection.getresponse().status
+                connection.close()
+                if status == 200:
+                    return
+            except OSError:
+                pass
+            if time.monotonic() > end_s:
+                raise AssertionError(f"not ready within {START_SECONDS_MAX:g} s:\n{self._log()}")
+            time.sleep(0.1)  # a process of somebody else, which has no other way to say that it is ready
+
+    def _log(self) -> str:
+        return "\n".join(path.read_text(errors="replace")[-2000:] for path in self._folder.glob("*.log"))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

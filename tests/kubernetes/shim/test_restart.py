@@ -1,0 +1,46 @@
+"""The shim, the daemon, or both end and come back: nothing is lost, nothing bound twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.kubernetes.shim.world import World, node_of
+
+
+async def test_a_shim_that_starts_anew_knows_what_runs(world: World) -> None:
+    await world.node("n", cpu="3")
+    await world.start()
+    await world.pod("first")
+    await world.pod("second")
+    await world.until_bound("first", "second")
+    await world.stop()
+    await world.pod("third")
+    await world.pod("fourth")
+    await world.end("first")
+    await world.start()
+    await world.until_bound("third", "fourth")
+    await world.pod("fifth")
+    await world.pod("tiny", cpu="0")
+    await world.until_bound("tiny")
+    assert not node_of(world.pods["fifth"])
+    await world.end("second")
+    await world.until_bound("fifth")
+
+
+async def test_a_daemon_that_starts_anew_is_told_everything(world: World) -> None:
+    await world.node("n", cpu="3")
+    await world.start()
+    await world.pod("first")
+    await world.pod("second")
+    await world.until_bound("first", "second")
+    await asyncio.to_thread(world.restart_daemon)
+    await world.pod("third")
+    await world.pod("fourth")
+    await world.until_bound("third")
+    await world.pod("tiny", cpu="0")
+    await world.until_bound("tiny")
+    assert not node_of(world.pods["fourth"])
+    await world.end("first")
+    await world.until_bound("fourth")
+    names = [name for name, _ in world.history]
+    assert len(names) == len(set(names))

@@ -1,0 +1,182 @@
+"""An API server, a daemon process, and the shim between them; the test is the user and the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
+from tests.contract.daemon_process import DaemonProcess
+from tests.kubernetes.contract.api import Api, WatchStream
+
+LIMIT_SECONDS = 30.0
+JSON = dict[str, Any]
+Pods = dict[str, JSON]
+
+
+class World:
+    """A context. Names of nodes and of the scheduler are of this world alone, as a real server serves many tests."""
+
+    def __init__(self, api: Api, daemon_flags: tuple[str, ...] = ()) -> None:
+        self.api = api
+        self.daemon = DaemonProcess(*daemon_flags)
+        self._daemon_flags = daemon_flags
+        self.scheduler = f"scheduler-{api.namespace}"
+        self.shim: Shim | None = None
+        self.pods: Pods = {}
+        """By name, as the watch has told them."""
+        self.history: list[tuple[str, str]] = []
+        """Name and node of every binding that the watch has told."""
+        self._nodes: list[str] = []
+        self._task: asyncio.Task[None] | None = None
+        self._stream: WatchStream | None = None
+
+    async def __aenter__(self) -> World:
+        self.daemon.__enter__()
+        try:
+            await self.api.__aenter__()
+            self._stream = await self.api.watch(r.PODS, await self.api.version(r.PODS))
+        except BaseException as error:
+            self.daemon.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        try:
+            if self._task is not None:
+                await self.stop()
+            if self.api.is_real:
+                for name in self._nodes:
+                    await self.api.delete(r.NODES, name)
+            await self.api.__aexit__(kind, error, at)
+        finally:
+            self.daemon.__exit__(kind, error, at)
+
+    async def start(self, **settings: Any) -> Shim:
+        """Starts a shim, and waits until it has reported everything."""
+        cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
+        transport = self.api.transport()
+        shim = self.shim = Shim(transport, ShimOptions(self.daemon.target, cluster=cluster))
+
+        async def run() -> None:
+            try:
+                await shim.run()
+            finally:
+                await transport.close()
+
+        self._task = asyncio.create_task(run())
+        started = asyncio.create_task(shim.is_started.wait())
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await asyncio.wait([started, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            started.cancel()
+            self._task.result()
+        return shim
+
+    async def stop(self) -> None:
+        """Ends the shim; raises what it failed with."""
+        task, self._task = self._task, None
+        assert task is not None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def ended(self) -> None:
+        """Waits until the shim has ended by itself; raises what it failed with."""
+        task, self._task = self._task, None
+        assert task is not None
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await task
+
+    def restart_daemon(self) -> None:
+        """Kills the daemon, and starts another one at its address."""
+        target = self.daemon.target
+        self.daemon.__exit__(None, None, None)
+        self.daemon = DaemonProcess(*self._daemon_flags, "--grpc-bind", target)
+        self.daemon.__enter__()
+
+    def node_name(self, name: str) -> str:
+        return f"{self.api.namespace}-{name}"
+
+    async def node(self, name: str, labels: dict[str, str] | None = None, **allocatable: str) -> str:
+        """Makes a node with 4 processors; its full name."""
+        full = self.node_name(name)
+        self._nodes.append(full)
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **allocatable}
+        metadata = {"name": full, "labels": {"world": self.api.namespace, **(labels or {})}}
+        status = {"allocatable": amounts, "capacity": amounts}
+        created = await self.api.post(r.NODES, {"metadata": metadata, "status": status})
+        assert created.status == 201, created
+        answer = await self.api.patch(r.NODES, full, {"status": status}, "status")
+        assert answer.status == 200, answer
+        return full
+
+    async def pod(
+        self, name: str, node: str = "", *, cpu: str = "1", metadata: JSON | None = None, **spec: Any
+    ) -> JSON:
+        """Makes a pod for this scheduler, unless it has a node already."""
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+        fields: JSON = {
+            "schedulerName": self.scheduler,
+            "containers": [container],
+            "nodeSelector": {"world": self.api.namespace},
+            **spec,
+        }
+        if node:
+            fields["nodeName"] = node
+        body = {"metadata": {"name": name, "labels": {"queue": "root.default"}, **(metadata or {})}, "spec": fields}
+        answer = await self.api.post(r.PODS, body)
+        assert answer.status == 201, answer
+        return dict(answer.json)
+
+    async def until(self, is_reached: Callable[[Pods], bool]) -> Pods:
+        """Follows the pods of the namespace until they are as wanted."""
+        assert self._stream is not None
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not is_reached(self.pods):
+                event = await self._stream.next()
+                assert event is not None, "the watch has ended"
+                self._follow(event)
+        return self.pods
+
+    async def until_bound(self, *names: str) -> Pods:
+        return await self.until(lambda pods: all(node_of(pods.get(name)) for name in names))
+
+    async def end(self, name: str, phase: str = "Succeeded") -> None:
+        """The kubelet says that the pod has ended."""
+        answer = await self.api.patch(r.PODS, name, {"status": {"phase": phase}}, "status")
+        assert answer.status == 200, answer
+
+    async def finish(self, name: str) -> None:
+        """The kubelet removes a pod that is being deleted."""
+        answer = await self.api.delete(r.PODS, name, gracePeriodSeconds=0)
+        assert answer.status in (200, 404), answer
+
+    def _follow(self, event: JSON) -> None:
+        pod = event["object"]
+        name = pod["metadata"].get("name")
+        if event["type"] == "BOOKMARK" or name is None:
+            return
+        if event["type"] == "DELETED":
+            self.pods.pop(name, None)
+            return
+        if node_of(pod) and not node_of(self.pods.get(name)):
+            self.history.append((name, node_of(pod)))
+        self.pods[name] = pod
+
+
+def node_of(pod: JSON | None) -> str:
+    return "" if pod is None else str(pod["spec"].get("nodeName", ""))
+
+
+def condition(pod: JSON, type_: str) -> JSON:
+    """The condition of this type; empty if there is none."""
+    found = (one for one in pod.get("status", {}).get("conditions") or () if one["type"] == type_)
+    return next(found, {})

@@ -1,0 +1,126 @@
+"""What has to find a mutant: simulations, a property, a test, or a story that an invariant judges."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
+
+from tests.sim.observations import Observations
+from tests.sim.simulation import EVERY_WORLD, simulate
+from tests.sim.world import World
+from tests.unit.core import builders
+
+EXAMPLES_MAX = 1_500
+"""Most mutants take a few dozen."""
+
+
+class Found(NamedTuple):
+    text: str
+    """One line."""
+    innermost_file: str = ""
+    """Where it was raised, if something was."""
+
+
+class Finder(Protocol):
+    def find(self) -> Found | None:
+        """What is wrong, if anything is. Nothing of it depends on chance."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Simulations with faults, one after the other: so many seeds, so many moves each, in these worlds in turn.
+
+    It does not matter which of the seeds finds something, so a history that changes does no harm.
+    """
+
+    worlds: Sequence[type[World]] = EVERY_WORLD
+    says: str = ""
+    """A part of what has to be found; without it, anything is enough."""
+    steps: int = 200
+    seeds: int = 33
+    first_seed: int = 1
+    is_faulty: bool = True
+
+    def from_seed(self, first: int) -> Simulated:
+        """Begins with this seed, which found it once; that saves time as long as it does."""
+        return replace(self, first_seed=first)
+
+    def find(self) -> Found | None:
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
+            _, failure = simulate(seed, self.steps, Observations(), self.worlds, is_faulty=self.is_faulty)
+            for problem in failure.problems if failure is not None else ():
+                if self.says in problem:
+                    lines = problem.strip().splitlines()
+                    files = re.findall(r'File "([^"]+)"', problem)
+                    return Found(f"seed {seed}: {lines[-1]}", files[-1] if files else "")
+        return None
+
+
+@dataclass(frozen=True)
+class Property:
+    """The check of a property, with random examples that are the same each time.
+
+    The invariants, which a conversation checks after each step, are switched off: the reference has to find it.
+    """
+
+    check: Callable[..., object]
+    examples: tuple[st.SearchStrategy[Any], ...]
+
+    def find(self) -> Found | None:
+        @settings(
+            max_examples=EXAMPLES_MAX,
+            phases=[Phase.generate],
+            derandomize=True,
+            database=None,
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(st.tuples(*self.examples))
+        def seek(drawn: tuple[Any, ...]) -> None:
+            self.check(*drawn)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(builders, "violations", lambda _: [])
+            return raised_by(seek)
+
+
+@dataclass(frozen=True)
+class UnitTested:
+    """A test without fixtures."""
+
+    test: Callable[[], object]
+
+    def find(self) -> Found | None:
+        return raised_by(self.test)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A story, which gives what an invariant says of it."""
+
+    story: Callable[[], Sequence[str]]
+    says: str
+
+    def find(self) -> Found | None:
+        problem = next((one for one in self.story() if self.says in one), None)
+        return Found(problem) if problem is not None else None
+
+
+def raised_by(call: Callable[[], object]) -> Found | None:
+    try:
+        call()
+    except HypothesisException:
+        raise
+    except Exception as error:  # noqa: BLE001 broken code may fall over before anything is judged
+        frames = traceback.extract_tb(error.__traceback__)
+        return Found(repr(error).splitlines()[0][:200], frames[-1].filename)
+    return None

@@ -1,0 +1,288 @@
+"""Mutants of applications, releases, gangs, recovery, and of what is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from schedulerd.core import commit, fsm
+from schedulerd.core.applications.handlers import allocating, application_states, asks, releases, rm_releases
+from schedulerd.core.commands import NodeUpdate
+from schedulerd.core.facts import Allocated, AskWithdrawn
+from schedulerd.core.gangs.handlers import gang_time, gangs
+from schedulerd.core.gangs.rules import gang_deadlock
+from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.gang import TaskGroup
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending import enqueueing
+from schedulerd.core.pending.request_class import PendingClass, RequestClass, RequestClasses
+from schedulerd.core.queue_placement.handlers import queues
+from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.recovery.early import EarlyItems
+from schedulerd.core.recovery.handlers import existing
+from schedulerd.core.views import view
+from schedulerd.core.views.values import AskView, NodeView
+from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_
+from tests.mutants.finders import Simulated, UnitTested
+from tests.mutants.mutant import Mutant
+from tests.mutants.proofs import ANY_WORLD, GANGS
+from tests.mutants.rules import Rule
+from tests.unit.core.recovery import test_early
+
+
+def never_runs_again(original: By, table: Any, state: Any, trigger: Any) -> Any:
+    if state is ApplicationState.COMPLETING and trigger is ApplicationTrigger.RUN:
+        return state
+    return original(table, state, trigger)
+
+
+def confirmed(confirm: bool) -> By:
+    def broken(original: By, *arguments: Any, **named: Any) -> Any:
+        return original(*arguments, **{**named, "confirm": confirm})
+
+    return broken
+
+
+def told_as_one(original: By, fact: AskWithdrawn, *fields: Any, **named: Any) -> None:
+    original(fact, *fields, **named)
+    fact.count = 1
+
+
+def all_of_it_again(original: By, context: Any, partition: Partition, application: Application, ask: Ask) -> None:
+    placed = ask.placed
+    ask.placed = 0
+    original(context, partition, application, ask)
+    ask.placed = placed
+
+
+def without_termination(
+    original: By, context: Any, application: Application, ask: Ask, cause: Any, termination: Any, *others: Any
+) -> None:
+    original(context, application, ask, cause, None, *others)
+
+
+def without_priority(original: By, *arguments: Any, **named: Any) -> Allocated:
+    fact: Allocated = original(*arguments, **named)
+    fact.priority = 0
+    return fact
+
+
+# Gangs
+
+
+def without_gate(original: By, classes: RequestClasses, request_class: RequestClass, key: QuotaKey) -> PendingClass:
+    found: PendingClass = original(classes, request_class, key._replace(gang_gate=()))
+    return found
+
+
+def placeholders_twice(original: By, application: Application) -> Any:
+    with while_(application, allocated=application.placeholder_allocated):
+        return original(application)
+
+
+def replaced_uncounted(original: By, context: Any, placeholder: Allocation, ask: Ask, **named: Any) -> Any:
+    assert placeholder.application.gang is not None
+    group = placeholder.application.gang.task_group(placeholder.spec.task_group)
+    before = group.replaced
+    fact = original(context, placeholder, ask, **named)
+    group.replaced = before
+    return fact
+
+
+def holds_back_nobody(_: By, partition: Partition, application: Application | None) -> None:
+    partition.priority_gang = application
+
+
+# Recovery and views
+
+
+def first_existing_alone(original: By, rm: Any, partition: Partition, item: NodeUpdate) -> Any:
+    return original(rm, partition, replace(item, existing=item.existing[:1]))
+
+
+def knows_no_allocation(original: By, rm: Any, partition: Partition, *others: Any, **named: Any) -> Any:
+    with while_(partition, allocations={}):
+        return original(rm, partition, *others, **named)
+
+
+def entitled_alone(original: By, *arguments: Any) -> NodeView:
+    shown: NodeView = original(*arguments)
+    return replace(shown, reserved=shown.entitled_reserved)
+
+
+def awaiting_as_pending(original: By, application: Application, ask: Ask, *others: Any) -> AskView:
+    shown: AskView = original(application, ask, *others)
+    return replace(shown, pending=ask.pending + ask.awaiting_placeholder)
+
+
+MUTANTS = (
+    # Applications
+    Mutant(
+        "a completing application does not run again",
+        Rule.APPLICATION_STATES,
+        Replaced(fsm.move, never_runs_again),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "idle applications never complete",
+        Rule.APPLICATION_STATES,
+        Replaced(application_states.on_less, nothing),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "nobody waits for real asks",
+        Rule.APPLICATION_STATES,
+        Replaced(application_states._give_grace, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "an application that goes leaves its queue behind",
+        Rule.DEADLINES,
+        left_out(queues.leave, queues.watch),
+        (ANY_WORLD.from_seed(19),),
+    ),
+    # Asks and releases
+    Mutant(
+        "what is withdrawn of an ask is told as one",
+        Rule.RELEASES,
+        Replaced(AskWithdrawn.__init__, told_as_one),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "a release is not confirmed",
+        Rule.RELEASES,
+        Replaced(rm_releases.finish, confirmed(False)),
+        (Simulated(says="vanishes without a word"),),
+    ),
+    Mutant(
+        "what the core asked for is confirmed",
+        Rule.RELEASES,
+        Within(rm_releases._release, rm_releases.finish, confirmed(True)),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "the release of an ask is not confirmed",
+        Rule.RELEASES,
+        Within(asks._release_of, releases.withdraw_ask, without_termination),
+        (ANY_WORLD,),
+    ),
+    Mutant("an update asks for all of it again", Rule.RELEASES, Replaced(asks._demand, all_of_it_again), (ANY_WORLD,)),
+    Mutant(
+        "an allocation forgets its priority",
+        Rule.RELEASES,
+        Replaced(allocating.allocated, without_priority),
+        (ANY_WORLD,),
+    ),
+    # Gangs
+    Mutant("nobody looks for swaps", Rule.GANG_FIRST, Replaced(enqueueing.note_possible_swap, nothing), (GANGS,)),
+    Mutant(
+        "placeholders on their way out are taken again",
+        Rule.GANG_FIRST,
+        Replaced(TaskGroup.drop_idle, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "real asks do not wait for their gang",
+        Rule.GANG_FIRST,
+        Replaced(enqueueing.is_schedulable, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "asks that the resource manager takes back stay awaiting",
+        Rule.GANG_FIRST,
+        Replaced(gangs.forget_swaps, nothing),
+        (GANGS.from_seed(8),),
+    ),
+    Mutant("promises are not lowered", Rule.GANG_GATE, Replaced(commit._lower_promise, nothing), (GANGS,)),
+    Mutant("promises do not end", Rule.GANG_GATE, Replaced(commit.end_promise, nothing), (GANGS,)),
+    Mutant("every gang may start", Rule.GANG_GATE, Replaced(RequestClasses.pending_class, without_gate), (GANGS,)),
+    Mutant(
+        "a gang starts although it is not whole",
+        Rule.GANG_GATE,
+        Replaced(gang_time.has_whole_gang, placeholders_twice),
+        (GANGS,),
+    ),
+    Mutant("the time of a gang ends nothing", Rule.GANG_TIME, Replaced(gangs.on_timeout, nothing), (GANGS,)),
+    Mutant(
+        "a gang has twice its time",
+        Rule.GANG_TIME,
+        Replaced(gang_time.timeout_ns, lambda original, *arguments: 2 * original(*arguments)),
+        (GANGS,),
+    ),
+    Mutant("no gang fails", Rule.GANG_TIME, Constant(gangs, "HARD_STYLE", "never"), (GANGS,)),
+    Mutant(
+        "asks of a gang that fails stay awaiting",
+        Rule.GANG_TIME,
+        left_out(gangs.on_timeout, releases.end_placeholder_wait),
+        (GANGS,),
+    ),
+    Mutant(
+        "the placeholder of an ask of a gang that fails stays awaited",
+        Rule.GANG_TIME,
+        Replaced(releases.end_placeholder_wait, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "gangs that were held back stay so",
+        Rule.GANG_DEADLOCK,
+        Replaced(enqueueing.set_priority_gang, holds_back_nobody),
+        (GANGS,),
+    ),
+    Mutant("the priority gang has priority for ever", Rule.GANG_DEADLOCK, Replaced(gang_time.end, nothing), (GANGS,)),
+    Mutant(
+        "a gang that gave way is not asked for again",
+        Rule.GANG_DEADLOCK,
+        Replaced(commit.ask_anew, gives(False)),
+        (GANGS.from_seed(20),),
+    ),
+    Mutant(
+        "later gangs are those that came first",
+        Rule.GANG_DEADLOCK,
+        Compares(gang_deadlock.who_gives_way, ("one", "application", "serial"), "<"),
+        (GANGS,),
+    ),
+    Mutant("nobody counts why placeholders go", Rule.GANG_COUNTS, Replaced(TaskGroup.count_release, nothing), (GANGS,)),
+    Mutant(
+        "a replaced placeholder is not counted",
+        Rule.GANG_COUNTS,
+        Replaced(gangs.complete_swap, replaced_uncounted),
+        (GANGS,),
+    ),
+    Mutant(
+        "placeholders that time out are counted once",
+        Rule.GANG_COUNTS,
+        Replaced(TaskGroup.count_timed_out, lambda original, group, count: original(group, 1)),
+        (GANGS,),
+    ),
+    # Recovery
+    Mutant(
+        "only the first existing allocation of a node is checked",
+        Rule.RECOVERY,
+        Replaced(existing.mistake, first_existing_alone),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "an allocation is taken over twice",
+        Rule.RECOVERY,
+        Replaced(existing._contradiction, knows_no_allocation),
+        (ANY_WORLD.from_seed(6),),
+    ),
+    Mutant(
+        "what comes for an application overtakes what waited for it",
+        Rule.EARLY_ITEMS,
+        Replaced(EarlyItems.has_backlog, gives(False)),
+        (UnitTested(test_early.test_what_comes_meanwhile_waits_behind_what_came_before),),
+    ),
+    # Views
+    Mutant(
+        "entitled room is shown as all that is reserved", Rule.VIEWS, Replaced(view._node, entitled_alone), (ANY_WORLD,)
+    ),
+    Mutant(
+        "what awaits a placeholder is shown as pending",
+        Rule.VIEWS,
+        Replaced(view._ask, awaiting_as_pending),
+        (ANY_WORLD,),
+    ),
+)

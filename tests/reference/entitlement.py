@@ -1,0 +1,231 @@
+"""The reference of entitlement: to what an ask is entitled, which allocations may be its victims, and which cost least.
+
+It goes by the rules alone: guarantees and maxima queue by queue, priorities as the queues show them, all victim sets.
+
+It shares nothing with the core but the values of the queue file, and keeps nothing: who asks it says what is used. The
+simulator asks with the books that it keeps from facts (`tests.sim.booked_entitlement`), the property tests with a
+cluster whose facts they heard (`tests.property.naive_victims`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy
+from tests.reference.queue_paths import below, common_queue, is_below, path_to_root
+
+WEIGHT_OF_ALL = 10**30
+"""What all of a resource weighs; weights are whole numbers, as in the core, so that they round as there."""
+INT32 = 2**31
+
+Cost: TypeAlias = tuple[tuple[tuple[int, int], int], ...]
+"""Weight by kind and priority, the most protected first; of two, the smaller is the lesser cost."""
+
+ORDINARY, OPTED_OUT, ORIGINATOR = 0, 1, 2
+"""Kinds of victims, the most protected last."""
+
+
+class QueueRules(NamedTuple):
+    """What holds in a queue."""
+
+    guaranteed: Mapping[str, int]
+    max: Mapping[str, int]
+    preemption_policy: PreemptionPolicy
+    priority_policy: PriorityPolicy
+    priority_offset: int
+
+
+class Demand(NamedTuple):
+    """One pending allocation of an ask."""
+
+    application_id: str
+    queue: str
+    priority: int
+    resources: Mapping[str, int]
+    required_node: str
+
+
+class Occupant(NamedTuple):
+    """An allocation that may be a victim."""
+
+    uuid: str
+    application_id: str
+    queue: str
+    node_id: str
+    priority: int
+    resources: Resources
+    kind: int
+    is_opted_out: bool
+    is_leaving: bool
+    """The resource manager was asked to release it."""
+    has_required_node: bool
+
+
+class Usage(Protocol):
+    """What is used at the moment that is judged."""
+
+    def staying(self, queue: str) -> Resources:
+        """What will be used in the queue and below when all has gone that was asked to."""
+
+    def reserved(self, queue: str) -> Resources:
+        """What entitled reservations of others hold in the queue and below."""
+
+
+class Entitlement:
+    """One demand at one moment: to what it is entitled, and what that takes."""
+
+    def __init__(self, demand: Demand, rules: Callable[[str], QueueRules], usage: Usage, opt_out: OptOut) -> None:
+        self.demand = demand
+        self.way = path_to_root(demand.queue)[::-1]
+        """From the leaf to the root."""
+        self._size = {name: amount for name, amount in demand.resources.items() if amount}
+        self._rules = rules
+        self._usage = usage
+        self._opt_out = opt_out
+        self._in_use = {path: usage.staying(path).plus(usage.reserved(path)) for path in self.way}
+        self.lacking, self.limiting_queue = self._short_of_quota()
+        """What the maxima lack for it, and the level of the lowest queue that does; victims are below that one."""
+        self.entitled = [self._entitled(level) for level in range(len(self.way))]
+        """The resources to which it is entitled against what runs below each queue of the way."""
+
+    def _short_of_quota(self) -> tuple[dict[str, int], int | None]:
+        lacking: dict[str, int] = {}
+        limiting = None
+        for level, path in enumerate(self.way):
+            most = self._rules(path).max
+            for name, amount in self._size.items():
+                if name in most and self._in_use[path][name] + amount > most[name]:
+                    lacking[name] = max(lacking.get(name, 0), self._in_use[path][name] + amount - most[name])
+                    limiting = level if limiting is None else limiting
+        return lacking, limiting
+
+    def _entitled(self, level: int) -> set[str]:
+        way = [(path, self._rules(path)) for path in self.way[:level]]
+        if any(rules.preemption_policy is PreemptionPolicy.FENCE for _, rules in way):
+            return set()
+        if self.limiting_queue is not None and level > self.limiting_queue:
+            return set()
+        found = set()
+        for name, amount in self._size.items():
+            having = [(path, rules.guaranteed[name]) for path, rules in way if rules.guaranteed.get(name)]
+            if having and all(self._in_use[path][name] + amount <= most for path, most in having):
+                found.add(name)
+        return found
+
+    @property
+    def is_entitled(self) -> bool:
+        """Whether others are preempted for it at all, as far as its own queues go; for the sake of a quota never if it
+        has a required node."""
+        return not self.lacking if self.demand.required_node else any(self.entitled)
+
+    @property
+    def is_beyond_its_leaf(self) -> bool:
+        """Whether the max of its own leaf keeps it out, whoever is preempted elsewhere."""
+        return self.limiting_queue == 0
+
+    # one victim -----------------------------------------------------------------------------------------------------
+
+    def objection(self, one: Occupant, need: Iterable[str]) -> str | None:
+        """What is against this victim, whoever else is one; `need` is of what room is lacking."""
+        text = self._objection_to_any(one)
+        if text is not None:
+            return text
+        if self.demand.required_node:
+            if one.priority > self.demand.priority:
+                return f"its priority is {one.priority}, that of the ask {self.demand.priority}"
+            return None
+        if one.queue == self.demand.queue:
+            return "runs in the same leaf"
+        top = common_queue(one.queue, self.demand.queue)
+        entitled = self.entitled[self.way.index(top)]
+        if not set(need) <= entitled:
+            return f"of {sorted(need)}, its queue has a right to {sorted(entitled)} only"
+        theirs = self._shown(one.priority, below(one.queue, top))
+        mine = self._shown(self.demand.priority, below(self.demand.queue, top))
+        return f"its priority is {theirs} there, that of the ask {mine}" if theirs > mine else None
+
+    def _objection_to_any(self, one: Occupant) -> str | None:
+        if one.is_opted_out and self._opt_out is OptOut.NEVER:
+            return "is opted out of preemption"
+        if one.is_leaving:
+            return "is on its way out already"
+        if one.has_required_node:
+            return "may run on this node only"
+        if one.application_id == self.demand.application_id:
+            return "is of the same application"
+        is_exempt = self._rules(one.queue).preemption_policy is PreemptionPolicy.DISABLED
+        return "may not be ended" if is_exempt else None
+
+    def _shown(self, priority: int, paths: Iterable[str]) -> int:
+        """How a priority looks from above these queues."""
+        for path in paths:
+            rules = self._rules(path)
+            if rules.priority_policy is PriorityPolicy.FENCE:
+                priority = rules.priority_offset
+            else:
+                priority = max(-INT32, min(INT32 - 1, priority + rules.priority_offset))
+        return priority
+
+    # sets of victims ------------------------------------------------------------------------------------------------
+
+    def need(self, short: Mapping[str, int]) -> dict[str, int]:
+        """What victims have to free for a node that is short of so much: that, and what the maxima lack."""
+        lacking = {} if self.demand.required_node else self.lacking
+        return {name: max(short.get(name, 0), lacking.get(name, 0)) for name in {**short, **lacking}}
+
+    def broken_guarantees(self, victims: Sequence[Occupant]) -> Iterator[str]:
+        """What queues would be short of that hold a victim and not the ask; a required node does not ask for that."""
+        for one in victims if not self.demand.required_node else ():
+            for path in below(one.queue, common_queue(one.queue, self.demand.queue)):
+                yield from broken_guarantee(path, self._rules(path).guaranteed, one, victims, self._usage.staying(path))
+
+    def victim_sets(
+        self, need: Mapping[str, int], of: Sequence[Occupant], most: int | None = None
+    ) -> Iterator[tuple[Occupant, ...]]:
+        """All sets of these that free what is needed and break no guarantee, of `most` victims or any number; none that
+        goes on when enough is free, as whoever is a victim besides costs besides."""
+        return self._victim_sets(need, of, len(of) if most is None else most, ())
+
+    def _victim_sets(
+        self, need: Mapping[str, int], of: Sequence[Occupant], most: int, taken: tuple[Occupant, ...]
+    ) -> Iterator[tuple[Occupant, ...]]:
+        if all(amount <= 0 for amount in need.values()):
+            yield taken
+            return
+        for at, one in enumerate(of if most > len(taken) else ()):
+            victims = (*taken, one)
+            if not any(self.broken_guarantees(victims)):
+                rest = {name: amount - one.resources[name] for name, amount in need.items()}
+                yield from self._victim_sets(rest, of[at + 1 :], most, victims)
+
+
+def broken_guarantee(
+    path: str, guaranteed: Mapping[str, int], one: Occupant, victims: Iterable[Occupant], staying: Resources
+) -> Iterator[str]:
+    """What a queue above one of the victims would be short of, if all of them went, that this one uses."""
+    left = staying.plus(Resources())
+    for victim in victims:
+        if is_below(victim.queue, path):
+            left.subtract(victim.resources.items())
+    for name, amount in one.resources.items():
+        if amount and guaranteed.get(name, 0) > left[name]:
+            yield f"{one.uuid} leaves {name} {left[name]} to {path}, which is guaranteed {guaranteed[name]}"
+
+
+def frees(victims: Iterable[Occupant], need: Mapping[str, int]) -> bool:
+    """Whether they use at least so much."""
+    victims = list(victims)
+    return all(sum(one.resources[name] for one in victims) >= amount for name, amount in need.items())
+
+
+def cost(victims: Iterable[Occupant], total: Mapping[str, int]) -> Cost:
+    """Kind by kind and priority by priority, weighed by what there is of each resource."""
+    unit = {name: WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
+    weights: dict[tuple[int, int], int] = {}
+    for one in victims:
+        rank = one.kind, one.priority
+        weight = sum(amount * unit.get(name, 0) for name, amount in one.resources.items())
+        weights[rank] = weights.get(rank, 0) + weight
+    return tuple(sorted(weights.items(), reverse=True))

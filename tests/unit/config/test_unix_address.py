@@ -1,0 +1,25 @@
+"""`unix:/PATH` as an address of the daemon."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.address import UNIX_PATH_BYTES_MAX, unix_path
+from schedulerd.config.settings import Settings
+
+
+def test_a_path_is_an_address_for_grpc() -> None:
+    assert unix_path("unix:/run/s.sock") == "/run/s.sock"
+    assert unix_path("localhost:3333") is None
+    assert Settings(grpc_bind="unix:/run/s.sock").grpc_bind == "unix:/run/s.sock"
+
+
+@pytest.mark.parametrize("address", ["unix:", "unix:s.sock", "unix:/run/", "unix:/" + "x" * UNIX_PATH_BYTES_MAX])
+def test_what_is_no_absolute_path_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="must be unix:/PATH"):
+        Settings(grpc_bind=address)
+
+
+def test_http_has_no_socket_file() -> None:
+    with pytest.raises(ValueError, match="must be HOST:PORT"):
+        Settings(http_bind="unix:/run/s.sock")

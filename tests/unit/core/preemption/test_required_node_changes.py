@@ -1,0 +1,170 @@
+"""Others end for what may run on one node only, and then something else happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.core.commands import NodeAction, TerminationType
+from schedulerd.core.facts import ReleaseRequested
+from schedulerd.core.preemption.facts import RoomMade
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import SECOND_NS, PreemptionPolicy
+from tests.unit.core.builders import (
+    a_node,
+    a_placeholder,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+    only,
+    placed,
+)
+from tests.unit.core.claims import a_daemon, ends, finished, gone, preempted, reserved, wait
+from tests.unit.core.configurations import reload
+from tests.unit.core.only_node import TIMES, a_talk, the_root
+
+# when something else happens
+
+
+def test_a_node_that_comes_full_makes_room() -> None:
+    talk = a_talk()
+    talk.asks(a_daemon(node="n2"))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 10}, an_existing("e1", "v")))
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_a_node_that_becomes_ready_makes_room() -> None:
+    talk = a_talk("v")
+    talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"ready": "false"}))
+    talk.asks(a_daemon())
+    assert reserved(talk.schedule()) == []
+    talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"ready": "true"}))
+    facts = talk.schedule()
+    assert (reserved(facts), preempted(facts)) == ([("d", "n1", True)], ["v"])
+
+
+def test_a_node_that_becomes_large_enough_makes_room() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon("d", memory=20))
+    assert reserved(talk.schedule()) == []
+    talk.nodes(a_node("n1", {"memory": 20}, action=NodeAction.UPDATE))
+    assert preempted(talk.schedule()) == ["v"]
+
+
+def test_a_draining_node_makes_room_as_well() -> None:
+    talk = a_talk("v")
+    talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == ["v"]
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_a_claim_survives_the_draining_of_its_node() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
+    assert ends(talk.schedule()) == []
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_its_node_goes_with_the_victims_and_nobody_says_that_there_was_room() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    facts = talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
+    assert ends(facts) == [("d", "n1", "node")]
+    assert of(RoomMade, facts) == []
+    talk.nodes(a_node("n1", {"memory": 10}))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_the_time_it_took_counts_from_when_they_were_asked_to_go() -> None:
+    talk = a_talk("v", root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
+    talk.asks(a_daemon())
+    assert preempted(wait(talk, 100 * SECOND_NS)) == []
+    reload(talk, the_root())
+    assert preempted(talk.schedule()) == ["v"]
+    wait(talk, 3 * SECOND_NS)
+    assert only(RoomMade, gone(talk, "v")).waited_ns == 3 * SECOND_NS
+
+
+@pytest.mark.parametrize("termination", [TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT])
+def test_a_victim_that_finishes_by_itself_makes_room_as_well(termination: TerminationType) -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert of(RoomMade, talk.release(allocation_key="v", termination=termination))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_a_victim_whose_application_is_removed_makes_room_as_well() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert of(RoomMade, talk.remove("app"))
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_it_waits_for_its_victims_longer_than_room_is_kept_otherwise() -> None:
+    talk = a_talk("v")
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert ends(wait(talk, 3 * TIMES.reservation_ns)) == []
+    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_without_victims_it_ends_in_time_rests_and_is_kept_again() -> None:
+    talk = a_talk("v", priority=1)
+    talk.asks(a_daemon())
+    talk.schedule()
+    assert ends(wait(talk, TIMES.reservation_ns)) == [("d", "n1", "expired")]
+    talk.asks(a_daemon("d2"))
+    assert reserved(talk.schedule()) == [("d2", "n1", True)]
+    assert reserved(wait(talk, TIMES.reservation_ns - 1)) == []
+    assert ("d", "n1", True) in reserved(wait(talk, 1))
+
+
+def test_a_placeholder_may_have_to_end() -> None:
+    talk = a_talk(memory=20)
+    talk.apps(an_app("gang", placeholder_ask=Resources(memory=20)))
+    talk.asks(a_placeholder("p", count=2, app="gang"))
+    talk.schedule()
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == ["p"]
+    talk.asks(an_ask("r", app="gang", task_group="group", count=2))
+    requests = of(ReleaseRequested, talk.schedule())
+    assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED]
+
+
+def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
+    talk = a_talk(memory=10)
+    talk.apps(an_app("gang", placeholder_ask=Resources(memory=10)))
+    talk.asks(a_placeholder("p", app="gang"))
+    talk.schedule()
+    talk.asks(an_ask("r", app="gang", task_group="group"))
+    request = only(ReleaseRequested, talk.schedule())
+    talk.asks(a_daemon())
+    assert preempted(talk.schedule()) == []
+    talk.release(application_id="gang", uuid=request.uuid, termination=request.termination)
+    assert preempted(talk.schedule()) == ["r"]
+
+
+def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
+    talk = a_talk("v1", "v2")
+    talk.asks(a_daemon("d", count=2))
+    assert preempted(talk.schedule()) == ["v2"]
+    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert preempted(wait(talk, TIMES.reservation_delay_ns)) == ["v1"]
+    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d", "n1")]
+
+
+def test_it_looks_past_room_that_is_kept_for_an_ordinary_ask() -> None:
+    talk = a_talk("v1", "v2")
+    talk.apps(an_app("large"))
+    talk.asks(an_ask("big", 20, app="large", priority=9))
+    assert reserved(wait(talk, TIMES.reservation_delay_ns)) == [("big", "n1", False)]
+    finished(talk, "v1")
+    talk.asks(a_daemon())
+    assert placed(talk.schedule()) == [("daemons", "d", "n1")]

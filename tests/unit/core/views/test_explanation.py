@@ -1,0 +1,218 @@
+"""Why asks wait, and why nobody ends for them: one sentence for each reason, with its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedulerd.config import matches
+from schedulerd.core.commands import NewAsk, NodeAction
+from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.resources import Resources
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, Timeouts
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    numbered,
+    placed,
+)
+
+ROOM = {"memory": 100, "vcore": 10}
+
+
+def waiting(talk: Conversation, application_id: str = "app") -> dict[str, str]:
+    """Why each of its asks waits."""
+    return {ask.allocation_key: ask.waiting_for for ask in talk.app(application_id).asks}
+
+
+def test_an_ask_that_was_not_tried_yet_waits_for_nothing() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    assert waiting(talk) == {"k": ""}
+
+
+@pytest.mark.parametrize("at", ["a", "root"])
+def test_an_ask_over_quota_names_queue_and_amounts(at: str) -> None:
+    root = a_root(
+        a_queue_spec("a", max={"memory": 30} if at == "a" else None), max={"memory": 30} if at != "a" else None
+    )
+    talk = a_conversation(a_node("n1", ROOM), root=root)
+    talk.asks(an_ask("k", 20, count=2))
+    talk.schedule()
+    path = "root.a" if at == "a" else "root"
+    assert waiting(talk) == {"k": f"quota of queue {path}: memory 20 used + 20 asked is more than max 30"}
+
+
+def test_an_ask_no_node_fits_counts_why_not() -> None:
+    talk = a_conversation(
+        a_node("n1", ROOM),
+        a_node("n2", {"memory": 500}),
+        a_node("n3", {"memory": 20, "vcore": 99}),
+        a_node("n4", ROOM, action=NodeAction.CREATE_DRAIN),
+        a_node("n5", ROOM, attributes={"ready": "false"}),
+    )
+    talk.asks(an_ask("k", resources=Resources(memory=200, vcore=1)))
+    talk.schedule()
+    assert waiting(talk) == {
+        "k": "no node has room: 5 considered: 1 draining, 2 not enough memory, 1 not enough vcore, 1 not ready"
+    }
+
+
+def test_an_ask_of_a_paused_resource_manager_says_so() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    talk.disconnect()
+    assert waiting(talk) == {"k": "the resource manager is paused: nothing is placed for it"}
+
+
+def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("gang", gang_style="Hard"))
+    talk.asks(a_placeholder("p", app="gang"), a_placeholder("q", 500, app="gang"), an_ask("large", 500, app="gang"))
+    talk.schedule()
+    talk.sleep(Timeouts().placeholder_ns)
+    assert waiting(talk, "gang") == {"large": "application is Failing: its asks are not placed in this state"}
+
+
+DELAY_NS = 30 * SECOND_NS
+YOUNG = "preemption is first tried when the ask is 30 s old (preemption.delay)"
+NOT_ALLOWED = "the ask may not preempt others (allowPreemptOther)"
+
+
+def a_full_cluster(*, enabled: bool = True, used: int = 0, **a: Any) -> Conversation:
+    """Queue a with `used` and queue b with the rest of a node of 100; a is guaranteed 60, unless told otherwise."""
+    a.setdefault("guaranteed", {"memory": 60})
+    root = a_root(a_queue_spec("a", **a), a_queue_spec("b"))
+    talk = Conversation(Scheduler(Timeouts(), numbered(), matches))
+    talk.register(PartitionSpec("default", root, preemption_enabled=enabled))
+    talk.connect()
+    talk.nodes(a_node("n1", {"memory": 100}))
+    talk.apps(an_app("app"), an_app("other", "root.b"))
+    talk.asks(an_ask("own", 10, count=used // 10), an_ask("b", 10, count=(100 - used) // 10, app="other"))
+    assert len(placed(talk.schedule())) == 10
+    talk.apps(an_app("asker"))
+    return talk
+
+
+def a_claim(memory: int = 20, **fields: Any) -> NewAsk:
+    fields.setdefault("allow_preempt_other", True)
+    return an_ask("k", memory, app="asker", **fields)
+
+
+def said_after(talk: Conversation, ask: NewAsk, wait_ns: int = DELAY_NS) -> str:
+    """Why nobody ends for the ask, when it has waited for so long."""
+    talk.asks(ask)
+    talk.schedule()
+    talk.sleep(wait_ns)
+    talk.schedule()
+    [shown] = talk.app("asker").asks
+    assert shown.waiting_for.startswith(("no node has room", "required node", "quota of queue"))
+    return shown.no_preemption_because
+
+
+def test_one_that_was_not_tried_yet_has_no_reason() -> None:
+    talk = a_full_cluster()
+    talk.asks(a_claim())
+    assert talk.app("asker").asks[0].no_preemption_because == ""
+
+
+def test_one_that_is_too_young_says_when() -> None:
+    assert said_after(a_full_cluster(), a_claim(), DELAY_NS - 1) == YOUNG
+
+
+def test_one_that_may_not_says_so() -> None:
+    assert said_after(a_full_cluster(), a_claim(allow_preempt_other=False)) == NOT_ALLOWED
+
+
+def test_where_preemption_is_off_that_comes_first() -> None:
+    talk = a_full_cluster(enabled=False)
+    assert said_after(talk, a_claim(allow_preempt_other=False)) == "preemption is off in this partition"
+
+
+def test_one_for_which_somebody_ends_says_who_instead() -> None:
+    talk = a_full_cluster()
+    assert said_after(talk, a_claim()) == ""
+    assert waiting(talk, "asker") == {
+        "k": "no node has room: 1 considered: 1 not enough memory; "
+        "room is reserved for it on node n1, 2 allocations have to be released first"
+    }
+    assert talk.queue().quota_reserved == talk.queue("root.b").leaving == {"memory": 20}
+    assert (talk.queue().leaving, talk.queue("root.b").quota_reserved) == ({}, {})
+    [reservation] = talk.node().reservations
+    assert len(reservation.waits_for) == 2
+
+
+def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -> None:
+    talk = a_full_cluster()
+    said = said_after(talk, a_claim(40, count=2))
+    assert said == "root.a would use memory 80 of 60 guaranteed"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "claim", "reason"),
+    [
+        ({"used": 50}, a_claim(), "root.a would use memory 70 of 60 guaranteed"),
+        (
+            {"guaranteed": {"vcore": 5}},
+            a_claim(),
+            "none of its queues, up to a fence or a max that is reached, is guaranteed what it asks for",
+        ),
+        (
+            {"used": 100, "guaranteed": {"memory": 200}},
+            a_claim(),
+            "no queue that it may take from uses more than it is guaranteed",
+        ),
+        (
+            {},
+            a_claim(priority=-1),
+            "on no node would the allocations that may be preempted make enough room (1 considered)",
+        ),
+    ],
+    ids=["not entitled", "nothing guaranteed", "no victims", "no node"],
+)
+def test_one_that_was_refused_says_why(cluster: dict[str, Any], claim: NewAsk, reason: str) -> None:
+    assert said_after(a_full_cluster(**cluster), claim) == reason
+
+
+def test_what_is_guaranteed_beyond_a_fence_is_not_the_reason() -> None:
+    fence: dict[str, Any] = {"preemption_policy": PreemptionPolicy.FENCE, "guaranteed": {"vcore": 1}}
+    assert said_after(a_full_cluster(**fence), a_claim()).startswith("none of its queues, up to a fence")
+
+
+def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> None:
+    talk = a_full_cluster(used=50)
+    said_after(talk, a_claim(priority=1))
+    talk.asks(an_ask("low", 20, app="asker", allow_preempt_other=True), a_claim(priority=1))
+    talk.asks(an_ask("high", 20, app="asker", priority=2, allow_preempt_other=True))
+    talk.schedule()
+    reasons = {ask.allocation_key: ask.no_preemption_because for ask in talk.app("asker").asks}
+    refused = "root.a would use memory 70 of 60 guaranteed"
+    assert reasons == {"k": refused, "low": refused, "high": YOUNG}
+
+
+def test_one_that_may_run_on_one_node_only_says_why_nobody_ends_there() -> None:
+    daemon = a_claim(tags={REQUIRED_NODE_TAG: "n1"}, priority=-1)
+    reason = "the allocations that may be preempted on node n1 would not make enough room"
+    assert said_after(a_full_cluster(), daemon, 0) == reason
+    assert said_after(a_full_cluster(enabled=False), daemon, 0) == "preemption is off in this partition"
+
+
+def test_one_that_a_quota_keeps_out_says_which() -> None:
+    reason = "quota of queue root.a: memory 0 used + 20 asked is more than max 10, whatever is preempted"
+    assert said_after(a_full_cluster(max={"memory": 10}), a_claim()) == reason
+
+
+def test_one_that_is_not_tried_for_another_reason_says_that_alone() -> None:
+    talk = a_full_cluster()
+    said_after(talk, a_claim(), 0)
+    talk.disconnect()
+    [shown] = talk.app("asker").asks
+    assert (shown.waiting_for[:27], shown.no_preemption_because) == ("the resource manager is pau", "")
