@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 
 from schedulerd.core import commit_room
-from schedulerd.core.model.application import Application
 from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
 from tests.sim.judging_world import (
     EXPECTED,
@@ -19,7 +18,7 @@ from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
 WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
-SEEDS = (*range(1, 7), 8, 16)
+SEEDS = (*range(1, 7), 8, 20)
 STEPS = 400
 
 
@@ -51,7 +50,7 @@ def _nothing(*_: object, **__: object) -> None:
     ("owner", "name", "broken"),
     [
         pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
-        pytest.param(Application, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
+        pytest.param(predicate_checks, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
         pytest.param(predicate_checks, "review", _nothing, id="results for asks that are gone are waited for"),
         pytest.param(predicate_results, "_may_be_placed", lambda _: True, id="a result is not judged again"),
         pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),

@@ -65,6 +65,8 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
         attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
+        if reservation.made_at_ns == context.now_ns:
+            ask.rests_until_ns = max(ask.rests_until_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns)
     if ask.pending:
         if reservation.is_entitled and why is ReservationEnd.PLACED:  # the same node may serve its next allocation
             for one in (None, ask):

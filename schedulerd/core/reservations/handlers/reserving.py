@@ -21,6 +21,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import ParentEntity
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.quotas.rules import blocked_by_limits
 from schedulerd.core.reservations.handlers import reservations
 from schedulerd.core.step_context import StepContext
 
@@ -267,7 +268,14 @@ def _may_ask_to_keep(ask: Ask, node: Node) -> bool:
 
 
 def _is_within_quotas(partition: Partition, application: Application, ask: Ask) -> bool:
+    """Whether all quotas have room for the ask beside all reservations, and the limits of its user have room now.
+
+    A limit without room would end the reservation as soon as the node has room.
+    """
+    kind = application.groups[ask.band].pending_class
     for queue in application.queue.path_to_root:
+        if blocked_by_limits(queue, kind.items, kind.quota_key) is not None:
+            return False
         if queue.max:
             used = queue.allocated.plus(queue.quota_reserved)
             for one in partition.reservations:
