@@ -151,6 +151,8 @@ class RoomBooks:
     def __init__(self) -> None:
         self.by_name: dict[PartitionName, RoomBook] = {}
         self._asked: dict[tuple[str, str, str], list[NewAsk]] = {}
+        self._sizes_asked: dict[str, Mapping[str, int]] = {}
+        """The resources that an allocation was asked with, by UUID, if they or the UUID changed since."""
         self._specs: tuple[PartitionSpec, ...] = ()
 
     def hear(self, command: Command) -> None:
@@ -165,7 +167,14 @@ class RoomBooks:
         asks = self._asked.get((rm_id, application_id, key), [])
         return [one for one in asks if one.resources == size and one.priority == priority]
 
+    def asked_for(self, one: Allocated) -> list[NewAsk]:
+        """All asks that the allocation may be for. A resize changes its resources and nothing else."""
+        size = self._sizes_asked.get(one.uuid, one.resources)
+        return self.asked(one.rm_id, one.application_id, one.allocation_key, size, one.priority)
+
     def take(self, fact: Fact, now_ns: int) -> None:
+        if isinstance(fact, AllocationChanged):
+            self._sizes_asked[fact.uuid] = self._sizes_asked.pop(fact.old_uuid, fact.old_resources)
         match fact:
             case ResourceManagerChanged():
                 if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
