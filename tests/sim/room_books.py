@@ -7,7 +7,7 @@ step only.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schedulerd.core.commands import (
@@ -33,6 +33,7 @@ from schedulerd.core.preemption.facts import Preempted, ReservationEnded, Reserv
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
 from schedulerd.core.views.values import QueueView
+from tests.reference.changes import changed
 from tests.reference.queue_paths import is_below
 from tests.sim.clusters import TIMEOUTS
 
@@ -218,9 +219,7 @@ def _enter(
             book.allocations[fact.uuid] = fact
         case AllocationChanged():
             before = book.allocations.pop(fact.old_uuid)
-            book.allocations[fact.uuid] = replace(
-                before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources
-            )
+            book.allocations[fact.uuid] = changed(before, fact)
             if fact.node_id != fact.old_node_id:
                 for one in book.reservations.values():
                     one.victims.discard(fact.old_uuid)
