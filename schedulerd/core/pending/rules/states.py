@@ -137,7 +137,7 @@ STATES: Mapping[PendingState, Meaning] = {
     ),
 }
 
-_OF_RULE: Mapping[BlockedBy, PendingState] = {
+OF_RULE: Mapping[BlockedBy, PendingState] = {
     BlockedBy.QUOTA: _S.QUOTA_BLOCKED,
     BlockedBy.GANG_QUOTA: _S.QUOTA_BLOCKED,
     BlockedBy.MAX_APPLICATIONS: _S.MAX_APPLICATIONS_BLOCKED,
@@ -207,7 +207,7 @@ def group_state(
     pending_class = group.pending_class
     rule = _blocking_rule(application, pending_class)
     if rule is not None:
-        return _OF_RULE[rule.by], rule
+        return OF_RULE[rule.by], rule
     if group.request_class.refused:
         return _S.PREDICATE_FAILED, None
     return (_S.UNSCHEDULABLE if pending_class.unschedulable else _S.READY), None
