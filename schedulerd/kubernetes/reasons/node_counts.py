@@ -1,0 +1,157 @@
+"""What the nodes say of waiting pods, counted once for all pods of a class and size, and again when something changed.
+
+Pods of one template ask for the same and are admitted by the same nodes, so one count stands for all of them. The rate
+at which nodes are judged is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from schedulerd.kubernetes.metadata.pods import required_node
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
+from schedulerd.kubernetes.predicates.words import Words, reasons, todays_words
+from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.reasons.sentences import Counts
+
+SECOND_NS = 1_000_000_000
+AGAIN_NS = 10 * SECOND_NS
+"""Between two counts for one class, if something changed."""
+NODE_NS = 20_000
+"""One node is judged in such a time on average: 50,000 in a second."""
+BURST_NS = SECOND_NS // 10
+"""So much may be judged at once."""
+
+_OTHER_NODE = Refusal("NodeAffinity", Kind.UNRESOLVABLE, Code.NODE_AFFINITY)
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """By uid."""
+    counts: Counts | None = None
+    counted_ns: int = 0
+    version: int = -1
+    """Of the cluster that was counted."""
+
+
+class NodeCounts:
+    def __init__(self, view: ClusterView, words: Words = todays_words) -> None:
+        self.version = 0
+        """To be increased when nodes, or pods on them, have changed."""
+        self.nodes_judged = 0
+        """Nodes judged so far."""
+        self._view = view
+        self._words = words
+        self._classes: dict[Hashable, _Class] = {}
+        """Counted ones, the one that was counted first at the front."""
+        self._new: dict[Hashable, _Class] = {}
+        self._of: dict[str, Hashable] = {}
+        """Class by uid of a pod."""
+        self._free_ns = 0
+
+    def __len__(self) -> int:
+        return len(self._classes) + len(self._new)
+
+    def get(self, pod: Pod) -> Counts | None:
+        """What the nodes say; None if they are not counted yet: `count_due` tells when they are."""
+        uid, key = pod.metadata.uid, class_and_size(self._view, pod)
+        if self._of.get(uid, key) != key:
+            self.forget(uid)
+        known = self._classes.get(key) or self._new.get(key)
+        if known is None:
+            known = self._new[key] = _Class()
+        known.pods[uid] = pod
+        self._of[uid] = key
+        return known.counts
+
+    def forget(self, uid: str) -> None:
+        key = self._of.pop(uid, None)
+        if key is None:
+            return
+        for classes in (self._classes, self._new):
+            known = classes.get(key)
+            if known is not None:
+                known.pods.pop(uid, None)
+                if not known.pods:
+                    del classes[key]
+
+    def count_due(self, now_ns: int, waits: Callable[[str], bool]) -> list[str]:
+        """Counts what is due, as far as the rate allows; the uids of pods of which the nodes say something else now."""
+        changed: list[str] = []
+        while self._free_ns < now_ns + BURST_NS:
+            key = self._first_due(now_ns)
+            if key is None:
+                break
+            known = self._new.pop(key, None) or self._classes.pop(key)
+            for uid in [uid for uid in known.pods if not waits(uid)]:
+                del known.pods[uid]
+                del self._of[uid]
+            if not known.pods:
+                continue
+            counts = self._count(next(iter(known.pods.values())))
+            self._free_ns = max(self._free_ns, now_ns) + NODE_NS * max(1, counts.nodes)
+            if counts != known.counts:
+                known.counts = counts
+                changed += known.pods
+            known.counted_ns, known.version = now_ns, self.version
+            self._classes[key] = known  # at the end
+        return changed
+
+    def next_due_ns(self) -> int | None:
+        """When something is to be counted; None if not before something changes."""
+        if self._new:
+            return self._free_ns - BURST_NS + 1
+        first = next(iter(self._classes.values()), None)
+        if first is None or first.version == self.version:
+            return None
+        return max(first.counted_ns + AGAIN_NS, self._free_ns - BURST_NS + 1)
+
+    def _first_due(self, now_ns: int) -> Hashable | None:
+        for key in self._new:
+            return key
+        for key, known in self._classes.items():
+            return key if known.version != self.version and known.counted_ns + AGAIN_NS <= now_ns else None
+        return None
+
+    def _count(self, pod: Pod) -> Counts:
+        view, names = self._view, self._view.node_names
+        only = required_node(pod)
+        found: Counter[str] = Counter()
+        if only:
+            found.update(dict.fromkeys(reasons((_OTHER_NODE,), self._words), len(names) - (only in names)))
+            refused = {only: view.judge(pod, only, ALL, first_only=True)} if only in names else {}
+            self.nodes_judged += 1
+        else:
+            refused = view.judge_all(pod)
+            self.nodes_judged += len(names)
+        said: dict[object, list[str]] = {}
+        for refusals in refused.values():
+            words = said.get(refusals)
+            if words is None:
+                words = said[refusals] = reasons(refusals, self._words)
+            found.update(words)
+        passed = len(names) - len(refused) if not only else sum(not refusals for refusals in refused.values())
+        return Counts(len(names), {reason: count for reason, count in found.items() if count}, passed)
+
+
+def class_and_size(view: ClusterView, pod: Pod) -> Hashable:
+    """Equal for pods of which every node says the same."""
+    try:
+        size = tuple(sorted(pod_requests(pod).items()))
+    except MalformedQuantity:
+        size = ()
+    spec = pod.spec
+    more = ""
+    if view.callback_plugins(pod):
+        ports = [one.ports for one in (*(spec.containers or ()), *(spec.init_containers or ())) if one.ports]
+        metadata = pod.metadata
+        own = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
+        more = repr((own, ports, spec.volumes, metadata.name if spec.volumes else ""))
+    return view.node_class(pod), size, required_node(pod), more
