@@ -71,69 +71,68 @@ def test_a_quota_is_said_in_units_of_kubernetes(reader: Reader) -> None:
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("waiting", "why"),
-    [
-        (
-            Waiting(
-                State.QUOTA_BLOCKED,
-                True,
-                Rule.QUOTA,
-                "root.a",
-                "memory",
-                used=GIB,
-                promised=GIB // 2,
-                asked=GIB,
-                max=GIB,
-            ),
-            "quota of queue root.a: memory 1Gi used + 512Mi claimed by others + 1Gi asked is more than max 1Gi",
+EXAMPLES: list[tuple[Waiting, str]] = [
+    (
+        Waiting(
+            State.QUOTA_BLOCKED,
+            True,
+            Rule.QUOTA,
+            "root.a",
+            "memory",
+            used=GIB,
+            promised=GIB // 2,
+            asked=GIB,
+            max=GIB,
         ),
-        (
-            Waiting(State.QUOTA_BLOCKED, True, Rule.GANG_QUOTA, "root.a", "a/b", 1, 2, 3, 4),
-            "quota of queue root.a: a/b 1 used + 2 promised to gangs + 3 for the whole gang is more than max 4",
-        ),
-        (
-            Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.MAX_APPLICATIONS, "root.a", used=2, asked=1, max=2),
-            "queue root.a runs 2 applications, its maxapplications is 2",
-        ),
-        (
-            Waiting(State.USER_LIMIT_BLOCKED, True, Rule.LIMIT, "root.a", "vcore", 0, 0, 1500, 1000, "ann"),
-            "limit of user 'ann' in root.a: cpu 0 used + 1500m asked is more than maxresources 1",
-        ),
-        (
-            Waiting(
-                State.MAX_APPLICATIONS_BLOCKED, True, Rule.LIMIT_MAX_APPLICATIONS, "root.a", "", 2, 0, 1, 2, "x", True
-            ),
-            "limit of group 'x' in root.a: 2 applications run, maxapplications is 2",
-        ),
-        (Waiting(State.READY, queue="root.a", ahead=12), "12 pods are ahead of it in queue root.a"),
-        (Waiting(State.READY, queue="root.a", ahead=1), "1 pod is ahead of it in queue root.a"),
-        (Waiting(State.READY, queue="root.a"), "next in queue root.a"),
-        (
-            Waiting(State.UNSCHEDULABLE, True, queue="root.a", ahead=4),
-            "quotas and limits have room only for pods before it, which fit on no node (4 pods are ahead of it)",
-        ),
-        (Waiting(State.AWAITING_GANG, True), "waiting for the placeholders of its gang to be placed"),
-        (
-            Waiting(State.AWAITING_GANG, True, awaited_application="other"),
-            "the gang of application other came earlier and is placed first",
-        ),
-        (Waiting(State.AWAITING_PLACEHOLDER), "waiting for a placeholder to end, whose room it gets"),
-        (
-            Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted"),
-            "another application of queue root.a has to start first",
-        ),
-        (
-            Waiting(State.APPLICATION_INACTIVE, True, inactive="Failing"),
-            "its application is Failing, and pods are not placed in that state",
-        ),
-        (
-            Waiting(State.RESERVED, node="n1", victims=2),
-            "room is reserved on node n1, where 2 preempted pods have to end first",
-        ),
-        (Waiting(State.UNANSWERED), "waiting for the scheduler to look at it"),
-    ],
-)
+        "quota of queue root.a: memory 1Gi used + 512Mi claimed by others + 1Gi asked is more than max 1Gi",
+    ),
+    (
+        Waiting(State.QUOTA_BLOCKED, True, Rule.GANG_QUOTA, "root.a", "a/b", 1, 2, 3, 4),
+        "quota of queue root.a: a/b 1 used + 2 promised to gangs + 3 for the whole gang is more than max 4",
+    ),
+    (
+        Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.MAX_APPLICATIONS, "root.a", used=2, asked=1, max=2),
+        "queue root.a runs 2 applications, its maxapplications is 2",
+    ),
+    (
+        Waiting(State.USER_LIMIT_BLOCKED, True, Rule.LIMIT, "root.a", "vcore", 0, 0, 1500, 1000, "ann"),
+        "limit of user 'ann' in root.a: cpu 0 used + 1500m asked is more than maxresources 1",
+    ),
+    (
+        Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.LIMIT_MAX_APPLICATIONS, "root.a", "", 2, 0, 1, 2, "x", True),
+        "limit of group 'x' in root.a: 2 applications run, maxapplications is 2",
+    ),
+    (Waiting(State.READY, queue="root.a", ahead=12), "12 pods are ahead of it in queue root.a"),
+    (Waiting(State.READY, queue="root.a", ahead=1), "1 pod is ahead of it in queue root.a"),
+    (Waiting(State.READY, queue="root.a"), "next in queue root.a"),
+    (
+        Waiting(State.UNSCHEDULABLE, True, queue="root.a", ahead=4),
+        "quotas and limits have room only for pods before it, which fit on no node (4 pods are ahead of it)",
+    ),
+    (Waiting(State.AWAITING_GANG, True), "waiting for the placeholders of its gang to be placed"),
+    (
+        Waiting(State.AWAITING_GANG, True, awaited_application="other"),
+        "the gang of application other came earlier and is placed first",
+    ),
+    (Waiting(State.AWAITING_PLACEHOLDER), "waiting for a placeholder to end, whose room it gets"),
+    (
+        Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted"),
+        "another application of queue root.a has to start first",
+    ),
+    (
+        Waiting(State.APPLICATION_INACTIVE, True, inactive="Failing"),
+        "its application is Failing, and pods are not placed in that state",
+    ),
+    (
+        Waiting(State.RESERVED, node="n1", victims=2),
+        "room is reserved on node n1, where 2 preempted pods have to end first",
+    ),
+    (Waiting(State.UNANSWERED), "waiting for the scheduler to look at it"),
+]
+"""Each kind of reason that more nodes would not change."""
+
+
+@pytest.mark.parametrize(("waiting", "why"), EXAMPLES)
 def test_whatever_more_nodes_would_not_help_is_skipped(reader: Reader, waiting: Waiting, why: str) -> None:
     reader.pod()
     reader.say("p", waiting)
