@@ -23,10 +23,10 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.pending.rules.states import PendingState, group_state
+from schedulerd.core.pending.rules.states import PendingState, blocking_rule, group_state
 from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.preemption.facts import ReservationEnded, Reserved
-from schedulerd.core.quotas.rules import blocked, highest_blocked
+from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.scheduling_states.reasons import WaitingLine, pending_in, rule_identity, why_pending
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
@@ -234,11 +234,12 @@ def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Pl
         let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
     is_counted = dict.fromkeys(looked_at(partition), True)
     for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
+        rule = blocking_rule(leaf, pending_class) if tells_reasons else None
         short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
-        if short is not None:
-            rule = blocked(short, pending_class.items, pending_class.quota_key) if tells_reasons else None
-            at = short.path if rule is None else rule_identity(rule)
-            yield (leaf, pending_class), Outlook(at, {}, pending_class.joined)
+        if rule is not None:
+            yield (leaf, pending_class), Outlook(rule_identity(rule), {}, pending_class.joined)
+        elif short is not None:
+            yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
         elif pending_class in is_counted:
             yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
         elif tells_reasons and not pending_class.unschedulable:
