@@ -117,10 +117,10 @@ def test_verdicts_are_bounded_in_a_large_cluster_of_many_classes() -> None:
         reader.pod(f"p{number}", cpu=f"{number + 2}")
         reader.say(f"p{number}", FAILED)
     counts = reader.cluster.model.reasons.counts
-    assert counts.nodes_judged <= 6_000, "a burst"
+    assert counts.nodes_judged <= 2_000, "a burst"
     reader.pass_time(1)
-    assert counts.nodes_judged <= 57_000
-    reader.pass_time(2)
+    assert 20_000 <= counts.nodes_judged <= 28_000
+    reader.pass_time(4)
     assert counts.nodes_judged == 100_000
     assert len(reader.conditions) == 100
 
