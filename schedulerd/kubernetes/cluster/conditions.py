@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import required_node
+from schedulerd.kubernetes.reasons.pod_reason import PodReason
 from schedulerd.kubernetes.reasons.sentences import (
     UNSCHEDULABLE,
     condition_reason,
@@ -72,6 +73,11 @@ def asked(model: Model, own: OwnPod) -> None:
     if own.reason.waiting is None:
         model.reasons.silent[own.uid] = model.now_ns + SILENT_NS
         model.reasons.silent.move_to_end(own.uid)
+
+
+def done(own: OwnPod) -> None:
+    """The pod is on its node, and waits for nothing any longer."""
+    own.reason = PodReason()
 
 
 def report(model: Model) -> None:

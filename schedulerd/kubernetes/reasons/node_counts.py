@@ -63,15 +63,22 @@ class NodeCounts:
 
     def get(self, pod: Pod) -> Counts | None:
         """What the nodes say; None if they are not counted yet: `count_due` tells when they are."""
-        uid, key = pod.metadata.uid, class_and_size(self._view, pod)
+        uid = pod.metadata.uid
+        known = self._known(self._of.get(uid))
+        if known is not None and known.pods.get(uid) is pod:
+            return known.counts
+        key = class_and_size(self._view, pod)
         if self._of.get(uid, key) != key:
             self.forget(uid)
-        known = self._classes.get(key) or self._new.get(key)
+        known = self._known(key)
         if known is None:
             known = self._new[key] = _Class()
         known.pods[uid] = pod
         self._of[uid] = key
         return known.counts
+
+    def _known(self, key: Hashable) -> _Class | None:
+        return self._classes.get(key) or self._new.get(key)
 
     def forget(self, uid: str) -> None:
         key = self._of.pop(uid, None)
@@ -183,7 +190,7 @@ class _Count:
         return len(names)
 
     def result(self) -> Counts:
-        found = {reason: count for reason, count in self._found.items() if count}
+        found = tuple(sorted((reason, count) for reason, count in self._found.items() if count))
         return Counts(self._nodes, found, len(self._names) - self._refused)
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from schedulerd.kubernetes.reasons.amounts import amount_text, resource_name
@@ -21,13 +22,16 @@ NO_NODES = "no nodes available to schedule pods"
 KEPT = "node(s) had room only for other pods"
 """Of nodes that no predicate refuses: the daemon has reserved their room, or has just given it away."""
 
+_TEXTS_MAX = 4_096
+"""Pods of one class say the same, and share the text."""
+
 
 class Counts(NamedTuple):
     """What the nodes say of a pod."""
 
     nodes: int
-    reasons: Mapping[str, int]
-    """How many nodes give this reason; a node may give several."""
+    reasons: tuple[tuple[str, int], ...]
+    """With how many nodes give the reason; a node may give several."""
     passed: int
     """Nodes that no predicate refuses."""
 
@@ -49,11 +53,12 @@ def event_reason(waiting: Waiting) -> str:
     return FAILED_SCHEDULING if condition_reason(waiting) == UNSCHEDULABLE else SKIPPED
 
 
+@lru_cache(_TEXTS_MAX)
 def refused(waiting: Waiting, counts: Counts) -> str:
     """The sentence of a pod that is Unschedulable."""
     if not counts.nodes:
         return NO_NODES
-    found = [f"{count} {reason}" for reason, count in counts.reasons.items()]
+    found = [f"{count} {reason}" for reason, count in counts.reasons]
     if counts.passed:
         found.append(f"{counts.passed} {KEPT}")
     listed = f": {', '.join(sorted(found))}" if found else ""
@@ -61,6 +66,7 @@ def refused(waiting: Waiting, counts: Counts) -> str:
     return f"0/{counts.nodes} nodes are available{listed}.{kept}"
 
 
+@lru_cache(_TEXTS_MAX)
 def skipped(waiting: Waiting, nodes: int) -> str:
     """The sentence of a pod that is not refused by nodes."""
     why = why_skipped(waiting)

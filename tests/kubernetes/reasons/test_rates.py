@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.events import Put
+from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.words import sentence, words_of_1_20
 from schedulerd.kubernetes.reasons.backlog import BURST_MAX
+from schedulerd.kubernetes.reasons.node_counts import NodeCounts
+from schedulerd.kubernetes.reasons.sentences import refused
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import node
 from tests.kubernetes.cluster.play import own
@@ -141,3 +145,19 @@ def test_a_pod_that_changes_in_the_api_costs_no_write() -> None:
         reader.all(Put(own("p0", cpu="2", meta={"annotations": {"a": str(number)}})))
         reader.pass_time(1)
     assert reader.writes == []
+
+
+def test_the_words_of_older_versions_can_be_counted_too() -> None:
+    view = ClusterView()
+    for number in range(3):
+        view.put_node(node(f"n{number}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]))
+    counts = NodeCounts(view, words_of_1_20)
+    pod = own("p")
+    view.put_pod(pod)
+    assert counts.get(pod) is None
+    assert counts.count_due(0, lambda uid: True) == ["p"]
+    found = counts.get(pod)
+    assert found is not None
+    text = refused(FAILED, found)
+    assert text == "0/3 nodes are available: 3 node(s) had taint {a: b}, that the pod didn't tolerate."
+    assert text == sentence(view.judge_all(pod), 3, words_of_1_20)

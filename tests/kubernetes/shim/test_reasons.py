@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,25 @@ async def test_nodes_that_change_change_the_sentence(world: World, daemon_flags:
     await until_told(world, "p", "Unschedulable", "2 Insufficient cpu")
     await world.node("c", cpu="2")
     await world.until_bound("p")
+
+
+async def test_kubectl_describes_why(world: World, daemon_flags: tuple[str, ...]) -> None:
+    if not world.api.is_real:
+        pytest.skip("kubectl needs a real server")
+    await world.node("a", cpu="1")
+    await world.start()
+    await world.pod("p", cpu="2", metadata=queue("large"))
+    note = await until_event(world, "p", "FailedScheduling")
+    kubectl = Path(os.environ["KUBEBUILDER_ASSETS"]) / "kubectl"
+    way = ("--server", world.api.url, "--insecure-skip-tls-verify", "--namespace", world.api.namespace)
+    token = world.api.headers["Authorization"].removeprefix("Bearer ")
+    process = await asyncio.create_subprocess_exec(
+        kubectl, *way, "--token", token, "describe", "pod", "p", stdout=asyncio.subprocess.PIPE
+    )
+    text = (await process.communicate())[0].decode()
+    (line,) = [line for line in text.splitlines() if "FailedScheduling" in line]
+    assert line.split()[0] == "Warning"
+    assert line.endswith(note)
 
 
 class TestOnTheFake:
