@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.apart import emptied
 from schedulerd.core.predicates.facts import SchedulingState
+from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Ask
@@ -146,6 +147,7 @@ class SchedulingStateTracker:
         "tells_reasons",
         "tells_states",
         "told",
+        "waiting_line",
     )
 
     def __init__(self, *, tells_states: bool = True, tells_reasons: bool = False) -> None:
@@ -155,6 +157,8 @@ class SchedulingStateTracker:
         """The RM wants to know as data why asks wait, also of those that have no scheduling state."""
         self.groups_looked_at: dict[AskGroup, tuple[GroupOutlook, int]] = {}
         """With `tells_reasons`: as `looked_at`, of the groups that are not in the pending index."""
+        self.waiting_line = WaitingLine()
+        """Of the scans that are under way."""
         self.told: dict[AskName, Told] = {}
         """What the RM was told last about each waiting ask."""
         self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}

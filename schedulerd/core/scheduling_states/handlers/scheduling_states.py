@@ -28,7 +28,7 @@ from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingSta
 from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
-from schedulerd.core.scheduling_states.reasons import WaitingLine, pending_in, rule_identity, why_pending
+from schedulerd.core.scheduling_states.reasons import pending_in, rule_identity, why_pending
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     AskName,
     GroupOutlook,
@@ -40,6 +40,7 @@ from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     Told,
     waiting_places,
 )
+from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.step_context import StepContext
 from schedulerd.core.views.explanation import Explanation
@@ -258,7 +259,6 @@ def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
 def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Runs the scans for one slice."""
     looks = 0
-    line = WaitingLine()
     while states.scans and looks < LOOKS_MAX:
         scan = states.scans[0]
         partition = scan.partition
@@ -278,23 +278,26 @@ def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingSta
                     states.looks_again = True
                 elif state is not None or known is None or known.state not in WAITING or _lasts(scan):
                     text = _reason(scan, explain, application, ask, state) if states.tells_states else ""
-                    why = _why(rm, scan, line, application, ask, state) if states.tells_reasons else None
+                    why = _why(rm, states, scan, application, ask, state) if states.tells_reasons else None
                     _tell(context, rm, states, name, state, at, text, why)
         if scan.is_over:
             states.scans.popleft()
+    if not states.scans:
+        states.waiting_line = WaitingLine()
 
 
 def _why(
     rm: ResourceManager,
+    states: SchedulingStateTracker,
     scan: Scan | GroupScan,
-    line: WaitingLine,
     application: Application,
     ask: Ask,
     state: SchedulingState | None,
 ) -> PendingReasonChanged | None:
     found = why_pending(rm, scan.partition, application, ask, state)
-    if found is not None and not found.rule and (state is None or found.state == PendingState.UNSCHEDULABLE):
-        found.ahead = line.ahead(application, ask)
+    is_behind = isinstance(scan, Scan) and (state is None or state is SchedulingState.SKIPPED)
+    if found is not None and not found.rule and is_behind:
+        found.ahead = states.waiting_line.ahead(application, ask)
     return found
 
 
