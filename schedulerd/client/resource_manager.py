@@ -83,6 +83,9 @@ class ResourceManager:
     def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> Told:
         """Changes of the scheduling states of asks, in order."""
 
+    def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> Told:
+        """Changes of why asks wait, as data, in order."""
+
     def on_events(self, events: Sequence[si_pb2.EventRecord]) -> Told:
         """Events of the scheduler, in order."""
 

@@ -303,6 +303,8 @@ class ConnectCallbacks:
     """The RM is asked before allocations are preempted for an ask."""
     scheduling_states: bool = False
     """The RM is sent the scheduling states of its asks."""
+    pending_reasons: bool = False
+    """The RM is told as data why its asks wait."""
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.predicates.facts import (
     NodeRecommended,
+    PendingReasonChanged,
     PredicateAnswered,
     PredicateNotWanted,
     PredicateWanted,
@@ -427,5 +428,6 @@ Fact: TypeAlias = (
     | PredicateNotWanted
     | PredicateAnswered
     | SchedulingStateChanged
+    | PendingReasonChanged
     | NodeRecommended
 )

@@ -10,7 +10,7 @@ one batch know nothing of each other's ports and labels.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import asking
+from schedulerd.kubernetes.cluster import asking, conditions
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
     ConfirmRelease,
@@ -140,6 +140,7 @@ def delete_again(model: Model, uid: str) -> None:
 def _bound(model: Model, own: OwnPod) -> None:
     own.state = PodState.BOUND
     own.left_out.clear()
+    conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
     model.record(own, "Scheduled", "Binding", note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, conditions
 from schedulerd.kubernetes.cluster.effects import RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.reasons.waiting import held
 
 ASKS_AGAIN_MAX = 100
 """Refused pods that are asked for again at once."""
@@ -132,9 +133,10 @@ def _resubmit(model: Model, application: Application) -> None:
 
 def _fail(model: Model, application: Application, reason: str, message: str) -> None:
     """Pods without a node keep waiting, and the application is added again later."""
-    applications.wait(model, application)
+    why = held(message, reason, is_about_nodes=False)
+    applications.wait(model, application, why)
     for own in application.pods.values():
         if own.state is PodState.ASKED:
             own.state, own.ask = PodState.HELD, None
             asking.stop_using_class(model, own)
-            model.record(own, reason, "Scheduling", message, is_warning=True)
+            conditions.waits(model, own, why)

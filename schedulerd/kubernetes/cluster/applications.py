@@ -18,6 +18,7 @@ from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
@@ -34,7 +35,7 @@ def join(model: Model, own: OwnPod) -> bool:
     if application is None:
         application = _made(model, own)
     elif application.namespace != own.pod.metadata.namespace and not model.settings.shares_applications:
-        _refuse_other(model, application, own)
+        application.others[own.uid] = own
         return False
     application.pods[own.uid] = own
     own.application = application
@@ -59,6 +60,19 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     return forget(model, application)
 
 
+def why_waits(model: Model, own: OwnPod) -> Waiting:
+    """Why the pod cannot be asked for, though nothing is wrong with it."""
+    if own.application is not None and own.application.problem is not None:
+        return own.application.problem
+    other = model.applications.get(own.metadata.application_id)
+    namespace = other.namespace if other is not None else ""
+    note = (
+        f"application {own.metadata.application_id!r} is one of namespace {namespace!r}: "
+        "the pod waits until it has ended, or needs another application id"
+    )
+    return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
+
+
 def forget(model: Model, application: Application) -> list[OwnPod]:
     """The application ends; the pods of other namespaces that waited for that."""
     del model.applications[application.id]
@@ -70,6 +84,7 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 def submit(model: Model, application: Application) -> None:
     application.state = ApplicationState.SUBMITTED
     application.has_started = False
+    application.problem = None
     model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
     model.effects.append(_add(model, application))
 
@@ -82,9 +97,10 @@ def is_last_answer(model: Model, application_id: str) -> bool:
     return not left
 
 
-def wait(model: Model, application: Application) -> None:
+def wait(model: Model, application: Application, problem: Waiting) -> None:
     """It was rejected or has failed: it is added again later, less and less often."""
     application.state = ApplicationState.WAITING
+    application.problem = problem
     delay_ns = min(RETRY_FIRST_NS << min(application.failures, 10), RETRY_MOST_NS)
     application.failures += 1
     model.timers.set(model.now_ns + delay_ns, Due.ADD_APPLICATION, application.id)
@@ -116,13 +132,3 @@ def _tags(pod: Pod) -> dict[str, str]:
     if pod.spec.image_pull_secrets:
         tags["imagePullSecrets"] = ",".join(secret.name for secret in pod.spec.image_pull_secrets)
     return tags
-
-
-def _refuse_other(model: Model, application: Application, own: OwnPod) -> None:
-    if own.uid not in application.others:
-        application.others[own.uid] = own
-        note = (
-            f"application {application.id!r} is one of namespace {application.namespace!r}: "
-            "the pod waits until it has ended, or needs another application id"
-        )
-        model.record(own, "ApplicationOfOtherNamespace", "Scheduling", note, is_warning=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from schedulerd.kubernetes.cluster import applications, claims
+from schedulerd.kubernetes.cluster import applications, claims, conditions
 from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -19,6 +19,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
 from schedulerd.kubernetes.resources import scheduler_names
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
@@ -40,31 +41,32 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         withdraw(model, own, PodState.LEAVING)
         return
     if pod.spec.scheduling_gates:
-        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        _hold(model, own, "SchedulingGated", f"the pod waits for its scheduling gates: {names}", is_warning=False)
+        withdraw(model, own, PodState.HELD)  # the API server says why, in a condition of its own
         return
     try:
         resources = scheduler_names(pod_requests(pod))
     except MalformedQuantity as error:
-        _hold(model, own, "FailedScheduling", f"unreadable request: {error}")
+        hold(model, own, held(f"unreadable request: {error}"))
+        return
+    if pod.spec.resource_claims:
+        hold(model, own, held("pod has resource claims, which schedulerd does not support"))
         return
     if pod.spec.volumes and (problem := claims.missing(model, pod)):
         claims.wait(model, own)
-        _hold(model, own, "FailedScheduling", problem)
+        hold(model, own, held(problem))
         return
     if not applications.join(model, own):
         own.state = PodState.HELD
         own.ask = None
+        conditions.waits(model, own, applications.why_waits(model, own))
         return
     _send(model, own, resources, again=again)
 
 
-def _hold(model: Model, own: OwnPod, reason: str, note: str, *, is_warning: bool = True) -> None:
-    """The pod cannot be asked for; an event says so when the reason is new."""
-    if own.held_for != note:
-        own.held_for = note
-        model.record(own, reason, "Scheduling", note, is_warning=is_warning)
+def hold(model: Model, own: OwnPod, why: Waiting) -> None:
+    """The pod cannot be asked for."""
     withdraw(model, own, PodState.HELD)
+    conditions.waits(model, own, why)
 
 
 def ask_again(model: Model, own: OwnPod) -> None:
@@ -103,7 +105,7 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     """The daemon has rejected the ask: it is sent again later, less and less often."""
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
-    model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
+    conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
 
@@ -122,7 +124,9 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     )
     if ask == own.ask and not again:
         return
-    own.state, own.ask, own.held_for = PodState.ASKED, ask, ""
+    own.state, own.ask = PodState.ASKED, ask
+    if is_new:
+        conditions.asked(model, own)
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1

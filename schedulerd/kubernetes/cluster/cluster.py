@@ -30,10 +30,10 @@ from schedulerd.kubernetes.cluster.events import (
     Gone,
     NodeAccepted,
     NodeRejected,
+    PendingReasonTold,
     Put,
     ReleaseWanted,
     Resynced,
-    SchedulingStateTold,
     Started,
     Tick,
 )
@@ -61,6 +61,7 @@ class Cluster:
         if model.is_started:
             _due(model)
             nodes.report_changes(model)
+            conditions.report(model)
         effects, model.effects = model.effects, []
         return effects
 
@@ -94,7 +95,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     ReleaseWanted: allocations.release_wanted,
     AskRejected: answers.ask_rejected,
     AskTimedOut: answers.ask_timed_out,
-    SchedulingStateTold: conditions.told,
+    PendingReasonTold: conditions.told,
     BindEnded: allocations.bind_ended,
     DeleteEnded: allocations.delete_ended,
 }
@@ -103,7 +104,7 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.ASK_AGAIN: answers.ask_again,
     Due.BIND_AGAIN: allocations.bind_again,
     Due.DELETE_AGAIN: allocations.delete_again,
-    Due.TELL_CONDITION: conditions.tell_again,
+    Due.TELL_CONDITION: lambda model, key: conditions.timer_rang(model),
     Due.ADD_APPLICATION: answers.add_application_again,
     Due.CREATE_NODE: nodes.create_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),

@@ -18,6 +18,7 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 KubernetesObject: TypeAlias = (
     Pod
@@ -142,20 +143,13 @@ class AskTimedOut:
     key: str
 
 
-class SchedulingState(Enum):
-    SKIPPED = "skipped"
-    """Not tried, for a reason of quota or order."""
-    FAILED = "failed"
-    """No node would do."""
-    OTHER = "other"
-
-
 @dataclass(frozen=True, slots=True)
-class SchedulingStateTold:
+class PendingReasonTold:
+    """The daemon says why an ask waits."""
+
     application_id: str
     key: str
-    state: SchedulingState
-    reason: str
+    waiting: Waiting
 
 
 class BindResult(Enum):
@@ -203,7 +197,7 @@ Event: TypeAlias = (
     | ReleaseWanted
     | AskRejected
     | AskTimedOut
-    | SchedulingStateTold
+    | PendingReasonTold
     | BindEnded
     | DeleteEnded
 )

@@ -17,6 +17,8 @@ from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.storage import ClaimKey
+from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 
 class PodState(Enum):
@@ -61,18 +63,12 @@ class OwnPod:
     """A node refused it after it was allocated: the daemon has to ask about every node."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Nodes that could not be bound to, with the time until which they are left out."""
-    held_for: str = ""
-    """Why it is HELD, as the last event says."""
     failures: int = 0
     """In a row: rejections of its ask."""
     adoptions: int = 0
     """How often it was reported as running."""
-    told: tuple[str, str] = ("", "")
-    """Reason and message of the condition that was written last."""
-    to_tell: tuple[str, str] = ("", "")
-    """Of the condition that is to be written."""
-    told_ns: int | None = None
-    """When."""
+    reason: PodReason = field(default_factory=PodReason)
+    """Why it waits."""
 
     @property
     def uid(self) -> str:
@@ -108,6 +104,8 @@ class Application:
     """Pods of other namespaces that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    problem: Waiting | None = None
+    """While WAITING: why."""
 
 
 class Model:
@@ -127,6 +125,8 @@ class Model:
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
         self.timers = Timers()
+        self.reasons = PodReasons(self.view, settings.reason_writes_per_s)
+        """Why pods wait, and what of that is to be written."""
         self.effects: list[Effect] = []
         self.now_ns = 0
         self.is_started = False

@@ -27,11 +27,19 @@ _Handler = Callable[[Model, Any], None]
 def put(model: Model, thing: object) -> None:
     """The object is new, or has changed."""
     _PUT[type(thing)](model, thing)
+    _note_change(model, thing)
 
 
 def gone(model: Model, thing: object) -> None:
     """The object is deleted."""
     _GONE[type(thing)](model, thing)
+    _note_change(model, thing)
+
+
+def _note_change(model: Model, thing: object) -> None:
+    """The nodes may say something else of pods that wait."""
+    if not isinstance(thing, Pod) or thing.spec.node_name:
+        model.reasons.counts.version += 1
 
 
 def _put_namespace(model: Model, namespace: Namespace) -> None:

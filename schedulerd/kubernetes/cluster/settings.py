@@ -21,5 +21,7 @@ class ClusterSettings:
     """Preempted pods get the condition DisruptionTarget first."""
     left_out_ns: int = 60 * SECOND_NS
     """How long a node is left out for a pod that could not be bound to it."""
+    reason_writes_per_s: float = 100.0
+    """Conditions and events that say why pods wait, beyond a burst of 1,000."""
     classes_max: int = 64
     """Classes that nodes have attributes for; pods of all others are asked about."""

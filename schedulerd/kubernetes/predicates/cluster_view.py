@@ -133,12 +133,19 @@ class ClusterView:
             if not is_kept:
                 judged.release(self.state)
 
-    def judge_all(self, pod: Pod, plugins: Sequence[Plugin] = ALL, first_only: bool = True) -> dict[str, Refusals]:
-        """What every node that refuses the pod says, by node name."""
+    def judge_all(
+        self,
+        pod: Pod,
+        plugins: Sequence[Plugin] = ALL,
+        first_only: bool = True,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Refusals]:
+        """What every node that refuses the pod says, by node name; with `names`, of these nodes."""
         judged, is_kept = self._judged(pod)
         gone = self._gone(pod, ())
         try:
-            found = {name: self._judge(judged, name, plugins, gone, first_only) for name in self.node_names}
+            nodes = self.node_names if names is None else names
+            found = {name: self._judge(judged, name, plugins, gone, first_only) for name in nodes}
         finally:
             if not is_kept:
                 judged.release(self.state)

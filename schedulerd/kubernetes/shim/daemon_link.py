@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import (
     AllocationRelease,
+    PendingReason,
     PredicatesCall,
     PreemptionPredicatesCall,
     ResourceManager,
-    UpdateContainerSchedulingStateRequest,
 )
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import (
@@ -25,21 +25,17 @@ from schedulerd.kubernetes.cluster.events import (
     Event,
     NodeAccepted,
     NodeRejected,
+    PendingReasonTold,
     ReleaseWanted,
     Resynced,
-    SchedulingState,
-    SchedulingStateTold,
 )
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
+from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 
 _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
     si_pb2.TIMEOUT: Cause.TIMEOUT,
     si_pb2.PREEMPTED_BY_SCHEDULER: Cause.PREEMPTED,
     si_pb2.PLACEHOLDER_REPLACED: Cause.REPLACED,
-}
-_STATES = {
-    UpdateContainerSchedulingStateRequest.SKIPPED: SchedulingState.SKIPPED,
-    UpdateContainerSchedulingStateRequest.FAILED: SchedulingState.FAILED,
 }
 
 Handle = Callable[[list[Event]], None]
@@ -92,15 +88,8 @@ class DaemonLink(ResourceManager):
             args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
         )
 
-    def on_scheduling_states(self, states: Sequence[UpdateContainerSchedulingStateRequest]) -> None:
-        self._handle(
-            [
-                SchedulingStateTold(
-                    one.applicartionID, one.allocationKey, _STATES.get(one.state, SchedulingState.OTHER), one.reason
-                )
-                for one in states
-            ]
-        )
+    def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
+        self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
 
     def on_resynced(self) -> None:
         self._handle([Resynced()])

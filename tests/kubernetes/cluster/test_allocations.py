@@ -24,8 +24,6 @@ from schedulerd.kubernetes.cluster.events import (
     DeleteEnded,
     Put,
     ReleaseWanted,
-    SchedulingState,
-    SchedulingStateTold,
 )
 from tests.kubernetes.builders import bound, containers, node, placed, ports, terminating
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
@@ -190,20 +188,6 @@ def test_foreign_pods_are_occupied(play: Play) -> None:
         UpdateNode("n", occupied={"vcore": 2000, "pods": 1})
     ]
     assert play.gone(foreign) == [UpdateNode("n", occupied={})]
-
-
-def test_why_a_pod_waits_is_written_when_it_changes_and_not_too_often(play: Play) -> None:
-    play.put(own("p"))
-    failed = SchedulingStateTold(APP, "p", SchedulingState.FAILED, "no room")
-    condition, event = play.all(failed)
-    assert condition == PatchPodCondition(POD, "PodScheduled", False, "Unschedulable", "no room", True)
-    assert isinstance(event, RecordEvent)
-    assert (event.reason, event.note) == ("FailedScheduling", "no room")
-    assert play.all(failed) == []
-    assert play.all(SchedulingStateTold(APP, "p", SchedulingState.SKIPPED, "quota")) == []
-    (condition,) = play.wait(10)
-    assert isinstance(condition, PatchPodCondition)
-    assert (condition.reason, condition.message) == ("SchedulingSkipped", "quota")
 
 
 def test_victims_and_budgets(play: Play) -> None:
