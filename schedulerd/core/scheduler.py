@@ -109,7 +109,7 @@ class Scheduler:
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
-                    context.say(_not_registered(command.rm_id))
+                    context.emit(_not_registered(command.rm_id))
                 else:
                     _of_resource_manager(context, rm, command)
         for partition in self.cluster.partitions():
@@ -202,7 +202,7 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
         case PredicateTimeout():
             predicate_results.on_timeout(context, event.predicate_check)
         case RefusedAsksDue():
-            predicate_checks.on_rested(context, event.partition)
+            predicate_checks.on_retry_due(context, event.partition)
         case ReconnectTimeout():
             resource_managers.stop(context, event.rm, StopCause.RECONNECT_TIMEOUT)
         case SchedulingStatesDue():

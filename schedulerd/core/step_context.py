@@ -52,9 +52,9 @@ SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
 class StepContext:
-    """Passed to every handler. `say` appends a fact; facts are in the order in which things happened."""
+    """Passed to every handler. `emit` appends a fact; facts are in the order in which things happened."""
 
-    __slots__ = ("cluster", "facts", "failed_checks", "now_ns", "say")
+    __slots__ = ("cluster", "emit", "facts", "failed_checks", "now_ns")
 
     def __init__(self, cluster: Cluster, now_ns: int) -> None:
         self.cluster = cluster
@@ -62,7 +62,7 @@ class StepContext:
         self.facts: list[Fact] = []
         self.failed_checks: list[Exception] = []
         """Exceptions in checks of items; the items were rejected. For the log, not part of the facts."""
-        self.say = self.facts.append
+        self.emit = self.facts.append
 
     def partition_of(self, application: Application | RejectedApplication) -> Partition:
         """The partition that the application is in, or was in until it terminated."""
@@ -98,7 +98,7 @@ def _fail(
 ) -> None:
     rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
     code = RejectCode.CHECK_FAILED
-    context.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    context.emit(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
     reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd; its log has the details"
     reject(context, sender, item, Mistake(code, reason))
 

@@ -171,7 +171,7 @@ def awaits_for_ever(original: By, placeholder: Allocation) -> Ask | None:
 def holds_for_ever(original: By, partition: Partition, check: PredicateCheck) -> None:
     original(partition, check)
     assert check.ask.predicate_history is not None
-    check.ask.predicate_history.predicate_reserved += check.takes_one
+    check.ask.predicate_history.predicate_reserved += check.uses_allocation
 
 
 def takes_daemons(original: By, partition: Partition, request_class: RequestClass, node: Node) -> Any:
@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "a thing that is put off is due as before",
         Rule.RETRIES,
-        Compares(Due.hurry, ("at_ns", "known"), ">"),
+        Compares(Due.set_earlier, ("at_ns", "known"), ">"),
         (PREEMPTION,),
     ),
     Mutant(
@@ -323,7 +323,7 @@ MUTANTS = (
     Mutant(
         "a result is waited for for ever",
         Rule.LEDGERS,
-        Replaced(commit_room.end_trial, holds_for_ever),
+        Replaced(commit_room.end_predicate_check, holds_for_ever),
         (ANY_WORLD.from_seed(7),),
     ),
     Mutant(
@@ -353,7 +353,7 @@ MUTANTS = (
         Replaced(Partition._state_refusal, takes_daemons),
         (Simulated((CrowdedWorld,), steps=300, seeds=40),),
     ),
-    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.shut_node, nothing), (ANY_WORLD,)),
+    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.close_node, nothing), (ANY_WORLD,)),
     Mutant("a swap takes room that is not there", Rule.ROOM, Replaced(Partition.refusal, nothing), (ANY_WORLD,)),
     # Quotas
     Mutant("a quota gives one more than it has", Rule.QUOTAS, Replaced(Limits.exceeded_by, looser), (ANY_WORLD,)),

@@ -99,7 +99,7 @@ def test_everybody_is_told_the_state_in_which_it_is(files: list[Tree], plan: lis
     for partition in rm.partitions.values():
         for application in partition.applications.values():
             for ask in application.asks.values():
-                if ask.group is None or ask.untried <= 0:
+                if ask.group is None or ask.unchecked <= 0:
                     continue
                 told = story.told.get((application.application_id, ask.key))
                 assert told is not None, f"nothing was said of {ask.key}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.predicates.facts import SchedulingState
 from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 
@@ -85,8 +85,8 @@ class Scan:
     def is_over(self) -> bool:
         return not self._asks and not self._groups and not self._applications
 
-    def distrust(self, states: SchedulingStateTracker) -> None:
-        states.distrust(self.place)
+    def invalidate(self, states: SchedulingStateTracker) -> None:
+        states.invalidate(self.place)
 
     def next(self) -> tuple[Application, Ask] | None:
         """Makes one step. Returns the ask that it reached, if the ask still waits in this place."""
@@ -133,16 +133,16 @@ class GroupScan:
         ask = self._asks.popleft()
         return (self.application, ask) if not self._group.counted and ask in self._group else None
 
-    def distrust(self, states: SchedulingStateTracker) -> None:
-        states.groups_looked_at.pop(self._group, None)
+    def invalidate(self, states: SchedulingStateTracker) -> None:
+        states.group_outlooks.pop(self._group, None)
 
 
 class SchedulingStateTracker:
     __slots__ = (
         "alarm",
-        "groups_looked_at",
-        "looked_at",
-        "looks_again",
+        "group_outlooks",
+        "needs_another_round",
+        "outlooks",
         "scans",
         "tells_reasons",
         "tells_states",
@@ -155,37 +155,37 @@ class SchedulingStateTracker:
         """The RM wants the scheduling states."""
         self.tells_reasons = tells_reasons
         """The RM wants to know as data why asks wait, also of those that have no scheduling state."""
-        self.groups_looked_at: dict[AskGroup, tuple[GroupOutlook, int]] = {}
-        """With `tells_reasons`: as `looked_at`, of the groups that are not in the pending index."""
+        self.group_outlooks: dict[AskGroup, tuple[GroupOutlook, int]] = {}
+        """With `tells_reasons`: as `outlooks`, of the groups that are not in the pending index."""
         self.waiting_line = WaitingLine()
         """Of the scans that are under way."""
         self.told: dict[AskName, Told] = {}
         """What the RM was told last about each waiting ask."""
-        self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}
+        self.outlooks: dict[Place, tuple[Outlook | None, int]] = {}
         """The last outlook of each place, and when it was computed; None instead of the outlook if it must not be
         trusted."""
         self.scans: deque[Scan | GroupScan] = deque()
-        self.looks_again = False
+        self.needs_another_round = False
         """Whether another round is needed after these scans: something happened since they began, or an ask could not
         be told its state because the last one was told too recently."""
         self.alarm: Alarm | None = None
         """Rings when the next round or slice is due."""
 
-    def distrust(self, place: Place) -> None:
+    def invalidate(self, place: Place) -> None:
         """An ask of the place was told a state of its own: the place is scanned again, even if its outlook is the
         same."""
-        known = self.looked_at.get(place)
+        known = self.outlooks.get(place)
         if known is not None:
-            self.looked_at[place] = None, known[1]
+            self.outlooks[place] = None, known[1]
 
     def forget_old(self, before_ns: int, places: Mapping[Place, object]) -> None:
         """Forgets outlooks computed at `before_ns` or earlier, except those of `places`."""
-        for place, (_, at_ns) in list(self.looked_at.items()):
+        for place, (_, at_ns) in list(self.outlooks.items()):
             if at_ns <= before_ns and place not in places:
-                del self.looked_at[place]
+                del self.outlooks[place]
 
-    def take_apart(self) -> Iterator[None]:
-        return emptied(self.told, self.looked_at, self.scans, self.groups_looked_at)
+    def dismantle(self) -> Iterator[None]:
+        return clear_stepwise(self.told, self.outlooks, self.scans, self.group_outlooks)
 
 
 def waiting_places(partition: Partition) -> Iterator[Place]:

@@ -183,9 +183,9 @@ def _application(
         gang_style=app.spec.gang_style,
         execution_deadline_ns=query.time(app.run_alarm.deadline_ns if app.run_alarm is not None else None),
         awaiting_placeholder=app.awaiting_placeholder,
-        held_back_for=_held_back_for(partition, app),
+        waits_for_gang_of=_held_back_for(partition, app),
         gang_first_asked_ns=query.time(app.gang.first_asked_ns if app.gang is not None else None),
-        gang_full_ns=query.time(app.gang.full_ns if app.gang is not None else None),
+        gang_full_ns=query.time(app.gang.completed_ns if app.gang is not None else None),
         task_groups=_task_groups(app, query),
     )
 
@@ -211,7 +211,7 @@ def _rejected(app: RejectedApplication, query: StateQuery) -> ApplicationView:
         gang_style=app.spec.gang_style,
         execution_deadline_ns=None,
         awaiting_placeholder=0,
-        held_back_for="",
+        waits_for_gang_of="",
         gang_first_asked_ns=None,
         gang_full_ns=None,
         task_groups=[],

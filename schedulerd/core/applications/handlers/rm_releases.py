@@ -104,13 +104,13 @@ def finish(
         return
     swapped: list[Fact] = []
     for allocation in gone:
-        is_given_back = allocation.yields_to_gang and termination is allocation.releasing
+        is_given_back = allocation.ask_again_when_gone and termination is allocation.releasing
         if (
             is_given_back
             and application.state in SCHEDULABLE_STATES
-            and commit.ask_anew(context.partition_of(allocation.application), allocation)
+            and commit.make_pending_again(context.partition_of(allocation.application), allocation)
         ):
-            swapped.append(releases.asked_again(application, allocation.ask, awaited_placeholder=False))
+            swapped.append(releases.pending_again(application, allocation.ask, awaited_placeholder=False))
         releases.free(context, allocation)
     for allocation in gone:  # after all of their room is free
         ask = commit.end_placeholder_wait(allocation)
@@ -124,7 +124,7 @@ def finish(
         application_states.on_less(context, application)
     for allocation in gone:
         is_told = confirm and not (node_removed and allocation.releasing is not None)
-        context.say(
+        context.emit(
             releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
     context.facts.extend(swapped)
@@ -142,6 +142,6 @@ def _named(application: Application, item: AllocationRelease) -> list[Allocation
 
 def ignore(context: StepContext, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    context.say(
+    context.emit(
         ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason)
     )

@@ -45,7 +45,7 @@ def check(context: StepContext, rm: ResourceManager, item: Utilization) -> Chang
 
 def ignore(context: StepContext, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
     name = rm.known_partition_name(item.partition) if item.partition else ""
-    context.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
+    context.emit(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
 
 
 def _use_of_node(context: StepContext, partition: Partition, node: Node, item: Utilization) -> None:
@@ -61,4 +61,4 @@ def _recommend(context: StepContext, partition: Partition, node: Node) -> None:
     if schedulable == (node.capacity if last is None else last.schedulable):
         return
     node.recommended = Recommended(own, node.capacity, schedulable, context.now_ns)
-    context.say(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))
+    context.emit(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))

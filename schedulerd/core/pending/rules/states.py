@@ -227,13 +227,15 @@ def blocking_rule(leaf: Queue, pending_class: PendingClass) -> Blocked | None:
 def _checks(ask: Ask) -> list[PredicateCheck]:
     """The open checks that use up a pending allocation of the ask, each one."""
     history = ask.predicate_history
-    return [] if history is None else [one for one in history.predicate_checks if one.takes_one][: ask.pending]
+    return [] if history is None else [one for one in history.predicate_checks if one.uses_allocation][: ask.pending]
 
 
 def _reservations(ask: Ask, most: int) -> list[Reservation]:
     """Reservations of the ask, up to `most`, without such a check."""
     waiting = (
-        one for one in ask.reservations.values() if one.predicate_check is None or not one.predicate_check.takes_one
+        one
+        for one in ask.reservations.values()
+        if one.predicate_check is None or not one.predicate_check.uses_allocation
     )
     return list(islice(waiting, max(0, most)))
 

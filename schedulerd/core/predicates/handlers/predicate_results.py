@@ -54,7 +54,7 @@ def check(context: StepContext, rm: ResourceManager, result: PredicateResult) ->
 
 
 def ignore(context: StepContext, rm: ResourceManager, result: PredicateResult, mistake: Mistake) -> None:
-    context.say(ItemIgnored(rm.rm_id, "", str(result.call_id), mistake.code, mistake.reason))
+    context.emit(ItemIgnored(rm.rm_id, "", str(result.call_id), mistake.code, mistake.reason))
 
 
 def _offered(predicate_check: PredicateCheck) -> int:
@@ -65,7 +65,7 @@ def _offered(predicate_check: PredicateCheck) -> int:
 def on_timeout(context: StepContext, predicate_check: PredicateCheck) -> None:
     """No result arrived in time, which counts as a refusal."""
     timeout_s = context.cluster.timeouts.predicates_ns / SECOND_NS
-    context.say(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
+    context.emit(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
     _refused(context, predicate_check, PredicateOutcome.TIMED_OUT, f"no result within {timeout_s:g} s")
 
 
@@ -75,16 +75,16 @@ def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -
     if predicate_check.purpose is Purpose.SWAP and gangs.swap_agreed(context, predicate_check):
         return
     if (
-        predicate_check.purpose is Purpose.PLACE
+        predicate_check.purpose is Purpose.ALLOCATE
         and predicate_check.reservation is None
         and _may_be_placed(partition, predicate_check)
     ):
         partition.moves += 1
         allocate(context, partition, predicate_check.application, predicate_check.ask, predicate_check.node)
         return
-    predicate_checks.give_back(partition, predicate_check)
-    if predicate_check.purpose is Purpose.KEEP:
-        reserving.keep_agreed(context, predicate_check)
+    predicate_checks.return_ask(partition, predicate_check)
+    if predicate_check.purpose is Purpose.RESERVE:
+        reserving.reserve_agreed(context, predicate_check)
     elif predicate_check.purpose is Purpose.PREEMPT:
         preemption.agreed(partition, predicate_check, index)
     elif predicate_check.reservation is not None:
@@ -97,9 +97,9 @@ def _refused(context: StepContext, predicate_check: PredicateCheck, outcome: Pre
     predicate_checks.finish(context, predicate_check, outcome, reason)
     if predicate_check.purpose is not Purpose.PREEMPT:
         predicate_checks.remember(context, predicate_check, reason)
-    predicate_checks.give_back(partition, predicate_check)
-    if predicate_check.purpose is Purpose.KEEP:
-        reserving.keep_refused(context, predicate_check)
+    predicate_checks.return_ask(partition, predicate_check)
+    if predicate_check.purpose is Purpose.RESERVE:
+        reserving.reserve_refused(context, predicate_check)
     elif predicate_check.purpose is Purpose.PREEMPT:
         preemption.refused(partition, predicate_check, reason)
     elif predicate_check.reservation is not None:

@@ -114,5 +114,5 @@ def drop_asks(context: StepContext, rm: ResourceManager, partition: Partition, i
         taken_back[held.application_id, held.item.allocation_key] = None
     message = checks.message(item.message)
     for application_id, key in taken_back:
-        context.say(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
+        context.emit(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
     return bool(found)

@@ -185,5 +185,5 @@ def _take_over(context: StepContext, application: Application, node: Node, exist
     for queue in application.queue.path_to_root:
         quota_preemption.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)
-    context.say(allocated(allocation, context.now_ns, recovered=True))
+    context.emit(allocated(allocation, context.now_ns, recovered=True))
     application_states.on_taken_over(context, allocation)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from schedulerd.core.alarm_events import SchedulingStatesDue
-from schedulerd.core.autoscaling.rules.outstanding import looked_at, turned_away
+from schedulerd.core.autoscaling.rules.outstanding import oldest_unschedulable, unschedulable_within_quotas
 from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn
@@ -52,7 +52,7 @@ AGAIN_NS = 10 * SECOND_NS
 """Minimum time between two scans of one place, and between two waiting states told about one ask."""
 SLICE_NS = MILLISECOND_NS
 """Pause between two slices, for other commands."""
-LOOKS_MAX = 1_000
+QUERIES_MAX = 1_000
 """Maximum number of asks and applications visited in a slice."""
 WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
 EVERYTHING = 2**63
@@ -77,7 +77,7 @@ def end(context: StepContext, rm: ResourceManager) -> None:
     """Stops the tracker, if there is one."""
     if rm.scheduling_state_tracker is not None:
         context.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
-        context.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.dismantle())
         rm.scheduling_state_tracker = None
 
 
@@ -97,7 +97,7 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
                 _settle(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
     if is_news and states.scans:
-        states.looks_again = True
+        states.needs_another_round = True
     elif is_news:
         _look_in(context, rm, states, ROUND_NS)
 
@@ -113,8 +113,8 @@ def on_time(context: StepContext, rm: ResourceManager) -> None:
     _go_through(context, rm, states)
     if states.scans:
         _look_in(context, rm, states, SLICE_NS)
-    elif states.looks_again:
-        states.looks_again = False
+    elif states.needs_another_round:
+        states.needs_another_round = False
         _look_in(context, rm, states, ROUND_NS)
     elif again_ns is not None:
         _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
@@ -151,7 +151,7 @@ def _settle(
     if ask is None or ask.group is None:
         states.told.pop(name, None)
     elif application is not None:
-        states.distrust((application.queue, ask.group.pending_class))
+        states.invalidate((application.queue, ask.group.pending_class))
 
 
 def _tell(
@@ -167,9 +167,9 @@ def _tell(
     """`reason` is for people, `why` the same as data for an RM that wants it."""
     states.told[name] = Told(state, at, context.now_ns)
     if state is not None and states.tells_states:
-        context.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+        context.emit(SchedulingStateChanged(rm.rm_id, *name, state, reason))
     if why is not None:
-        context.say(why)
+        context.emit(why)
 
 
 def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
@@ -180,12 +180,12 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
     for partition in rm.partitions.values():
         for place, outlook in _outlooks(partition, tells_reasons=states.tells_reasons):
             places[place] = None
-            known = states.looked_at.get(place)
+            known = states.outlooks.get(place)
             if outlook.waits_for_turn and known is not None and known[0] is not None and known[0].waits_for_turn:
                 lasts = known[0].lasts or known[1] + AGAIN_NS <= context.now_ns
                 outlook = outlook._replace(lasts=lasts)
             if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
-                states.looked_at[place] = outlook, context.now_ns
+                states.outlooks[place] = outlook, context.now_ns
                 states.scans.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
@@ -197,20 +197,20 @@ def _find_changes_of_groups(
     context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, again_ns: int | None
 ) -> int | None:
     """The same for the groups of applications and gangs that do not schedule now."""
-    looked_at, states.groups_looked_at = states.groups_looked_at, {}
+    outlooks, states.group_outlooks = states.group_outlooks, {}
     for partition, application, group in islice(_groups_aside(rm), PLACES_MAX):
         state, cause = group_state(partition, rm.state, application, group)
         if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):
             continue
         awaited = cause.application_id if isinstance(cause, Application) else str(cause)
         outlook = GroupOutlook(f"{state} {awaited}", group.pending)
-        known = looked_at.get(group)
+        known = outlooks.get(group)
         if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
             known = outlook, context.now_ns
             states.scans.append(GroupScan(partition, application, group, outlook))
         elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
             again_ns = known[1] + AGAIN_NS
-        states.groups_looked_at[group] = known
+        states.group_outlooks[group] = known
     return again_ns
 
 
@@ -230,10 +230,10 @@ def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Pl
     those that wait for their turn."""
     lines: dict[Queue, int] = {}
     let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, pending_class, application, count in turned_away(partition):
+    for leaf, pending_class, application, count in unschedulable_within_quotas(partition):
         is_all = application is None and count == pending_class.pending_by_leaf[leaf]
         let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
-    is_counted = dict.fromkeys(looked_at(partition), True)
+    is_counted = dict.fromkeys(oldest_unschedulable(partition), True)
     for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
         rule = blocking_rule(leaf, pending_class) if tells_reasons else None
         short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
@@ -259,23 +259,25 @@ def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
 def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Runs the scans for one slice."""
     looks = 0
-    while states.scans and looks < LOOKS_MAX:
+    while states.scans and looks < QUERIES_MAX:
         scan = states.scans[0]
         partition = scan.partition
         explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
         looks += min(len(partition.nodes), NODES_MAX)
-        while looks < LOOKS_MAX and not scan.is_over:
+        while looks < QUERIES_MAX and not scan.is_over:
             looks += 1
             found = scan.next()
-            if found is None or found[1].untried <= 0:  # an ask that awaits a predicate result is told with that result
+            if (
+                found is None or found[1].unchecked <= 0
+            ):  # an ask that awaits a predicate result is told with that result
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
             state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
             if known is None or known.is_news(state, at):
                 if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
-                    scan.distrust(states)
-                    states.looks_again = True
+                    scan.invalidate(states)
+                    states.needs_another_round = True
                 elif state is not None or known is None or known.state not in WAITING or _lasts(scan):
                     text = _reason(scan, explain, application, ask, state) if states.tells_states else ""
                     why = _why(rm, states, scan, application, ask, state) if states.tells_reasons else None
