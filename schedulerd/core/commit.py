@@ -25,9 +25,9 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
-        application.pending[name] += amount
+        application.pending[name] = application.pending.get(name, 0) + amount  # mostly not there: nothing is pending
         for one in queue.path_to_root:
-            one.pending[name] += amount
+            one.pending[name] = one.pending.get(name, 0) + amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
         enqueue(partition, application, ask)

@@ -386,6 +386,12 @@ class Partition:
         callbacks = self.callbacks
         if (callbacks.predicates or callbacks.preemption_predicates) and callbacks.is_full:
             return False
-        if self.ready or timers.has_due or timers.may_go_on or self.wants_reservation or self.capacity.is_due:
+        if (
+            self.ready
+            or timers.has_due
+            or (timers.preemptors and timers.may_go_on)
+            or self.wants_reservation
+            or self.capacity.is_due
+        ):
             return True
         return bool(self.swaps or self.refused_asks.nodes_to_retry) or self.root.pending_index.first() is not None

@@ -104,7 +104,9 @@ def dequeue(partition: Partition, application: Application, ask: Ask) -> None:
         return
     del application.groups[group.request_class, group.task_group, group.placeholder]
     if not application.groups:
-        partition.retry_timers.forget_application(application)
+        timers = partition.retry_timers
+        if timers.attempts_due.times or timers.not_helped_by_reservation or timers.waiting_for_change:
+            timers.forget_application(application)
     if group.needs:
         application.remove_demand(group, group.pending_class)
         _count(application, group)

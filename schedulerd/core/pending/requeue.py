@@ -30,7 +30,9 @@ def end_of_step(partition: Partition) -> None:
     if partition.gangs_changed:
         partition.gangs_changed = False
         own_room.recheck(partition)
-    partition.retry_timers.retry_on_changed_nodes()
+    timers = partition.retry_timers
+    if timers.changed:
+        timers.retry_on_changed_nodes()
     for queue in partition.touched:
         admit_next(partition, queue)
         queue.rekey()
@@ -39,9 +41,12 @@ def end_of_step(partition: Partition) -> None:
         partition.capacity_renewal.advance(partition.root)
     for queue in partition.freed_queues:
         for pending_class in unblock_where_quota_allows(queue):
-            partition.retry_timers.make_due_now(pending_class)
+            timers.make_due_now(pending_class)
     partition.freed_queues.clear()
     _after_step(partition)
+    if timers.waiting_for_change and partition.moves != timers.unchanged_since_moves:
+        timers.wake()
+    timers.unchanged_since_moves = partition.moves
     if partition.constraints.rules:
         partition.constraints.forget_idle()
 

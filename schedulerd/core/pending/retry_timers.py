@@ -108,11 +108,6 @@ class RetryTimers:
             self.search.end()
         self.search = search
 
-    def wants_alarm(self, moves: int) -> bool:
-        """At the end of a step: whether anything waits for a time, after what waits for `moves` was let go on."""
-        self.wake(moves)
-        return self.alarm is not None or bool(self.reservations_due.times or self.attempts_due.times)
-
     def next_ns(self, reservation_delay_ns: int) -> int | None:
         """When the next ask will be due for a reservation or a preemption attempt; None if no ask waits for that."""
         asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
@@ -136,7 +131,7 @@ class RetryTimers:
     def retry_on_node(self, node: Node, as_if_asked_ns: int) -> None:
         """A reservation on the node may be possible: schedules classes that found no reservable node, as if asked for
         at that time."""
-        self._look_again([node], as_if_asked_ns)
+        self._retry_on_nodes([node], as_if_asked_ns)
 
     def note_node_change(self, node: Node, as_if_asked_ns: int) -> None:
         """As `retry_on_node`, but at the end of the step, once for all nodes that changed in it."""
@@ -146,11 +141,10 @@ class RetryTimers:
 
     def retry_on_changed_nodes(self) -> None:
         """At the end of a step: does what `note_node_change` noted."""
-        if self.changed:
-            changed, self.changed = self.changed, {}
-            self._look_again(list(changed), self.changed_as_if_asked_ns)
+        changed, self.changed = self.changed, {}
+        self._retry_on_nodes(list(changed), self.changed_as_if_asked_ns)
 
-    def _look_again(self, nodes: list[Node], as_if_asked_ns: int) -> None:
+    def _retry_on_nodes(self, nodes: list[Node], as_if_asked_ns: int) -> None:
         if not self.unreservable and not self.not_helped_by_reservation:
             return
         most, by_id = Resources(), {}
@@ -201,18 +195,15 @@ class RetryTimers:
 
     def forget_application(self, application: Application) -> None:
         """The application has no pending asks."""
-        if self.attempts_due.times:
-            self.attempts_due.discard(application)
+        self.attempts_due.discard(application)
         self.not_helped_by_reservation.pop(application, None)
         self.waiting_for_change.pop(application, None)
 
-    def wake(self, moves: int) -> None:
-        """If anything changed since the last call, schedules the applications that wait for any change."""
-        if self.waiting_for_change and moves != self.unchanged_since_moves:
-            for application, at_ns in self.waiting_for_change.items():
-                self.attempts_due.set_earlier(application, at_ns)
-            self.waiting_for_change.clear()
-        self.unchanged_since_moves = moves
+    def wake(self) -> None:
+        """Something changed: schedules the applications that wait for any change."""
+        for application, at_ns in self.waiting_for_change.items():
+            self.attempts_due.set_earlier(application, at_ns)
+        self.waiting_for_change.clear()
 
     def forget(self) -> None:
         """Forgets all lists and findings, because all asks are entered again."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.callbacks import OPEN_MAX
 from schedulerd.core.resources import Resources
+from schedulerd.core.step_context import ResourceManager
 
 
 def calls(rm: ResourceManager) -> Iterator[str]:

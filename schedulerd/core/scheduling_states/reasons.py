@@ -3,7 +3,6 @@ what is pending before it."""
 
 from __future__ import annotations
 
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
@@ -12,6 +11,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import OF_RULE, Cause, PendingState, group_state
 from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState
 from schedulerd.core.quotas.rules import Blocked, highest_blocked
+from schedulerd.core.step_context import ResourceManager
 
 
 def why_pending(

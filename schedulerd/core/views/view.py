@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -22,6 +21,7 @@ from schedulerd.core.pending.enqueueing import gang_ahead
 from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.usage import Ledgers
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import (

@@ -9,7 +9,6 @@ from functools import partial
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, asks, releases, rm_releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -42,7 +41,7 @@ from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_
 from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.recovery.early import Backlog, EarlyItem
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext, take
+from schedulerd.core.step_context import Change, ResourceManager, StepContext, take
 
 
 def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:

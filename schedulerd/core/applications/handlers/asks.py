@@ -7,7 +7,6 @@ from functools import partial
 from schedulerd.core import ask_tags, checks, commit
 from schedulerd.core.applications.handlers import application_states, changes, releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.constraints import checks as constraint_checks
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
@@ -18,7 +17,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admit_next, reclassify
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
 """Most allocations in one ask."""

@@ -12,7 +12,6 @@ from functools import partial
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, releases
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
 from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.gangs.handlers import gangs
@@ -21,7 +20,7 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:

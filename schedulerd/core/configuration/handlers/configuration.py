@@ -12,7 +12,6 @@ from functools import partial
 from schedulerd.core import commit
 from schedulerd.core.applications.handlers import application_states, releases
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.configuration.handlers import queue_changes
@@ -30,7 +29,7 @@ from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.resource_managers.dismantling import pieces_of
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguration) -> Change:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import rm_releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
 from schedulerd.core.facts import (
     NodeAccepted,
@@ -28,7 +27,7 @@ from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.recovery.handlers import early, existing
 from schedulerd.core.reservations.handlers import waiting
 from schedulerd.core.resources import Resources
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 _REPORTING = (*_CREATING, NodeAction.UPDATE)

@@ -10,7 +10,6 @@ from functools import partial
 
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import Utilization
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.model.node import Node, Recommended
@@ -18,7 +17,7 @@ from schedulerd.core.nodes.rules.recommendation import recommendation
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.facts import NodeRecommended
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 RECOMMEND_AGAIN_NS = MINUTE_NS
 """Minimum interval between recommendations for a node, however often its use is reported."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core import commit_room
 from schedulerd.core.alarm_events import PredicateTimeout, RefusedAsksDue
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -32,7 +31,7 @@ from schedulerd.core.predicates.facts import (
 from schedulerd.core.predicates.refused_asks import REMEMBERED_MAX
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 
 if TYPE_CHECKING:
     from schedulerd.core.preemption.rules.search import Search

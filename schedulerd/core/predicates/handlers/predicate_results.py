@@ -10,7 +10,6 @@ from functools import partial
 
 from schedulerd.core.applications.handlers.allocating import allocate
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.gangs.handlers import gangs
@@ -24,7 +23,7 @@ from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.reservations.handlers import reservations, reserving
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:

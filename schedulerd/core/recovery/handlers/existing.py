@@ -12,7 +12,6 @@ from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, changes, releases
 from schedulerd.core.applications.handlers.allocating import allocated
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -21,7 +20,7 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.recovery.handlers import early, recovery_mismatches
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """Tag of an existing allocation. With the value `false` it means what `allowPreemptSelf: false` means for an ask,

@@ -6,7 +6,6 @@ from functools import partial
 
 from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
 from schedulerd.core.configuration.handlers import queue_changes
 from schedulerd.core.facts import ItemIgnored, ResourceManagerChanged
@@ -17,7 +16,7 @@ from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.resource_managers.dismantling import pieces_of, pieces_of_trials
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check_registration(context: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:

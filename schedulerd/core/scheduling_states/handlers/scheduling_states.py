@@ -12,7 +12,6 @@ from itertools import islice
 
 from schedulerd.core.alarm_events import SchedulingStatesDue
 from schedulerd.core.autoscaling.rules.outstanding import oldest_unschedulable, unschedulable_within_quotas
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn
 from schedulerd.core.lifecycles import ResourceManagerState
@@ -42,7 +41,7 @@ from schedulerd.core.scheduling_states.scheduling_state_tracker import (
 )
 from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 
