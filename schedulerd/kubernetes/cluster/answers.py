@@ -10,6 +10,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationUpdated,
     AskRejected,
     AskTimedOut,
+    ReportBegun,
 )
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
@@ -27,16 +28,35 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
     if not applications.is_last_answer(model, event.application_id):
         return
     application = model.applications.get(event.application_id)
-    if application is not None and application.state is ApplicationState.SUBMITTED:
+    if application is None:
+        return
+    if application.is_changing:
+        applications.change_answered(model, application)
+    elif application.state is ApplicationState.SUBMITTED:
         application.state = ApplicationState.ACCEPTED
+        applications.follow_namespace(model, application)
 
 
 def application_rejected(model: Model, event: ApplicationRejected) -> None:
     if not applications.is_last_answer(model, event.application_id):
         return
     application = model.applications.get(event.application_id)
-    if application is not None and application.state is not ApplicationState.WAITING:
+    if application is None:
+        return
+    if application.is_changing:
+        applications.change_answered(model, application, event.reason)
+    elif application.state is not ApplicationState.WAITING:
         _fail(model, application, "ApplicationRejected", event.reason)
+
+
+def report_begun(model: Model, event: ReportBegun) -> None:
+    """What the daemon has not answered yet it will never answer; but it answers the whole report."""
+    model.unanswered = dict.fromkeys(event.applications, 1)
+    for application in model.applications.values():
+        application.has_started = application.is_changing = False
+    nodes = model.nodes
+    nodes.unanswered = set(event.nodes)
+    nodes.to_remove &= nodes.unanswered
 
 
 def resynced(model: Model) -> None:
@@ -128,6 +148,8 @@ def _resubmit(model: Model, application: Application) -> None:
         if own.state in (PodState.ASKED, PodState.HELD):
             own.state, own.ask = PodState.HELD, None
             asking.consider(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
 
 
 def _fail(model: Model, application: Application, reason: str, message: str) -> None:

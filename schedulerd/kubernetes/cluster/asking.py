@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from schedulerd.kubernetes.cluster import applications, claims
-from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAsk
+from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -87,6 +87,8 @@ def consider_all(model: Model, pods: list[OwnPod]) -> None:
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
 
 
 def stop_using_class(model: Model, own: OwnPod) -> None:
@@ -129,12 +131,29 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     model.effects.append(ask)
 
 
+def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
+    """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
+    assert own.application is not None
+    own.amounts = amounts
+    pod = own.pod
+    model.effects.append(
+        Ask(
+            own.application.id,
+            own.uid,
+            amounts,
+            pod.spec.priority or 0,
+            _own_tags(pod),
+            may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
+            may_preempt(pod),
+        )
+    )
+
+
 def _created_ns(pod: Pod) -> int:
     return epoch_seconds(pod.metadata.creation_timestamp) * SECOND_NS
 
 
-def _tags(model: Model, own: OwnPod) -> dict[str, str]:
-    pod = own.pod
+def _own_tags(pod: Pod) -> dict[str, str]:
     metadata = pod.metadata
     tags = {
         NAMESPACE_TAG: metadata.namespace,
@@ -143,6 +162,12 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     }
     for key, value in (metadata.labels or {}).items():
         tags[LABEL_TAG_PREFIX + key] = value
+    return tags
+
+
+def _tags(model: Model, own: OwnPod) -> dict[str, str]:
+    pod = own.pod
+    tags = _own_tags(pod)
     node = required_node(pod)
     needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
     if node:

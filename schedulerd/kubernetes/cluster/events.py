@@ -60,6 +60,14 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportBegun:
+    """The daemon has lost its state, and these are being reported to it again: all answers from now on are to that."""
+
+    applications: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Resynced:
     """The daemon had lost its state, and everything was reported to it again."""
 
@@ -192,6 +200,7 @@ Event: TypeAlias = (
     | Gone
     | Started
     | Tick
+    | ReportBegun
     | Resynced
     | ApplicationAccepted
     | ApplicationRejected

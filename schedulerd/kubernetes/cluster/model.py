@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
+from schedulerd.kubernetes.cluster.effects import (
+    AddApplication,
+    Amounts,
+    Ask,
+    Effect,
+    ObjectName,
+    PodName,
+    RecordEvent,
+    ReleaseAllocation,
+)
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -48,6 +57,10 @@ class OwnPod:
     """Of its allocation, or of its spec."""
     uuid: str = ""
     """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
+    amounts: Amounts = field(default_factory=dict)
+    """Of its allocation."""
+    is_reported_late: bool = False
+    """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
@@ -55,6 +68,8 @@ class OwnPod:
     """The class that it keeps in use."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
+    is_left_out: bool = False
+    """The daemon has rejected its node because of it: it is counted as occupied until it is tried again."""
     keeps_age: bool = False
     """Its ask is not the first one: its age counts from the creation of the pod."""
     needs_callback: bool = False
@@ -64,7 +79,7 @@ class OwnPod:
     held_for: str = ""
     """Why it is HELD, as the last event says."""
     failures: int = 0
-    """In a row: rejections of its ask."""
+    """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
     """How often it was reported as running."""
     told: tuple[str, str] = ("", "")
@@ -108,6 +123,10 @@ class Application:
     """Pods of other namespaces that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    added: AddApplication | None = None
+    """As the daemon was told last."""
+    is_changing: bool = False
+    """It was told again with other tags of its namespace, and has not answered that."""
 
 
 class Model:
@@ -126,6 +145,8 @@ class Model:
         """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}
+        """By UUID: releases of allocations that updates of nodes have reported, and how often they may be repeated."""
         self.timers = Timers()
         self.effects: list[Effect] = []
         self.now_ns = 0

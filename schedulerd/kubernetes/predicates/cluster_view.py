@@ -74,22 +74,24 @@ class ClusterView:
         self._set_namespace(name, {})
         self.state.namespaces.pop(name, None)
 
-    def put_pod(self, pod: Pod) -> None:
-        """A pod was added or has changed. A pod without a node stays where it is assumed."""
+    def put_pod(self, pod: Pod) -> bool:
+        """A pod was added or has changed. A pod without a node stays where it is assumed. False if nothing has changed
+        that predicates read."""
         if is_terminal(pod):
             self.remove_pod(pod.metadata.uid)
-            return
+            return True
         known = self._pods.get(pod.metadata.uid)
         if known is None:
             self._place(self._know(pod), pod.spec.node_name)
-            return
+            return True
         is_at = known.node.name if known.node is not None else ""
         node_name = pod.spec.node_name or is_at
         if is_at == node_name and _is_alike(known.pod, pod):
             known.pod = pod
-            return
+            return False
         self._forget(known)
         self._place(self._know(pod), node_name)
+        return True
 
     def remove_pod(self, uid: str) -> None:
         known = self._pods.pop(uid, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from schedulerd._generated.si.v1 import si_pb2
@@ -26,6 +27,7 @@ from schedulerd.kubernetes.cluster.events import (
     NodeAccepted,
     NodeRejected,
     ReleaseWanted,
+    ReportBegun,
     Resynced,
     SchedulingState,
     SchedulingStateTold,
@@ -42,6 +44,8 @@ _STATES = {
     UpdateContainerSchedulingStateRequest.FAILED: SchedulingState.FAILED,
 }
 
+LOG = logging.getLogger(__name__)
+
 Handle = Callable[[list[Event]], None]
 
 
@@ -57,13 +61,17 @@ class DaemonLink(ResourceManager):
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
-        events += [NodeRejected(one.nodeID, one.reason) for one in response.rejected]
+        for one in response.rejected:
+            LOG.warning("the daemon has rejected node %s: %s", one.nodeID, one.reason)
+            events.append(NodeRejected(one.nodeID, one.reason))
         self._handle(events)
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
         events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
-        events += [ApplicationRejected(one.applicationID, one.reason) for one in response.rejected]
+        for refused in response.rejected:
+            LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
+            events.append(ApplicationRejected(refused.applicationID, refused.reason))
         events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
@@ -101,6 +109,14 @@ class DaemonLink(ResourceManager):
                 for one in states
             ]
         )
+
+    def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
+        LOG.warning(
+            "the daemon has lost its state: %d applications and %d nodes are reported again",
+            len(applications),
+            len(nodes),
+        )
+        self._handle([ReportBegun(tuple(applications), tuple(nodes))])
 
     def on_resynced(self) -> None:
         self._handle([Resynced()])

@@ -10,7 +10,9 @@ import pytest
 from schedulerd.kubernetes.cluster.effects import (
     AddApplication,
     Ask,
+    Bind,
     CreateNode,
+    PodName,
     RecordEvent,
     ReleaseAsk,
     RemoveApplication,
@@ -247,7 +249,7 @@ def test_namespace_quotas_go_with_the_application(play: Play) -> None:
 
 def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     attribute = the_ask(play.put(own("p"))).tags[SELECTOR]
-    labels = {"zone": "a", "ready": "false", "si/hostname": "x"}
+    labels = {"zone": "a", "ready": "false", "si/hostname": "x", attribute: "false", "c/other": "true"}
     taint = [{"key": "t", "effect": "NoSchedule"}]
     first, second = play.put(node("m", labels=labels), node("tainted", taints=taint))
     assert isinstance(first, CreateNode)
@@ -258,6 +260,20 @@ def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     (update,) = play.put(node("tainted"))
     assert update == UpdateNode("tainted", attributes={"si/hostname": "tainted", attribute: "true"})
     assert play.put(node("tainted")) == []
+
+
+@pytest.mark.parametrize("label", ["ready", "hostname", "si/rack", "c/eaae37bf2082bec1"])
+def test_labels_that_are_no_attributes_are_judged_by_a_class(play: Play, label: str) -> None:
+    play.put(node("m", labels={label: "yes"}))
+    effects = play.put(own("p", nodeSelector={label: "yes"}))
+    attribute = the_ask(effects).tags[SELECTOR]
+    assert attribute.startswith("c/")
+    assert attribute != label
+    told = {one.name: one.attributes or {} for one in of(effects, UpdateNode)}
+    assert attribute in told["m"]
+    assert attribute not in told.get("n", {})
+    assert play.cluster.predicates("p", "n", allocate=True) is not None
+    assert play.allocate("p", "m") == [Bind(PodName("ns", "p", "p"), "m")]
 
 
 def test_a_pod_waits_for_its_claims(play: Play) -> None:
