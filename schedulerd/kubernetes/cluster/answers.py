@@ -50,13 +50,21 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
 
 
 def report_begun(model: Model, event: ReportBegun) -> None:
-    """What the daemon has not answered yet it will never answer; but it answers the whole report."""
+    """What the daemon has not answered yet it will never answer; but it answers the whole report. What it has rejected
+    is tried at once, as its queue file may be another one."""
     model.unanswered = dict.fromkeys(event.applications, 1)
     for application in model.applications.values():
         application.has_started = application.is_changing = False
     nodes = model.nodes
     nodes.unanswered = set(event.nodes)
     nodes.to_remove &= nodes.unanswered
+    for report in nodes.known.values():
+        if not report.is_created:
+            report.failures = 0
+            nodes.changed[report.name] = None
+    for application in [one for one in model.applications.values() if one.state is ApplicationState.WAITING]:
+        application.failures = 0
+        add_application_again(model, application.id)
 
 
 def resynced(model: Model) -> None:

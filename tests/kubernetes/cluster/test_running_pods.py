@@ -189,6 +189,16 @@ def test_after_a_new_report_only_answers_to_it_count(silent: Play) -> None:
     assert application.state.value == "accepted"
 
 
+def test_what_an_earlier_daemon_has_rejected_is_tried_at_once_with_a_new_one(silent: Play) -> None:
+    silent.start(node("n"), own("p"))
+    silent.tell(ApplicationRejected(APP, "no"), NodeRejected("n", "no"))
+    effects = silent.tell(ReportBegun((), ()))
+    assert len(of(effects, AddApplication)) == len(of(effects, CreateNode)) == 1
+    assert the_ask(effects).key == "p"
+    assert silent.tell(ApplicationAccepted(APP), NodeAccepted("n")) == []
+    assert silent.wait(300) == []
+
+
 def test_the_late_answer_to_a_node_that_was_taken_for_rejected(silent: Play) -> None:
     """A rejected update of a node that was removed and came back is taken for the rejection of the latter."""
     silent.start(node("n"))

@@ -186,9 +186,8 @@ class ToyWorld:
         streams: list[deque[Any]] = [
             stream for stream in self._to_daemon.values() if stream and not self._is_early(stream[0])
         ]
-        ways: list[deque[Any]] = [
-            way for way in (self._watch, self._ends, self.daemon.said, self._to_api, *streams) if way
-        ]
+        others: list[deque[Any]] = [self._watch, self._ends, self.daemon.said, self._to_api]
+        ways = [way for way in (*others, *streams) if way]
         if not ways:
             return False
         way = self.random.choice(ways)
