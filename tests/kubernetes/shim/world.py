@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
@@ -76,11 +77,11 @@ class World:
         if self._own_daemon is not None:
             self._own_daemon.__exit__(kind, error, at)
 
-    async def start(self, **settings: Any) -> Shim:
+    async def start(self, watch: WatchSettings | None = None, **settings: Any) -> Shim:
         """Starts a shim, and waits until it has reported everything."""
         cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
         transport = self.api.transport()
-        options = ShimOptions(self.daemon.target, rm_id=self.rm_id, cluster=cluster)
+        options = ShimOptions(self.daemon.target, rm_id=self.rm_id, cluster=cluster, watch=watch or WatchSettings())
         shim = self.shim = Shim(transport, options)
 
         async def run() -> None:
@@ -105,6 +106,11 @@ class World:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+    def check(self) -> None:
+        """Raises what the shim has failed with, if it has."""
+        if self._task is not None and self._task.done():
+            self._task.result()
 
     async def ended(self) -> None:
         """Waits until the shim has ended by itself; raises what it failed with."""
