@@ -7,7 +7,7 @@ of what other pods use the node's `occupied` is the sum; the daemon's own sums a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from schedulerd.kubernetes.objects.decode import convert
@@ -19,16 +19,17 @@ JSON = dict[str, Any]
 Amounts = dict[str, int]
 
 
+State = Callable[..., JSON]
+"""`/debug/state` with a query."""
+
+
 def disagreements(
-    pods: Iterable[JSON], nodes: Iterable[JSON], state: JSON, rm_id: str, schedulers: Collection[str]
+    pods: Iterable[JSON], nodes: Iterable[JSON], state: State, rm_id: str, schedulers: Collection[str]
 ) -> list[str]:
-    """What does not hold, as sentences. `state` is what `/debug/state` says of everything."""
-    partitions = [
-        one for manager in state["resource_managers"] if manager["rm_id"] == rm_id for one in manager["partitions"]
-    ]
-    reported = {node["node_id"]: node for one in partitions for node in one["nodes"]}
+    """What does not hold, as sentences."""
     names = {node["metadata"]["name"] for node in nodes}
-    found = [str(one) for one in state["violations"]]
+    reported = _reported(state, rm_id)
+    found = [str(one) for one in state()["violations"]]
     if reported.keys() != names:
         found.append(f"nodes: {sorted(reported.keys() ^ names)} are only on one side")
     running = [pod for pod in pods if pod["spec"].get("nodeName") in names & reported.keys() and not _has_ended(pod)]
@@ -53,6 +54,18 @@ def disagreements(
         for what, sums in (("allocated", _amounts(mine)), ("occupied", _amounts(others))):
             if node[what] != sums:
                 found.append(f"node {name}: {what} is {node[what]}, the pods request {sums}")
+    return found
+
+
+def _reported(state: State, rm_id: str) -> dict[str, JSON]:
+    """The nodes of the resource manager; asked for one by one, as a response has only so many allocations."""
+    (manager,) = [one for one in state()["resource_managers"] if one["rm_id"] == rm_id]
+    found = {}
+    for partition in manager["partitions"]:
+        for name in [node["node_id"] for node in partition["nodes"]]:
+            answer = state(rm=rm_id, partition=partition["name"], node=name)
+            assert not answer["left_out"], answer["left_out"]
+            found[name] = answer["resource_managers"][0]["partitions"][0]["nodes"][0]
     return found
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.accounts import disagreements
+from tests.kubernetes.accounts import State, disagreements
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.failures import Failure
 from tests.kubernetes.fake.store import Change, Object
@@ -53,7 +53,7 @@ class Load:
         return [name for name, pod in self._pods.items() if pod["spec"].get("nodeName")]
 
     async def run(self, pods: int, lasts: Callable[[], bool] = lambda: False) -> None:
-        """Makes so many pods, and more as long as it lasts. Others run, end, are resized, deleted, and bound by somebody
+        """Makes so many pods, and more as long as it lasts. Others run, end, are resized, deleted, bound by somebody
         else."""
         last = self.made + pods
         while self.made < last or lasts():
@@ -79,14 +79,13 @@ class Load:
             await asyncio.sleep(0.02)
         self.fake.kubelet.finish_all()
 
-    async def agrees(self, state: Callable[[], Any], rm_id: str, seconds: float = 30.0) -> None:
+    async def agrees(self, state: State, rm_id: str, seconds: float = 30.0) -> None:
         """Waits until daemon and API server agree about every pod; no pod was bound twice."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
         while True:
-            seen = await asyncio.to_thread(state)
-            pods, nodes = (self.fake.store.of(self.fake.kind(kind)).values() for kind in (r.PODS, r.NODES))
-            found = disagreements(pods, nodes, seen, rm_id, {self.scheduler})
+            pods, nodes = (list(self.fake.store.of(self.fake.kind(kind)).values()) for kind in (r.PODS, r.NODES))
+            found = await asyncio.to_thread(disagreements, pods, nodes, state, rm_id, {self.scheduler})
             if not found:
                 break
             assert loop.time() < end_s, "\n".join(found[:20])

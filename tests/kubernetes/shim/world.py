@@ -146,10 +146,9 @@ class World:
                 await asyncio.sleep(0.1)
 
     async def _disagreements(self) -> list[str]:
-        state = await asyncio.to_thread(self.daemon.state)
         pods = (await self.api.get(r.PODS)).json["items"]
         nodes = (await self.api.get(r.NODES)).json["items"]
-        return disagreements(pods, nodes, state, self.rm_id, {self.scheduler})
+        return await asyncio.to_thread(disagreements, pods, nodes, self.daemon.state, self.rm_id, {self.scheduler})
 
     def node_name(self, name: str) -> str:
         return f"{self.api.namespace}-{name}"
