@@ -59,9 +59,9 @@ def disagreements(
 
 def _reported(state: State, rm_id: str) -> dict[str, JSON]:
     """The nodes of the resource manager; asked for one by one, as a response has only so many allocations."""
-    (manager,) = [one for one in state()["resource_managers"] if one["rm_id"] == rm_id]
+    managers = [one for one in state()["resource_managers"] if one["rm_id"] == rm_id]
     found = {}
-    for partition in manager["partitions"]:
+    for partition in [one for manager in managers for one in manager["partitions"]]:
         for name in [node["node_id"] for node in partition["nodes"]]:
             answer = state(rm=rm_id, partition=partition["name"], node=name)
             assert not answer["left_out"], answer["left_out"]

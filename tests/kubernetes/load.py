@@ -52,14 +52,17 @@ class Load:
     def running(self) -> list[str]:
         return [name for name, pod in self._pods.items() if pod["spec"].get("nodeName")]
 
-    async def run(self, pods: int, lasts: Callable[[], bool] = lambda: False) -> None:
-        """Makes so many pods, and more as long as it lasts. Others run, end, are resized, deleted, bound by somebody
-        else."""
+    async def run(
+        self, pods: int, lasts: Callable[[], bool] = lambda: False, is_away: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Makes so many pods, and more as long as it lasts; others run, end, are resized, deleted, bound by somebody.
+        While the API server is away nobody can do anything."""
         last = self.made + pods
         while self.made < last or lasts():
-            if len(self.waiting) < WAITING_MAX:
-                self.make()
-            self.happen()
+            if not is_away():
+                if len(self.waiting) < WAITING_MAX:
+                    self.make()
+                self.happen()
             await asyncio.sleep(TURN_SECONDS)
 
     async def settle(self, seconds: float = 30.0) -> None:

@@ -128,13 +128,14 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    own.amounts_asked = ask.resources
     model.effects.append(ask)
 
 
 def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
     """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
     assert own.application is not None
-    own.amounts = amounts
+    own.amounts = own.amounts_asked = amounts
     pod = own.pod
     model.effects.append(
         Ask(

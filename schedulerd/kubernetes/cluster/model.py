@@ -64,6 +64,8 @@ class OwnPod:
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
+    amounts_asked: Amounts = field(default_factory=dict)
+    """Of the last ask that was sent, which may still be under way."""
     class_attribute: str = ""
     """The class that it keeps in use."""
     is_release_wanted: bool = False

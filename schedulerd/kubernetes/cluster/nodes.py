@@ -7,6 +7,7 @@ the reason names the pod that is to blame, and everything else is reported again
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications
+from schedulerd.kubernetes.cluster.asking import resize
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
@@ -254,6 +255,8 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         own.adoptions += 1
         own.uuid = own.uid if own.adoptions == 1 else f"{own.uid}-{own.adoptions}"
     own.amounts, own.is_reported_late = amounts, False
+    if own.amounts_asked and own.amounts_asked != amounts:
+        resize(model, own, amounts)  # an earlier ask that comes after this report must not be the last word
     priority_class = model.priority_classes.get(own.pod.spec.priority_class_name)
     tags = {} if may_be_preempted(own.pod, priority_class) else {_OPT_OUT_TAG: "false"}
     return ExistingAllocation(

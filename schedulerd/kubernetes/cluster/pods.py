@@ -161,7 +161,8 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
         if own.is_reported_late:
             model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
             model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
-    if own.state is PodState.ASKED or own.asks_sent > 1:
+    may_be_pending = own.asks_sent > 1 or (own.is_reported_late and own.amounts_asked)
+    if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then.
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
     own.asks_sent = 0

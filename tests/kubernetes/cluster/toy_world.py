@@ -211,16 +211,14 @@ class ToyWorld:
                 self._to_daemon[_way(effect)].append(effect)
 
     def _is_early(self, effect: e.Effect) -> bool:
-        """It is about an application that is under way on another stream: the daemon lets it wait for that. An ask
-        leaves long before somebody else binds the pod, so it comes before the report of that."""
+        """It is about an application that is under way on another stream: the daemon lets it wait for that."""
         coming = {one.application_id for one in self._to_daemon["applications"] if isinstance(one, e.AddApplication)}
         coming -= self.daemon.applications
         match effect:
             case e.Ask(application_id):
                 return application_id in coming
             case e.CreateNode() | e.UpdateNode():
-                asked = {one.key for one in self._to_daemon["others"] if isinstance(one, e.Ask)}
-                return any(one.application_id in coming or one.key in asked for one in effect.existing)
+                return any(one.application_id in coming for one in effect.existing)
         return False
 
     def _pass(self, seconds: int = 1) -> None:
