@@ -60,8 +60,8 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
-    own.amounts = own.ask.resources if own.ask is not None else {}
-    own.is_reported_late = False
+    own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
+    own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
     model.view.assume(own.pod, event.node)
     model.effects.append(Bind(own.name, event.node))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, pods
 from schedulerd.kubernetes.cluster.effects import RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -105,6 +105,11 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, event.reason)
+        return
+    own = model.pods.get(event.key)
+    if own is not None and own.uuid:
+        own.amounts = {}  # they may be those of an earlier ask
+        asking.rejected(model, own, event.reason)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> None:
@@ -122,6 +127,8 @@ def ask_again(model: Model, uid: str) -> None:
         del own.left_out[node]
     if own.state is PodState.ASKED:
         asking.consider(model, own, again=True)
+    elif own.state is PodState.BOUND and own.uuid:
+        pods.follow_resize(model, own)
 
 
 def ask_refused_again(model: Model) -> None:

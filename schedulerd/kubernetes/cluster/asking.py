@@ -105,6 +105,7 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     """The daemon has rejected the ask: it is sent again later, less and less often."""
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
+    own.is_ask_rejected = True
     model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
@@ -128,6 +129,7 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    own.is_ask_rejected = False
     own.amounts_asked = ask.resources
     model.effects.append(ask)
 
@@ -136,6 +138,7 @@ def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
     """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
     assert own.application is not None
     own.amounts = own.amounts_asked = amounts
+    own.asks_sent += 1
     pod = own.pod
     model.effects.append(
         Ask(

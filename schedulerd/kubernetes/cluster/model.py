@@ -59,6 +59,8 @@ class OwnPod:
     """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
     amounts: Amounts = field(default_factory=dict)
     """Of its allocation."""
+    is_reported: bool = False
+    """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
     is_reported_late: bool = False
     """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
     ask: Ask | None = None
@@ -68,6 +70,8 @@ class OwnPod:
     """Of the last ask that was sent, which may still be under way."""
     class_attribute: str = ""
     """The class that it keeps in use."""
+    is_ask_rejected: bool = False
+    """The last ask was: an allocation may have the amounts of an earlier one."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
     is_left_out: bool = False

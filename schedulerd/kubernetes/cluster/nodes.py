@@ -74,7 +74,8 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
         if (existing := _existing(model, own)) is not None:
             own.is_reported_late = True
             found.append(existing)
-        elif not own.uuid:
+        elif not own.uuid or (own.application is not None and own.application.state is ApplicationState.WAITING):
+            own.uuid = ""  # the daemon does not have its application, so no allocation either
             model.nodes.occupy(own.uid, report.name, requests(own.pod))
     return tuple(found)
 
@@ -254,7 +255,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     if not own.uuid:
         own.adoptions += 1
         own.uuid = own.uid if own.adoptions == 1 else f"{own.uid}-{own.adoptions}"
-    own.amounts, own.is_reported_late = amounts, False
+    own.amounts, own.is_reported, own.is_reported_late = amounts, True, False
     if own.amounts_asked and own.amounts_asked != amounts:
         resize(model, own, amounts)  # an earlier ask that comes after this report must not be the last word
     priority_class = model.priority_classes.get(own.pod.spec.priority_class_name)

@@ -115,7 +115,7 @@ def follow_resize(model: Model, own: OwnPod) -> None:
         model.nodes.recount(own.uid, amounts)
     elif amounts == own.amounts:
         return
-    elif own.is_reported_late or not own.asks_sent:
+    elif own.is_reported:
         model.nodes.arrive(own.uid, own.node)  # after what has reported it
     else:
         resize(model, own, amounts)  # after its asks
@@ -161,7 +161,7 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
         if own.is_reported_late:
             model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
             model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
-    may_be_pending = own.asks_sent > 1 or (own.is_reported_late and own.amounts_asked)
+    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked))
     if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then.
         model.effects.append(ReleaseAsk(own.application.id, own.uid))

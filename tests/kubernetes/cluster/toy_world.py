@@ -183,9 +183,7 @@ class ToyWorld:
 
     def move(self) -> bool:
         """One message arrives; False if there is none."""
-        streams: list[deque[Any]] = [
-            stream for stream in self._to_daemon.values() if stream and not self._is_early(stream[0])
-        ]
+        streams = self._streams()
         others: list[deque[Any]] = [self._watch, self._ends, self.daemon.said, self._to_api]
         ways = [way for way in (*others, *streams) if way]
         if not ways:
@@ -221,7 +219,13 @@ class ToyWorld:
                 return any(one.application_id in coming for one in effect.existing)
         return False
 
+    def _streams(self) -> list[deque[Any]]:
+        return [stream for stream in self._to_daemon.values() if stream and not self._is_early(stream[0])]
+
     def _pass(self, seconds: int = 1) -> None:
+        """No message to the daemon is under way for longer."""
+        while streams := self._streams():
+            self.daemon.take(self.random.choice(streams).popleft())
         self.now_ns += seconds * SECOND_NS
         self._carry_out(self.cluster.step(self.now_ns, [v.Tick()]))
 
