@@ -192,7 +192,7 @@ def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         stop_using_class(model, own)
-        own.class_attribute, is_new = classes.acquire(parts.rest, model.now_ns)
+        own.class_attribute, is_new = classes.acquire(parts.rest, attribute, model.now_ns)
         if is_new and model.is_started:
             classes.passed(model.now_ns)
             model.nodes.all_changed()

@@ -47,6 +47,8 @@ def put(model: Model, pod: Pod) -> None:
         _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):
         consider(model, own)
+    elif own.state is PodState.BOUND and is_changed:
+        follow_resize(model, own)  # an event from before the binding
 
 
 def release_again(model: Model, uuid: str) -> None:
@@ -135,6 +137,7 @@ def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:
     if own.node != node or (own.state is not PodState.BOUND and not own.uuid):
         found_on(model, own, node)
         return
+    is_changed = is_changed or own.state is not PodState.BOUND
     own.state = PodState.BOUND
     if is_changed:
         follow_resize(model, own)
