@@ -9,6 +9,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     ReportBegun,
 )
@@ -110,6 +111,14 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
     if own is not None and own.uuid:
         own.amounts = {}  # they may be those of an earlier ask
         asking.rejected(model, own, event.reason)
+
+
+def ask_released(model: Model, event: AskReleased) -> None:
+    """A pod that still needs a node was asked for before the removal of an earlier application of this id had come, or
+    is asked for again already; to repeat an ask changes nothing."""
+    own = _asked(model, event.application_id, event.key)
+    if own is not None:
+        asking.consider(model, own, again=True)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> None:

@@ -143,6 +143,14 @@ class AskRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class AskReleased:
+    """The daemon confirms that an ask is gone: it was withdrawn, or its application removed."""
+
+    application_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTimedOut:
     """The daemon has given up the ask."""
 
@@ -211,6 +219,7 @@ Event: TypeAlias = (
     | AllocationReleased
     | ReleaseWanted
     | AskRejected
+    | AskReleased
     | AskTimedOut
     | SchedulingStateTold
     | BindEnded

@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     Cause,
     Event,
@@ -83,9 +84,10 @@ class DaemonLink(ResourceManager):
         ]
         events += [self._released(release) for release in response.released]
         events += [
-            AskTimedOut(one.applicationID, one.allocationKey)
+            (AskTimedOut if one.terminationType == si_pb2.TIMEOUT else AskReleased)(
+                one.applicationID, one.allocationKey
+            )
             for one in response.releasedAsks
-            if one.terminationType == si_pb2.TIMEOUT
         ]
         events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)

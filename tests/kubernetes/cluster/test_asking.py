@@ -23,6 +23,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     Put,
 )
 from tests.kubernetes.builders import anti_affinity, containers, namespace, node, ports, selector, term, terminating
@@ -237,6 +238,14 @@ def test_an_application_of_another_namespace_is_not_joined(play: Play) -> None:
     effects = play.gone(mine)
     assert [effect.tags["namespace"] for effect in of(effects, AddApplication)] == ["other"]
     assert the_ask(effects).key == "q"
+
+
+def test_an_ask_that_went_with_an_earlier_application_of_its_id_is_repeated(play: Play) -> None:
+    ask = the_ask(play.put(own("p")))
+    released = AskReleased(ask.application_id, "p")
+    assert play.tell(released) == [ask]
+    play.gone(own("p"))
+    assert play.tell(released) == []
 
 
 def test_namespace_quotas_go_with_the_application(play: Play) -> None:

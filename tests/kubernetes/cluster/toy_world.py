@@ -49,8 +49,9 @@ class ToyDaemon:
                 self.forget(application_id)
             case e.Ask():
                 self._ask(effect)
-            case e.ReleaseAsk(_, key):
-                self.asks.pop(key, None)
+            case e.ReleaseAsk(application_id, key):
+                if self.asks.pop(key, None) is not None:
+                    self.said.append(v.AskReleased(application_id, key))
             case e.ReleaseAllocation(application_id, key, uuid):
                 if self.allocations.pop(uuid, None) is not None:
                     self.leaving.discard(uuid)
@@ -97,6 +98,7 @@ class ToyDaemon:
         self.applications.discard(application_id)
         for key in [key for key, ask in self.asks.items() if ask.application_id == application_id]:
             del self.asks[key]
+            self.said.append(v.AskReleased(application_id, key))
         for uuid in [uuid for uuid, (owner, _, _) in self.allocations.items() if owner == application_id]:
             _, key, _ = self.allocations.pop(uuid)
             self.said.append(v.AllocationReleased(application_id, key, uuid))
