@@ -8,7 +8,7 @@ import pytest
 
 from tests.kubernetes import kills
 
-ROUNDS, PODS = 5, 300
+ROUNDS, PODS = 4, 200
 
 
 @pytest.mark.timeout(120)

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import grpc
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -76,6 +79,19 @@ class World:
     ) -> None:
         if self._own_daemon is not None:
             self._own_daemon.__exit__(kind, error, at)
+        else:
+            self._unregister()
+
+    def _unregister(self) -> None:
+        """The daemon forgets this world; others go on."""
+        request = admin_pb2.UnregisterResourceManagerRequest(rmID=self.rm_id)
+        with grpc.insecure_channel(self.daemon.target) as channel, contextlib.suppress(grpc.RpcError):
+            method = channel.unary_unary(
+                "/schedulerd.v1.Admin/UnregisterResourceManager",
+                request_serializer=admin_pb2.UnregisterResourceManagerRequest.SerializeToString,
+                response_deserializer=admin_pb2.UnregisterResourceManagerResponse.FromString,
+            )
+            method(request, timeout=LIMIT_SECONDS)
 
     async def start(self, watch: WatchSettings | None = None, **settings: Any) -> Shim:
         """Starts a shim, and waits until it has reported everything."""
