@@ -115,6 +115,8 @@ class Reporting:
         nodes = list(self._books.report_nodes())
         self.applications.reported(added.applicationID for added in applications)
         self.nodes.reported(info.nodeID for info in nodes)
+        if applications or nodes or not self._is_first:
+            self._rm.on_report([added.applicationID for added in applications], [info.nodeID for info in nodes])
         for added in applications:
             connection.applications.to_add_to(NEW, added).new.append(added)
         for info in (*nodes, *self._books.report_changes_of_nodes()):

@@ -66,6 +66,10 @@ class ResourceManager:
     def on_resumed(self) -> Told:
         """The connection was lost and is restored; both sides continue where they were."""
 
+    def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
+        """The scheduler has lost the state, and these are going to be reported to it again. What it has not answered
+        so far it will not answer; it will answer each of these once."""
+
     def on_resynced(self) -> Told:
         """The scheduler had lost the state, and everything was reported to it again."""
 

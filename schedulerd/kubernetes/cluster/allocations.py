@@ -28,7 +28,7 @@ from schedulerd.kubernetes.cluster.events import (
     ReleaseWanted,
 )
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.pods import settle
+from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.predicates.words import reasons
@@ -60,6 +60,8 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
+    own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
+    own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
     model.view.assume(own.pod, event.node)
     model.effects.append(Bind(own.name, event.node))
@@ -81,10 +83,8 @@ def bind_ended(model: Model, event: BindEnded) -> None:
             _give_back(model, own, event.message)
             own.state = PodState.LEAVING
         case BindResult.ELSEWHERE:
-            _give_back(model, own, f"the pod is on node {event.is_at}")
             model.view.assume(own.pod, event.is_at)
-            own.node = event.is_at
-            settle(model, own)
+            found_on(model, own, event.is_at)
         case BindResult.FAILED:
             _bind_failed(model, own, event)
 
@@ -97,13 +97,14 @@ def bind_again(model: Model, uid: str) -> None:
 
 
 def released(model: Model, event: AllocationReleased) -> None:
-    """The daemon has released the allocation by itself: its node has gone there."""
+    """The daemon has released the allocation by itself. A pod that is on its node still runs there."""
+    model.unconfirmed.pop(event.uuid, None)
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         return
     own.uuid = ""
     if own.state is PodState.BOUND:
-        settle(model, own)
+        report_running(model, own)
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
@@ -145,7 +146,9 @@ def _bound(model: Model, own: OwnPod) -> None:
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
     model.record(own, "Scheduled", "Binding", note)
     if not own.uuid and not own.is_release_wanted:
-        settle(model, own)  # its node was removed meanwhile, and may be back
+        report_running(model, own)  # its node was removed meanwhile, and may be back
+    else:
+        follow_resize(model, own)
 
 
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:

@@ -1,4 +1,4 @@
-"""Applications: pods join and leave them, and the daemon is told of them with their first ask.
+"""Applications: pods join and leave them, and the daemon is told of them with their first pod.
 
 | state | entered by | left by |
 |---|---|---|
@@ -11,6 +11,8 @@ The daemon completes an application by itself. Only one that may never have had 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -20,6 +22,7 @@ from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
+_NAMESPACE_TAG_PREFIX = "namespace."
 FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
@@ -83,10 +86,52 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 
 def submit(model: Model, application: Application) -> None:
     application.state = ApplicationState.SUBMITTED
-    application.has_started = False
+    application.has_started = application.is_changing = False
     application.problem = None
+    _tell(model, application, _add(model, application))
+
+
+def namespace_changed(model: Model, namespace: str) -> None:
+    """Applications of the namespace that have pods follow its annotations."""
+    for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        follow_namespace(model, application)
+
+
+def follow_namespace(model: Model, application: Application) -> None:
+    """Tells the daemon of other tags, if it has the application as it was told last."""
+    old = application.added
+    if old is None or application.state is not ApplicationState.ACCEPTED or application.is_changing:
+        return
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    tags = {name: text for name, text in old.tags.items() if not name.startswith(_NAMESPACE_TAG_PREFIX)}
+    tags.update(found.tags)
+    if tags == old.tags or not application.pods:
+        return
+    first = next(iter(application.pods.values()))
+    for problem in found.problems:
+        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    application.is_changing = True
+    _tell(model, application, replace(old, tags=tags))
+
+
+def change_answered(model: Model, application: Application, problem: str = "") -> None:
+    """The daemon has taken the other tags, or has not, for this reason; the application goes on in either case."""
+    application.is_changing = False
+    if not application.pods:
+        # It may have ended there before it was told again, and is a new one that nothing would end.
+        model.effects.append(RemoveApplication(application.id))
+        forget(model, application)
+        return
+    if problem:
+        first = next(iter(application.pods.values()))
+        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    follow_namespace(model, application)
+
+
+def _tell(model: Model, application: Application, added: AddApplication) -> None:
     model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
-    model.effects.append(_add(model, application))
+    application.added = added
+    model.effects.append(added)
 
 
 def is_last_answer(model: Model, application_id: str) -> bool:

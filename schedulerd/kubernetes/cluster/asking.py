@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from schedulerd.kubernetes.cluster import applications, claims, conditions
-from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAsk
+from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -89,6 +89,8 @@ def consider_all(model: Model, pods: list[OwnPod]) -> None:
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
 
 
 def stop_using_class(model: Model, own: OwnPod) -> None:
@@ -105,6 +107,7 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     """The daemon has rejected the ask: it is sent again later, less and less often."""
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
+    own.is_ask_rejected = True
     conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
@@ -130,15 +133,35 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    own.is_ask_rejected = False
+    own.amounts_asked = ask.resources
     model.effects.append(ask)
+
+
+def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
+    """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
+    assert own.application is not None
+    own.amounts = own.amounts_asked = amounts
+    own.asks_sent += 1
+    pod = own.pod
+    model.effects.append(
+        Ask(
+            own.application.id,
+            own.uid,
+            amounts,
+            pod.spec.priority or 0,
+            _own_tags(pod),
+            may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
+            may_preempt(pod),
+        )
+    )
 
 
 def _created_ns(pod: Pod) -> int:
     return epoch_seconds(pod.metadata.creation_timestamp) * SECOND_NS
 
 
-def _tags(model: Model, own: OwnPod) -> dict[str, str]:
-    pod = own.pod
+def _own_tags(pod: Pod) -> dict[str, str]:
     metadata = pod.metadata
     tags = {
         NAMESPACE_TAG: metadata.namespace,
@@ -147,6 +170,12 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     }
     for key, value in (metadata.labels or {}).items():
         tags[LABEL_TAG_PREFIX + key] = value
+    return tags
+
+
+def _tags(model: Model, own: OwnPod) -> dict[str, str]:
+    pod = own.pod
+    tags = _own_tags(pod)
     node = required_node(pod)
     needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
     if node:
@@ -167,7 +196,7 @@ def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         stop_using_class(model, own)
-        own.class_attribute, is_new = classes.acquire(parts.rest, model.now_ns)
+        own.class_attribute, is_new = classes.acquire(parts.rest, attribute, model.now_ns)
         if is_new and model.is_started:
             classes.passed(model.now_ns)
             model.nodes.all_changed()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, questions, start
+from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, pods, questions, start
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -23,6 +23,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     BindEnded,
     DeleteEnded,
@@ -33,6 +34,7 @@ from schedulerd.kubernetes.cluster.events import (
     PendingReasonTold,
     Put,
     ReleaseWanted,
+    ReportBegun,
     Resynced,
     Started,
     Tick,
@@ -84,6 +86,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     Gone: lambda model, event: gone(model, event.object),
     Started: lambda model, event: start.started(model),
     Tick: lambda model, event: None,
+    ReportBegun: answers.report_begun,
     Resynced: lambda model, event: answers.resynced(model),
     ApplicationAccepted: answers.application_accepted,
     ApplicationRejected: answers.application_rejected,
@@ -94,6 +97,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AllocationReleased: allocations.released,
     ReleaseWanted: allocations.release_wanted,
     AskRejected: answers.ask_rejected,
+    AskReleased: answers.ask_released,
     AskTimedOut: answers.ask_timed_out,
     PendingReasonTold: conditions.told,
     BindEnded: allocations.bind_ended,
@@ -107,6 +111,9 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.TELL_CONDITION: lambda model, key: conditions.timer_rang(model),
     Due.ADD_APPLICATION: answers.add_application_again,
     Due.CREATE_NODE: nodes.create_again,
+    Due.UPDATE_NODE: nodes.update_again,
+    Due.RELEASE_AGAIN: pods.release_again,
+    Due.REPORT_POD: nodes.report_pod_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),

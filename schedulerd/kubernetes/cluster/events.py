@@ -61,6 +61,14 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportBegun:
+    """The daemon has lost its state, and these are being reported to it again: all answers from now on are to that."""
+
+    applications: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Resynced:
     """The daemon had lost its state, and everything was reported to it again."""
 
@@ -136,6 +144,14 @@ class AskRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class AskReleased:
+    """The daemon confirms that an ask is gone: it was withdrawn, or its application removed."""
+
+    application_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTimedOut:
     """The daemon has given up the ask."""
 
@@ -186,6 +202,7 @@ Event: TypeAlias = (
     | Gone
     | Started
     | Tick
+    | ReportBegun
     | Resynced
     | ApplicationAccepted
     | ApplicationRejected
@@ -196,6 +213,7 @@ Event: TypeAlias = (
     | AllocationReleased
     | ReleaseWanted
     | AskRejected
+    | AskReleased
     | AskTimedOut
     | PendingReasonTold
     | BindEnded

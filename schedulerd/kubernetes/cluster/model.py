@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
+from schedulerd.kubernetes.cluster.effects import (
+    AddApplication,
+    Amounts,
+    Ask,
+    Effect,
+    ObjectName,
+    PodName,
+    RecordEvent,
+    ReleaseAllocation,
+)
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -50,13 +59,25 @@ class OwnPod:
     """Of its allocation, or of its spec."""
     uuid: str = ""
     """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
+    amounts: Amounts = field(default_factory=dict)
+    """Of its allocation."""
+    is_reported: bool = False
+    """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
+    is_reported_late: bool = False
+    """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
+    amounts_asked: Amounts = field(default_factory=dict)
+    """Of the last ask that was sent, which may still be under way."""
     class_attribute: str = ""
     """The class that it keeps in use."""
+    is_ask_rejected: bool = False
+    """The last ask was: an allocation may have the amounts of an earlier one."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
+    is_left_out: bool = False
+    """The daemon has rejected its node because of it: it is counted as occupied until it is tried again."""
     keeps_age: bool = False
     """Its ask is not the first one: its age counts from the creation of the pod."""
     needs_callback: bool = False
@@ -64,7 +85,7 @@ class OwnPod:
     left_out: dict[str, int] = field(default_factory=dict)
     """Nodes that could not be bound to, with the time until which they are left out."""
     failures: int = 0
-    """In a row: rejections of its ask."""
+    """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
     """How often it was reported as running."""
     reason: PodReason = field(default_factory=PodReason)
@@ -106,6 +127,10 @@ class Application:
     """In a row."""
     problem: Waiting | None = None
     """While WAITING: why."""
+    added: AddApplication | None = None
+    """As the daemon was told last."""
+    is_changing: bool = False
+    """It was told again with other tags of its namespace, and has not answered that."""
 
 
 class Model:
@@ -124,6 +149,8 @@ class Model:
         """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}
+        """By UUID: releases of allocations that updates of nodes have reported, and how often they may be repeated."""
         self.timers = Timers()
         self.reasons = PodReasons(self.view, settings.reason_writes_per_s)
         """Why pods wait, and what of that is to be written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import nodes, pods
+from schedulerd.kubernetes.cluster import applications, nodes, pods
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.meta import ObjectMeta
@@ -45,6 +45,7 @@ def _note_change(model: Model, thing: object) -> None:
 def _put_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces[namespace.metadata.name] = namespace
     model.view.put_namespace(namespace)
+    applications.namespace_changed(model, namespace.metadata.name)
     pods.wake_refused(model)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from schedulerd._generated.si.v1 import si_pb2
@@ -20,6 +21,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     Cause,
     Event,
@@ -27,6 +29,7 @@ from schedulerd.kubernetes.cluster.events import (
     NodeRejected,
     PendingReasonTold,
     ReleaseWanted,
+    ReportBegun,
     Resynced,
 )
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
@@ -37,6 +40,8 @@ _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
     si_pb2.PREEMPTED_BY_SCHEDULER: Cause.PREEMPTED,
     si_pb2.PLACEHOLDER_REPLACED: Cause.REPLACED,
 }
+
+LOG = logging.getLogger(__name__)
 
 Handle = Callable[[list[Event]], None]
 
@@ -53,13 +58,17 @@ class DaemonLink(ResourceManager):
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
-        events += [NodeRejected(one.nodeID, one.reason) for one in response.rejected]
+        for one in response.rejected:
+            LOG.warning("the daemon has rejected node %s: %s", one.nodeID, one.reason)
+            events.append(NodeRejected(one.nodeID, one.reason))
         self._handle(events)
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
         events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
-        events += [ApplicationRejected(one.applicationID, one.reason) for one in response.rejected]
+        for refused in response.rejected:
+            LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
+            events.append(ApplicationRejected(refused.applicationID, refused.reason))
         events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
@@ -71,9 +80,10 @@ class DaemonLink(ResourceManager):
         ]
         events += [self._released(release) for release in response.released]
         events += [
-            AskTimedOut(one.applicationID, one.allocationKey)
+            (AskTimedOut if one.terminationType == si_pb2.TIMEOUT else AskReleased)(
+                one.applicationID, one.allocationKey
+            )
             for one in response.releasedAsks
-            if one.terminationType == si_pb2.TIMEOUT
         ]
         events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)
@@ -90,6 +100,14 @@ class DaemonLink(ResourceManager):
 
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
         self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
+
+    def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
+        LOG.warning(
+            "the daemon has lost its state: %d applications and %d nodes are reported again",
+            len(applications),
+            len(nodes),
+        )
+        self._handle([ReportBegun(tuple(applications), tuple(nodes))])
 
     def on_resynced(self) -> None:
         self._handle([Resynced()])

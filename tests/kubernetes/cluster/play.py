@@ -60,6 +60,10 @@ class Play:
     def put(self, *things: object) -> list[Effect]:
         return self.tell(*(Put(thing) for thing in things))
 
+    def all_put(self, *things: object) -> list[Effect]:
+        """With events for people."""
+        return self.all(*(Put(thing) for thing in things))
+
     def gone(self, *things: object) -> list[Effect]:
         return self.tell(*(Gone(thing) for thing in things))
 

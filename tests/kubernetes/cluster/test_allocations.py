@@ -118,16 +118,6 @@ def test_a_bind_of_unknown_end_is_repeated(play: Play) -> None:
     assert play.tell(BindEnded("p", "n", BindResult.DONE)) == []
 
 
-def test_a_pod_that_somebody_else_has_bound_counts_as_occupied(play: Play) -> None:
-    play.put(own("p"))
-    play.allocate("p", "n")
-    release, update = play.tell(BindEnded("p", "n", BindResult.ELSEWHERE, is_at="m"))
-    assert isinstance(release, ReleaseAllocation)
-    assert update == UpdateNode("m", occupied={"vcore": 1000, "pods": 1})
-    assert play.put(placed(own("p"), "m")) == []
-    assert play.gone(placed(own("p"), "m"))[-1] == UpdateNode("m", occupied={})
-
-
 def test_a_pod_that_is_gone_when_it_is_bound_is_not_asked_for_again(play: Play) -> None:
     play.put(own("p"))
     play.allocate("p", "n")
@@ -206,13 +196,6 @@ def test_an_allocation_that_goes_with_its_node(play: Play) -> None:
     play.gone(node("n"))
     assert play.tell(AllocationReleased(APP, "p", "u-p")) == []
     assert not of(play.gone(placed(own("p"), "n")), ReleaseAllocation)
-
-
-def test_a_release_that_nobody_asked_for_leaves_the_pod_as_occupied(play: Play) -> None:
-    play.put(own("p"))
-    play.bind("p", "n")
-    (update,) = play.tell(AllocationReleased(APP, "p", "u-p"))
-    assert update == UpdateNode("n", occupied={"vcore": 1000, "pods": 1})
 
 
 def test_events_of_a_pod_that_is_assumed_change_nothing(play: Play) -> None:

@@ -10,8 +10,10 @@ import pytest
 from schedulerd.kubernetes.cluster.effects import (
     AddApplication,
     Ask,
+    Bind,
     CreateNode,
     PatchPodCondition,
+    PodName,
     RecordEvent,
     ReleaseAsk,
     RemoveApplication,
@@ -22,6 +24,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     Put,
 )
 from tests.kubernetes.builders import anti_affinity, containers, namespace, node, ports, selector, term, terminating
@@ -241,6 +244,14 @@ def test_an_application_of_another_namespace_is_not_joined(play: Play) -> None:
     assert the_ask(effects).key == "q"
 
 
+def test_an_ask_that_went_with_an_earlier_application_of_its_id_is_repeated(play: Play) -> None:
+    ask = the_ask(play.put(own("p")))
+    released = AskReleased(ask.application_id, "p")
+    assert play.tell(released) == [ask]
+    play.gone(own("p"))
+    assert play.tell(released) == []
+
+
 def test_namespace_quotas_go_with_the_application(play: Play) -> None:
     quota = {"yunikorn.apache.org/namespace.maxApps": "2"}
     space = namespace("ns")
@@ -251,7 +262,7 @@ def test_namespace_quotas_go_with_the_application(play: Play) -> None:
 
 def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     attribute = the_ask(play.put(own("p"))).tags[SELECTOR]
-    labels = {"zone": "a", "ready": "false", "si/hostname": "x"}
+    labels = {"zone": "a", "ready": "false", "si/hostname": "x", attribute: "false", "c/other": "true"}
     taint = [{"key": "t", "effect": "NoSchedule"}]
     first, second = play.put(node("m", labels=labels), node("tainted", taints=taint))
     assert isinstance(first, CreateNode)
@@ -262,6 +273,20 @@ def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     (update,) = play.put(node("tainted"))
     assert update == UpdateNode("tainted", attributes={"si/hostname": "tainted", attribute: "true"})
     assert play.put(node("tainted")) == []
+
+
+@pytest.mark.parametrize("label", ["ready", "hostname", "si/rack", "c/eaae37bf2082bec1"])
+def test_labels_that_are_no_attributes_are_judged_by_a_class(play: Play, label: str) -> None:
+    play.put(node("m", labels={label: "yes"}))
+    effects = play.put(own("p", nodeSelector={label: "yes"}))
+    attribute = the_ask(effects).tags[SELECTOR]
+    assert attribute.startswith("c/")
+    assert attribute != label
+    told = {one.name: one.attributes or {} for one in of(effects, UpdateNode)}
+    assert attribute in told["m"]
+    assert attribute not in told.get("n", {})
+    assert play.cluster.predicates("p", "n", allocate=True) is not None
+    assert play.allocate("p", "m") == [Bind(PodName("ns", "p", "p"), "m")]
 
 
 def test_a_pod_waits_for_its_claims(play: Play) -> None:
