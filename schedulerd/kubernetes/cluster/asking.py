@@ -108,7 +108,10 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
     own.is_ask_rejected = True
-    conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
+    if own.state is PodState.ASKED:
+        conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
+    else:  # a resize of a pod that has its node
+        model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
 
