@@ -50,7 +50,9 @@ def _nothing(*_: object, **__: object) -> None:
     ("owner", "name", "broken"),
     [
         pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
-        pytest.param(predicate_checks, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"),
+        pytest.param(
+            predicate_checks, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"
+        ),
         pytest.param(predicate_checks, "review", _nothing, id="results for asks that are gone are waited for"),
         pytest.param(predicate_results, "_may_be_placed", lambda _: True, id="a result is not judged again"),
         pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),

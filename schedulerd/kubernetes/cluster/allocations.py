@@ -27,6 +27,7 @@ from schedulerd.kubernetes.cluster.events import (
     DeleteEnded,
     ReleaseWanted,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import settle
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -45,6 +46,8 @@ _EVENT_REASONS = {Cause.PREEMPTED: "Preempted", Cause.TIMEOUT: "TimedOut", Cause
 
 
 def allocated(model: Model, event: Allocated) -> None:
+    if gang_answers.allocated(model, event):
+        return
     own = model.pods.get(event.key)
     application_id = own.application.id if own is not None and own.application is not None else ""
     if own is None or own.state is not PodState.ASKED or application_id != event.application_id:
@@ -61,6 +64,8 @@ def allocated(model: Model, event: Allocated) -> None:
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
     asking.stop_using_class(model, own)
+    if own.is_placeholder:
+        gang_answers.note_placed(model, own)
     model.view.assume(own.pod, event.node)
     model.effects.append(Bind(own.name, event.node))
 
@@ -98,6 +103,8 @@ def bind_again(model: Model, uid: str) -> None:
 
 def released(model: Model, event: AllocationReleased) -> None:
     """The daemon has released the allocation by itself: its node has gone there."""
+    if gang_answers.released(model, event):
+        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         return
@@ -107,12 +114,17 @@ def released(model: Model, event: AllocationReleased) -> None:
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
+    if gang_answers.release_wanted(model, event):
+        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         model.effects.append(ConfirmRelease(event.uuid))
         return
-    own.is_release_wanted = True
-    if own.pod.metadata.deletion_timestamp is not None:
+    own.is_release_wanted, own.cause = True, event.cause
+    if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
+        return
+    if own.is_placeholder:
+        model.effects.append(DeletePod(own.name))
         return
     note = event.message or "the scheduler needs the room"
     if model.settings.has_disruption_condition:
@@ -133,7 +145,8 @@ def delete_ended(model: Model, event: DeleteEnded) -> None:
 
 def delete_again(model: Model, uid: str) -> None:
     own = model.pods.get(uid)
-    if own is not None and own.is_release_wanted and own.pod.metadata.deletion_timestamp is None:
+    is_to_go = own is not None and (own.is_release_wanted or own.is_unwanted)
+    if own is not None and is_to_go and own.pod.metadata.deletion_timestamp is None:
         model.effects.append(DeletePod(own.name))
 
 

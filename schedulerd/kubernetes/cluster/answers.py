@@ -11,6 +11,8 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskTimedOut,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
 
@@ -21,6 +23,8 @@ ASKS_AGAIN_EVERY_NS = 1_000_000_000
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected", "Expired"})
 _NEW = "New"
+_RUN_STATES = frozenset({"Starting", "Running"})
+"""A gang that only waits has not succeeded yet."""
 
 
 def application_accepted(model: Model, event: ApplicationAccepted) -> None:
@@ -36,7 +40,7 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
         return
     application = model.applications.get(event.application_id)
     if application is not None and application.state is not ApplicationState.WAITING:
-        _fail(model, application, "ApplicationRejected", event.reason)
+        _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
 
 
 def resynced(model: Model) -> None:
@@ -59,7 +63,9 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         _fail(model, application, "ApplicationFailed", event.message or f"the application is {event.state}")
     elif event.state != _NEW:
         application.has_started = True
-        application.failures = 0
+        if application.gang is None or event.state in _RUN_STATES:
+            application.failures = 0
+        life.updated(model, application, event.state, event.message)
 
 
 def add_application_again(model: Model, application_id: str) -> None:
@@ -74,12 +80,16 @@ def add_application_again(model: Model, application_id: str) -> None:
 
 
 def ask_rejected(model: Model, event: AskRejected) -> None:
+    if gang_answers.ask_rejected(model, event):
+        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, event.reason)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> None:
+    if gang_answers.ask_timed_out(model, event):
+        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, "the scheduler has given up the ask")
@@ -123,6 +133,10 @@ def _completed(model: Model, application: Application) -> None:
 
 
 def _resubmit(model: Model, application: Application) -> None:
+    if application.gang is not None:
+        application.state = ApplicationState.FORMING
+        life.start_over(model, application)
+        return
     applications.submit(model, application)
     for own in list(application.pods.values()):
         if own.state in (PodState.ASKED, PodState.HELD):
@@ -130,11 +144,13 @@ def _resubmit(model: Model, application: Application) -> None:
             asking.consider(model, own)
 
 
-def _fail(model: Model, application: Application, reason: str, message: str) -> None:
+def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
     """Pods without a node keep waiting, and the application is added again later."""
     applications.wait(model, application)
     for own in application.pods.values():
         if own.state is PodState.ASKED:
             own.state, own.ask = PodState.HELD, None
             asking.stop_using_class(model, own)
-            model.record(own, reason, "Scheduling", message, is_warning=True)
+            if not own.is_placeholder:
+                model.record(own, reason, "Scheduling", message, is_warning=True)
+    life.failed(model, application, message, is_rejected=is_rejected)

@@ -25,8 +25,10 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskTimedOut,
     BindEnded,
+    CreateEnded,
     DeleteEnded,
     Event,
+    GangSourceServed,
     Gone,
     NodeAccepted,
     NodeRejected,
@@ -37,6 +39,8 @@ from schedulerd.kubernetes.cluster.events import (
     Started,
     Tick,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -60,6 +64,7 @@ class Cluster:
             _HANDLERS[type(event)](model, event)
         if model.is_started:
             _due(model)
+            life.review(model)
             nodes.report_changes(model)
         effects, model.effects = model.effects, []
         return effects
@@ -94,9 +99,11 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     ReleaseWanted: allocations.release_wanted,
     AskRejected: answers.ask_rejected,
     AskTimedOut: answers.ask_timed_out,
-    SchedulingStateTold: conditions.told,
+    SchedulingStateTold: gang_answers.told,
     BindEnded: allocations.bind_ended,
     DeleteEnded: allocations.delete_ended,
+    CreateEnded: slots.create_ended,
+    GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
 }
 
 _TIMERS: dict[Due, Callable[[Model, str], None]] = {
@@ -109,4 +116,5 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),
+    Due.GANG: life.due,
 }

@@ -20,10 +20,13 @@ _REASONS = {SchedulingState.FAILED: UNSCHEDULABLE, SchedulingState.SKIPPED: SKIP
 def told(model: Model, event: SchedulingStateTold) -> None:
     """The daemon says how far an ask has come."""
     own = model.pods.get(event.key)
-    reason = _REASONS.get(event.state)
-    if own is None or reason is None or own.state is not PodState.ASKED:
-        return
-    own.to_tell = (reason, event.reason)
+    if own is not None and own.state is PodState.ASKED and event.state in _REASONS:
+        note(model, own, event.state, event.reason)
+
+
+def note(model: Model, own: OwnPod, state: SchedulingState, text: str) -> None:
+    """The pod is to show this."""
+    own.to_tell = (_REASONS[state], text)
     if own.told_ns is None or model.now_ns - own.told_ns >= EVERY_NS:
         _tell(model, own)
     else:
@@ -33,7 +36,7 @@ def told(model: Model, event: SchedulingStateTold) -> None:
 def tell_again(model: Model, uid: str) -> None:
     """Enough time has passed since the last write."""
     own = model.pods.get(uid)
-    if own is not None and own.state is PodState.ASKED:
+    if own is not None and own.state in (PodState.ASKED, PodState.HELD):
         _tell(model, own)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
+from schedulerd.kubernetes.cluster.events import Cause, SchedulingState
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -73,6 +75,22 @@ class OwnPod:
     """Of the condition that is to be written."""
     told_ns: int | None = None
     """When."""
+    group: GroupKey | None = None
+    """Its PodGroup, if it has one that counts."""
+    has_told_gang: bool = False
+    """Its unusable task groups were told of."""
+    is_placeholder: bool = False
+    """Holds room for a member of a gang; a virtual one is no pod."""
+    task_group: str = ""
+    """Of a placeholder."""
+    slot: Slot | None = None
+    """Of a placeholder that its gang wants."""
+    is_unwanted: bool = False
+    """A placeholder pod that is being deleted because nobody wants it."""
+    cause: Cause | None = None
+    """Why the daemon wants its end."""
+    told_state: SchedulingState | None = None
+    """Of a virtual placeholder: what the daemon has said last."""
 
     @property
     def uid(self) -> str:
@@ -85,6 +103,8 @@ class OwnPod:
 
 
 class ApplicationState(Enum):
+    FORMING = "forming"
+    """Of a gang: it is not submitted before enough of its pods exist."""
     SUBMITTED = "submitted"
     ACCEPTED = "accepted"
     WAITING = "waiting"
@@ -108,6 +128,7 @@ class Application:
     """Pods of other namespaces that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    gang: Gang | None = None
 
 
 class Model:
@@ -126,6 +147,20 @@ class Model:
         """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.virtual: dict[str, OwnPod] = {}
+        """Virtual placeholders by the key of their ask."""
+        self.placeholders: dict[str, dict[str, None]] = {}
+        """Uids of placeholder pods by application id."""
+        self.unwanted: dict[str, None] = {}
+        """Uids of placeholder pods that no gang wants, to be deleted in this step."""
+        self.gangs_due: dict[str, None] = {}
+        """Ids of applications whose gangs are to be looked at in this step."""
+        self.gang_sources: set[GangSource] = set()
+        """Kinds of objects by which pods become gangs."""
+        self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}
+        """By object its groups; a PodGroup has one, without a name."""
+        self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
+        """Uids of pods by the object that they wait for."""
         self.timers = Timers()
         self.effects: list[Effect] = []
         self.now_ns = 0

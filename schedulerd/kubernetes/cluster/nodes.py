@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications
+from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
+from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pods import requests
@@ -56,6 +58,8 @@ def report_changes(model: Model) -> None:
 def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     """Reports the node; without its pods they are counted as occupied."""
     existing: list[ExistingAllocation] = []
+    if with_pods:
+        _form_gangs(model, report.name)
     for own in _pods_on(model, report.name):
         if own.state is not PodState.BOUND or own.uuid:
             continue
@@ -136,6 +140,14 @@ def _pods_on(model: Model, name: str) -> list[OwnPod]:
     return [own for uid in state.pods if (own := model.pods.get(uid)) is not None]
 
 
+def _form_gangs(model: Model, name: str) -> None:
+    """Gangs whose pods run on the node are added before it."""
+    for own in _pods_on(model, name):
+        if own.state is PodState.BOUND and not own.uuid and own.application is None and not own.is_placeholder:
+            applications.join(model, own)
+    life.review(model)
+
+
 def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     """The pod as an allocation; None if it cannot be one: its application cannot take it."""
     amounts = requests(own.pod)
@@ -153,4 +165,6 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         {name: amount for name, amount in amounts.items() if amount > 0},
         own.pod.spec.priority or 0,
         tags,
+        task_group_of(model, own),
+        own.is_placeholder,
     )

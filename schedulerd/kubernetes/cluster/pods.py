@@ -14,6 +14,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, claims
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, stop_using_class
 from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
+from schedulerd.kubernetes.cluster.gangs import membership
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -39,7 +40,7 @@ def put(model: Model, pod: Pod) -> None:
     own = model.pods.get(pod.metadata.uid)
     if own is None:
         metadata = read_metadata(pod, one_application_per_pod=model.settings.one_application_per_pod)
-        own = model.pods[pod.metadata.uid] = OwnPod(pod, metadata)
+        own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
     own.pod = pod
     if pod.spec.node_name:
         _has_node(model, own)
@@ -111,6 +112,7 @@ def _end(model: Model, own: OwnPod) -> None:
     _give_up(model, own, "")
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
+    membership.gone(model, own)
     consider_all(model, applications.leave(model, own))
 
 
@@ -122,7 +124,8 @@ def _give_up(model: Model, own: OwnPod, message: str) -> None:
         model.effects.append(ConfirmRelease(own.uuid))
     elif own.uuid:
         model.effects.append(ReleaseAllocation(own.application.id, own.uid, own.uuid, message))
-    if own.state is PodState.ASKED or own.asks_sent > 1:
-        # An ask that was repeated may come after the allocation was gone, and is pending then.
+    if own.state is PodState.ASKED or own.asks_sent > 1 or own.is_placeholder:
+        # The ask of a placeholder may be pending again. An ask that was repeated may come after the allocation was
+        # gone, and is pending then.
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
     own.uuid, own.asks_sent = "", 0

@@ -1,0 +1,109 @@
+"""What the daemon says of virtual placeholders. Each function is False if the key is none of theirs."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import asking, conditions
+from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation
+from schedulerd.kubernetes.cluster.events import (
+    Allocated,
+    AllocationReleased,
+    AskRejected,
+    AskTimedOut,
+    Cause,
+    ReleaseWanted,
+    SchedulingStateTold,
+)
+from schedulerd.kubernetes.cluster.gangs import slots, waiting
+from schedulerd.kubernetes.cluster.gangs.membership import spend
+from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+
+
+def allocated(model: Model, event: Allocated) -> bool:
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is not PodState.ASKED:
+        message = "the placeholder is allocated already"
+        model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
+        return True
+    own.state, own.node, own.uuid, own.told_state = PodState.BOUND, event.node, event.uuid, None
+    asking.stop_using_class(model, own)
+    note_placed(model, own)
+    return True
+
+
+def note_placed(model: Model, own: OwnPod) -> None:
+    """The time of the gang begins with its first placeholder."""
+    gang = own.application.gang if own.application is not None else None
+    if gang is not None and gang.first_placed_ns is None:
+        gang.first_placed_ns = model.now_ns
+
+
+def released(model: Model, event: AllocationReleased) -> bool:
+    """Its node has gone."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.uuid == event.uuid and own.application is not None:
+        slots.lose(model, own.application, own)
+    return True
+
+
+def release_wanted(model: Model, event: ReleaseWanted) -> bool:
+    """There is no pod to be ended: it is confirmed at once."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    model.effects.append(ConfirmRelease(event.uuid))
+    if own.uuid != event.uuid:
+        return True
+    gang = own.application.gang if own.application is not None else None
+    if event.cause is Cause.REPLACED or gang is None or gang.has_run or gang.is_past:
+        spend(model, own)
+    else:
+        # It gives way, or was preempted: the daemon looks for another node for the same ask. If the gang's time was
+        # over instead, its asks time out as well.
+        own.state, own.uuid, own.node = PodState.ASKED, "", ""
+    return True
+
+
+def ask_rejected(model: Model, event: AskRejected) -> bool:
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is PodState.ASKED and own.application is not None:
+        slots.lose(model, own.application, own)
+    return True
+
+
+def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
+    """The time of the gang was over."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is not None:
+        if not own.uuid:
+            spend(model, own)
+        return True
+    pod = model.pods.get(event.key)
+    if pod is None or not pod.is_placeholder:
+        return False
+    if not pod.uuid:
+        slots.remove_pod(model, pod)
+    return True
+
+
+def told(model: Model, event: SchedulingStateTold) -> None:
+    """Of any ask: while a gang waits, its real pods say what holds for the gang."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        real = model.pods.get(event.key)
+        if real is None or waiting.state_of(real, event.state) is event.state:
+            conditions.told(model, event)
+    elif own.state is PodState.ASKED:
+        waiting.virtual_told(model, own, event.state, event.reason)
+
+
+def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:
+    own = model.virtual.get(key)
+    if own is None or own.application is None or own.application.id != application_id:
+        return None
+    return own

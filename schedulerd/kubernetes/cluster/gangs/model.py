@@ -1,0 +1,138 @@
+"""A gang, its task groups, and a slot for each of its placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.node_classes import NodeClass
+
+if TYPE_CHECKING:
+    from schedulerd.kubernetes.cluster.model import OwnPod
+
+
+class GangSource(Enum):
+    """How it was declared."""
+
+    ANNOTATIONS = "task-groups"
+    COSCHEDULING = "podgroup"
+    KUBERNETES = "schedulinggroup"
+
+
+class GroupKey(NamedTuple):
+    """A PodGroup, or a group of a Workload."""
+
+    source: GangSource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroup:
+    """What a PodGroup says."""
+
+    min_member: int
+    """0: no gang, each pod for itself."""
+    timeout_s: int = 0
+
+
+class GangStage(Enum):
+    FORMING = "forming"
+    RESERVING = "reserving"
+    OPEN = "open"
+    OVER = "over"
+
+
+class SlotState(Enum):
+    WANTED = "wanted"
+    """To be created or asked for, from `not_before_ns` on."""
+    CREATING = "creating"
+    """Its pod was sent to the API server, and the watch has not told it."""
+    THERE = "there"
+    """Its pod exists, or it was asked for."""
+    SPENT = "spent"
+    """It was replaced, or is no longer needed: no other one is made."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One placeholder of the gang; over time it may be several pods or asks."""
+
+    group: str
+    index: int
+    name: str
+    """Of its pod, or the key of its ask."""
+    state: SlotState = SlotState.WANTED
+    own: OwnPod | None = None
+    tries: int = 0
+    """Asks of a virtual one: each has a key of its own."""
+    failures: int = 0
+    """In a row."""
+    not_before_ns: int = 0
+    problem: str = ""
+    """Why its pod could not be created."""
+
+    @property
+    def is_to_come(self) -> bool:
+        return self.state in (SlotState.WANTED, SlotState.CREATING)
+
+
+ClassKey = tuple[frozenset[tuple[str, int]], NodeClass]
+"""Pods that are interchangeable: same amounts, same demands on nodes."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A task group of a gang that was formed."""
+
+    name: str
+    members: int
+    resources: Mapping[str, int]
+    declared: TaskGroup | None = None
+    """With annotations."""
+    like: Pod | None = None
+    """Otherwise one of its pods."""
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    source: GangSource
+    kind: PlaceholderKind
+    style: GangStyle
+    timeout_s: int = 0
+    """0: the daemon's default."""
+    key: GroupKey | None = None
+    """Of the object that declares it."""
+    declared: tuple[TaskGroup, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """About the gang, as they were written."""
+    stage: GangStage = GangStage.FORMING
+    originator: OwnPod | None = None
+    groups: dict[str, Group] = field(default_factory=dict)
+    classes: dict[ClassKey, str] = field(default_factory=dict)
+    """Names of groups that were not declared by name."""
+    slots: dict[str, Slot] = field(default_factory=dict)
+    """By name."""
+    has_run: bool = False
+    """It was complete, or one of its real pods has a node."""
+    has_failed_pods: bool = False
+    """Hard: happens once."""
+    short_since_ns: int | None = None
+    """Since when a placeholder could not be created."""
+    first_placed_ns: int | None = None
+    """When the daemon has placed its first placeholder: its time begins."""
+    first_placed_s: int = 0
+    """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
+    is_abandoned: bool = False
+    """All its real pods had left; a new one forms it anew."""
+    said: str = ""
+    """Why it is not formed, as the last event says."""
+
+    @property
+    def is_past(self) -> bool:
+        """No placeholder is made for it any longer."""
+        return self.stage is GangStage.OVER
