@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import asking, conditions
-from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation
+from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
     AllocationReleased,
@@ -55,15 +55,17 @@ def release_wanted(model: Model, event: ReleaseWanted) -> bool:
     if own is None:
         return False
     model.effects.append(ConfirmRelease(event.uuid))
-    if own.uuid != event.uuid:
+    if own.uuid != event.uuid or own.application is None:
         return True
-    gang = own.application.gang if own.application is not None else None
-    if event.cause is Cause.REPLACED or gang is None or gang.has_run or gang.is_past:
-        spend(model, own)
-    else:
-        # It gives way, or was preempted: the daemon looks for another node for the same ask. If the gang's time was
-        # over instead, its asks time out as well.
-        own.state, own.uuid, own.node = PodState.ASKED, "", ""
+    gang = own.application.gang
+    if event.cause is not Cause.REPLACED and gang is not None and not gang.has_run:
+        # It gives way, or was preempted. The daemon may have its ask pending again; another one is sure. If the time
+        # of the gang was over instead, that is told before the other one is due.
+        slots.lose(model, own.application, own)
+        return True
+    if event.cause is not Cause.REPLACED:
+        model.effects.append(ReleaseAsk(event.application_id, event.key))
+    spend(model, own)
     return True
 
 

@@ -166,6 +166,8 @@ def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known
 def lose(model: Model, application: Application, own: OwnPod) -> None:
     """The virtual placeholder is gone with its node, or its ask was rejected: another one is asked for."""
     slot = own.slot
+    # A repeated ask may have been taken after all.
+    model.effects.append(ReleaseAsk(application.id, own.uid))
     spend(model, own)
     if slot is not None and application.gang is not None and not application.gang.is_past:
         slot.state = SlotState.WANTED
