@@ -37,6 +37,7 @@ class GangDaemon(ToyDaemon):
     """By UUID of a placeholder the ask that is pending again when it is gone."""
     asked: dict[str, e.Ask] = field(default_factory=dict)
     """By UUID the ask of an allocated placeholder."""
+    swaps: int = 0
 
     def take(self, effect: e.Effect) -> None:
         if isinstance(effect, e.AddApplication):
@@ -96,6 +97,8 @@ class GangDaemon(ToyDaemon):
 
     def _place(self, key: str) -> None:
         ask = self.asks[key]
+        if ask.application_id in self.failing:
+            return
         if not ask.is_placeholder:
             if any(one.is_placeholder and one.application_id == ask.application_id for one in self.asks.values()):
                 return
@@ -110,6 +113,7 @@ class GangDaemon(ToyDaemon):
             if ask.task_group and idle:
                 del self.asks[key]
                 self.awaited[idle[0]] = ask
+                self.swaps += 1
                 self._release(idle[0], v.Cause.REPLACED)
                 return
             self.styles.pop(ask.application_id, None)
@@ -153,8 +157,10 @@ class GangDaemon(ToyDaemon):
         if not any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items()):
             return
         style = self.styles.pop(application_id)
-        is_hard = style == "Hard"
-        self.said.append(v.ApplicationUpdated(application_id, "Failing" if is_hard else "Resuming", "no room"))
+        has_run = any(not one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
+        is_hard = style == "Hard" and not has_run
+        if not has_run:
+            self.said.append(v.ApplicationUpdated(application_id, "Failing" if is_hard else "Resuming", "no room"))
         for key in [key for key, ask in sorted(self.asks.items()) if ask.application_id == application_id]:
             if self.asks[key].is_placeholder:
                 del self.asks[key]
@@ -199,6 +205,14 @@ class GangWorld(ToyWorld):
         self.failed: list[str] = []
         self.is_calm = False
         """Nothing is refused any longer."""
+        self.collects_garbage = seed % 2 == 0
+        """Otherwise the shim is alone with placeholders whose owner is gone."""
+
+    def turn(self) -> None:
+        super().turn()
+        self.daemon.act()
+        for _ in range(self.random.randrange(8)):
+            self.move()
 
     def settle(self) -> None:
         self.is_calm = True
@@ -216,6 +230,9 @@ class GangWorld(ToyWorld):
                 self._api(effect)
         for way in (self._watch, self._ends, self._to_daemon, self._to_api):
             way.clear()
+        for uid in sorted(self.pods):
+            if self.random.random() < 0.2:
+                del self.pods[uid]  # while nobody looks
         self.daemon = GangDaemon(self.random)
         self.cluster = Cluster()
         puts = [v.Put(one) for one in (*self.pod_groups.values(), *self.pods.values())]
@@ -266,7 +283,7 @@ class GangWorld(ToyWorld):
         self._put(own(name, cpu="100m", meta=meta))
 
     def _collect_garbage(self) -> None:
-        for uid, pod in list(self.pods.items()):
+        for uid, pod in list(self.pods.items()) if self.collects_garbage else ():
             owners = [owner.uid for owner in pod.metadata.owner_references or ()]
             if owners and not any(owner in self.pods for owner in owners):
                 self._remove(uid)

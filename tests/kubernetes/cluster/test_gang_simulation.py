@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from schedulerd.kubernetes.cluster.gangs import answers, life, membership, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from tests.kubernetes.cluster.gang_world import GangWorld
 
-TURNS = 500
+TURNS = 400
 
 
 def check(world: GangWorld) -> None:
@@ -53,6 +57,7 @@ def check(world: GangWorld) -> None:
         there = [slot for slot in gang.slots.values() if slot.state is SlotState.THERE]
         assert all(slot.own is not None for slot in there)
         assert not any(slot.is_to_come for slot in gang.slots.values()), "a placeholder that nobody makes"
+        assert gang.has_run or len(there) == len(gang.slots), "a gang that waits lacks a placeholder"
     occupied = dict.fromkeys(world.nodes, 0)
     for uid, one in world.pods.items():
         if one.spec.node_name in world.nodes:
@@ -73,6 +78,60 @@ def play(seed: int, turns: int = TURNS) -> GangWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", range(60))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Is done."""
+
+
+def _confirms_only(lose: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, application: Any, own: Any) -> None:
+        before = len(model.effects)
+        lose(model, application, own)
+        del model.effects[before:]
+
+    return broken
+
+
+def _spends(lose: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, application: Any, gang: Any, own: Any) -> None:
+        slot = own.slot
+        lose(model, application, gang, own)
+        if slot is not None:
+            slot.state = SlotState.SPENT
+
+    return broken
+
+
+BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
+    "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
+    "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
+    "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
+    "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
+    "virtual placeholders outlive their application": (membership, "forget", lambda _: _nothing),
+    "evicted placeholders are not made again": (membership, "_lose_pod", _spends),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, attribute, broken = BREAKS[name]
+    monkeypatch.setattr(module, attribute, broken(getattr(module, attribute)))
+    for seed in range(60):
+        try:
+            check(play(seed))
+        except (AssertionError, KeyError):
+            return
+    raise AssertionError("not found")
+
+
+def test_the_histories_are_rich() -> None:
+    worlds = [play(seed) for seed in range(12)]
+    bindings = [uid for world in worlds for uid in world.bindings]
+    assert sum(uid.startswith("tg-") for uid in bindings) > 20, "placeholder pods are bound"
+    assert sum(not uid.startswith("tg-") for uid in bindings) > 50
+    assert any(world.failed for world in worlds), "pods of Hard gangs fail"
+    assert sum(world.daemon.swaps for world in worlds) > 20
