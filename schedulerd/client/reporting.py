@@ -116,6 +116,7 @@ class Reporting:
         self.applications.reported(added.applicationID for added in applications)
         self.nodes.reported(info.nodeID for info in nodes)
         for added in applications:
+            self._rm.report_application(added)
             connection.applications.to_add_to(NEW, added).new.append(added)
         for info in (*nodes, *self._books.report_changes_of_nodes()):
             connection.nodes.to_add_to(0, info).nodes.append(info)

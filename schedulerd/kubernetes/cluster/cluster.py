@@ -41,6 +41,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
+from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -76,6 +77,10 @@ class Cluster:
     def preemption_predicates(self, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
         """Index of the last victim that has to go for the pod to run on the node; None if it cannot."""
         return questions.preemption_predicates(self.model, key, node, victims, start)
+
+    def gang_time(self, application_id: str) -> GangTime | None:
+        """When the time of its gang has begun; None if there is nothing to be said of it."""
+        return life.gang_time(self.model, application_id)
 
 
 def _due(model: Model) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from schedulerd._generated.si.v1 import si_pb2
@@ -31,6 +33,7 @@ from schedulerd.kubernetes.cluster.events import (
     SchedulingStateTold,
 )
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
+from schedulerd.kubernetes.shim.gang_times import left_ms
 
 _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
     si_pb2.TIMEOUT: Cause.TIMEOUT,
@@ -101,6 +104,17 @@ class DaemonLink(ResourceManager):
                 for one in states
             ]
         )
+
+    def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """A gang gets what is left of its time, not all of it again."""
+        known = self._cluster.gang_time(added.applicationID)
+        if known is None:
+            return
+        if known.began_ns is not None:
+            elapsed_s = asyncio.get_running_loop().time() - known.began_ns / 1e9
+        else:
+            elapsed_s = time.time() - known.began_s
+        added.executionTimeoutMilliSeconds = left_ms(known.whole_s, elapsed_s)
 
     def on_resynced(self) -> None:
         self._handle([Resynced()])

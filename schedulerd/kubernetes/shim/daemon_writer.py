@@ -20,11 +20,10 @@ from schedulerd.kubernetes.cluster.effects import (
     RemoveNode,
     UpdateNode,
 )
+from schedulerd.kubernetes.shim.gang_times import left_ms
 
 ASKED_AT_TAG = "schedulerd.io/asked-at"
 """Wall time in nanoseconds from which the age of an ask counts; never in the future."""
-LEFT_LEAST_S = 5
-"""Of the time of a gang that is reported again: a gang that is complete has to be known as such before it ends."""
 
 
 class DaemonWriter:
@@ -104,7 +103,7 @@ def _gang_timeout_ms(effect: AddApplication) -> int:
     whole_s = effect.gang_timeout_s
     if not whole_s or not effect.gang_began_s:
         return whole_s * 1000
-    return int(max(LEFT_LEAST_S, min(whole_s, effect.gang_began_s + whole_s - time.time())) * 1000)
+    return left_ms(whole_s, time.time() - effect.gang_began_s)
 
 
 def _node(effect: CreateNode) -> si_pb2.NodeInfo:

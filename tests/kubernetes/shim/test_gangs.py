@@ -9,14 +9,22 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
+from tests.kubernetes.fake.faults import Fault
+from tests.kubernetes.fake.kinds import Kind
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
 PLACEHOLDER = "schedulerd.io/placeholder"
 
 
-def gang(members: int, style: str = "Soft", timeout_s: int = 60, cpu: str = "1", **annotations: str) -> JSON:
+def virtual(kind: str = "virtual") -> dict[str, Any]:
+    return {"schedulerd.io/placeholders": kind}
+
+
+def gang(members: int, style: str = "Soft", timeout_s: int = 60, **annotations: Any) -> JSON:
     """Metadata of a pod of the application `gang`."""
-    group = {"name": "workers", "minMember": members, "minResource": {"cpu": cpu, "memory": "64Mi"}}
+    group = {"name": "workers", "minMember": members, "minResource": {"cpu": "1", "memory": "64Mi"}}
     return {
         "labels": {"queue": "root.default", "applicationId": "gang"},
         "annotations": {
@@ -34,30 +42,13 @@ def placeholders(pods: Pods) -> list[str]:
     return [name for name, pod in pods.items() if (pod["metadata"].get("annotations") or {}).get(PLACEHOLDER)]
 
 
-def application(world: World, application_id: str = "gang") -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-
-    def look(value: object) -> None:
-        if isinstance(value, dict):
-            if value.get("application_id") == application_id or value.get("id") == application_id:
-                found.append(value)
-            for one in value.values():
-                look(one)
-        elif isinstance(value, list):
-            for one in value:
-                look(one)
-
-    look(world.daemon.state())
-    return found[0] if found else {}
-
-
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
 async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) -> None:
     await world.node("n1", cpu="2")
     await world.start()
     names = [f"w{number}" for number in range(4)]
     for name in names:
-        await world.pod(name, metadata=gang(4, **{"schedulerd.io/placeholders": kind}))
+        await world.pod(name, metadata=gang(4, **virtual(kind)))
     await world.pod("other", cpu="0")
     await world.until_bound("other")
     await asyncio.sleep(1)
@@ -118,7 +109,7 @@ async def test_soft_pods_go_on_without_their_gang(world: World, kind: str) -> No
     await world.node("n", cpu="2")
     await world.start()
     for number in range(3):
-        await world.pod(f"w{number}", metadata=gang(3, timeout_s=2, **{"schedulerd.io/placeholders": kind}))
+        await world.pod(f"w{number}", metadata=gang(3, timeout_s=2, **virtual(kind)))
     await world.until(lambda pods: sum(bool(node_of(pod)) for name, pod in pods.items() if name[0] == "w") == 2)
     await world.until(lambda pods: not placeholders(pods))
 
@@ -156,9 +147,163 @@ async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: 
     await world.start()
     names = [f"w{number}" for number in range(3)]
     for name in names:
-        await world.pod(name, metadata=gang(3, **{"schedulerd.io/placeholders": "virtual"}))
+        await world.pod(name, metadata=gang(3, **virtual()))
     pods = await world.until(
         lambda pods: all(condition(pods.get(name, {}), "PodScheduled").get("reason") for name in names)
     )
     assert {condition(pods[name], "PodScheduled")["reason"] for name in names} == {"Unschedulable"}
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
+
+
+def pod_group(members: int, **spec: Any) -> JSON:
+    return {"metadata": {"name": "pg"}, "spec": {"minMember": members, **spec}}
+
+
+GROUPED: JSON = {"labels": {"queue": "root.default", "scheduling.x-k8s.io/pod-group": "pg"}}
+
+
+async def test_a_refused_placeholder_shows_what_the_server_says(world: World) -> None:
+    fake = world.api.fake
+    if fake is None:
+        pytest.skip("faults are those of the fake")
+    await world.node("n", cpu="4")
+    for number in range(2):
+        await world.pod(f"w{number}", metadata=gang(2, timeout_s=5))
+    refused = Fault("refuse", 403, reason="Forbidden", message="exceeded quota: compute, pods=1")
+    fake.faults.add(refused, method="POST", plural="pods", subresource="", times=1000)
+    await world.start()
+    pods = await world.until(lambda pods: bool(condition(pods.get("w0", {}), "PodScheduled")))
+    shown = condition(pods["w0"], "PodScheduled")
+    assert shown["reason"] == "SchedulingSkipped"
+    assert "exceeded quota: compute" in shown["message"]
+    assert not node_of(pods["w0"])
+    await world.until_bound("w0", "w1")
+    assert not placeholders(world.pods)
+
+
+async def test_a_placeholder_that_is_evicted_is_made_again(world: World) -> None:
+    await world.node("n", cpu="2")
+    await world.start()
+    for number in range(3):
+        await world.pod(f"w{number}", metadata=gang(3))
+    pods = await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
+    victim = next(name for name in placeholders(pods) if node_of(pods[name]))
+    before = pods[victim]["metadata"]["uid"]
+    await world.api.delete(r.PODS, victim, gracePeriodSeconds=0)
+    await world.until(lambda pods: victim in pods and pods[victim]["metadata"]["uid"] != before)
+    await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
+    ended = next(name for name in placeholders(world.pods) if node_of(world.pods[name]))
+    before = world.pods[ended]["metadata"]["uid"]
+    await world.end(ended, "Failed")  # the pod that is there has to go first
+    await world.until(lambda pods: ended in pods and pods[ended]["metadata"]["uid"] != before)
+    await world.node("n2", cpu="1")
+    await world.until_bound("w0", "w1", "w2")
+    await world.until(lambda pods: not placeholders(pods))
+
+
+async def test_a_pod_of_somebody_else_with_the_name_of_a_placeholder_is_waited_for(world: World) -> None:
+    await world.node("n", cpu="4")
+    owner = await world.pod("w0", metadata=gang(1))
+    name = placeholder_name(owner["metadata"]["uid"], "gang", "workers", 0)
+    await world.pod(name, schedulerName="somebody-else")
+    await world.start()
+    pods = await world.until(lambda pods: bool(condition(pods.get("w0", {}), "PodScheduled")))
+    assert "is none of this gang" in condition(pods["w0"], "PodScheduled")["message"]
+    await world.api.delete(r.PODS, name)
+    await world.until_bound("w0")
+    assert (name, node_of(world.pods["w0"])) in world.history
+
+
+@pytest.mark.parametrize("kind", ["pods", "virtual"])
+async def test_a_gang_survives_the_end_of_its_daemon(world: World, kind: str) -> None:
+    await world.node("n", cpu="2")
+    await world.start()
+    names = [f"w{number}" for number in range(3)]
+    for name in names:
+        await world.pod(name, metadata=gang(3, **virtual(kind)))
+    if kind == "pods":
+        await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
+    else:
+        await world.until(lambda pods: all(condition(pods.get(name, {}), "PodScheduled") for name in names))
+    await asyncio.to_thread(world.restart_daemon)
+    await world.node("n2", cpu="1")
+    await world.until_bound(*names)
+    await world.until(lambda pods: not placeholders(pods))
+    bound = [name for name, _ in world.history]
+    assert len(bound) == len(set(bound)), "bound twice"
+
+
+async def test_unusable_task_groups_are_told_and_the_pods_run(world: World) -> None:
+    await world.node("n", cpu="4")
+    await world.start()
+    unusable = gang(1)
+    unusable["annotations"]["yunikorn.apache.org/task-groups"] = '[{"name": "workers", "minMember": 0}]'
+    waits = {"labels": {"queue": "root.default"}, "annotations": {**unusable["annotations"]}}
+    waits["annotations"]["schedulerd.io/on-invalid-gang"] = "fail"
+    await world.pod("runs", metadata=unusable)
+    await world.pod("waits", metadata=waits)
+    pods = await world.until_bound("runs")
+    pods = await world.until(lambda pods: all(condition(pods[name], "schedulerd.io/Gang") for name in pods))
+    assert "minMember" in condition(pods["runs"], "schedulerd.io/Gang")["message"]
+    pods = await world.until(lambda pods: bool(condition(pods["waits"], "PodScheduled")))
+    assert condition(pods["waits"], "PodScheduled")["reason"] == "SchedulingSkipped"
+    assert not node_of(pods["waits"])
+
+
+async def test_pods_of_a_pod_group_are_a_gang(world: World) -> None:
+    if not await world.api.makes_custom_resources():
+        pytest.skip("this build of the server crashes on custom objects")
+    await world.api.install_pod_groups()
+    await world.node("n1", cpu="2")
+    await world.start()
+    names = [f"w{number}" for number in range(4)]
+    for name in names[:2]:
+        await world.pod(name, metadata=GROUPED)
+    assert (await world.api.post(r.POD_GROUPS, pod_group(3))).status == 201
+    await world.pod("other", cpu="0")
+    await world.until_bound("other")
+    for name in names[2:]:
+        await world.pod(name, metadata=GROUPED)
+    await asyncio.sleep(0.5)
+    assert [name for name, _ in world.history] == ["other"]
+    await world.node("n2", cpu="2")
+    await world.until_bound(*names)
+    assert not placeholders(world.pods)
+
+
+async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World) -> None:
+    fake = world.api.fake
+    if fake is None:
+        pytest.skip("the real server has no scheduling groups")
+    groups = r.Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+    fake.install(Kind(groups, is_custom=True))
+    body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    assert (await world.api.post(groups, body)).status == 201
+    await world.node("n", cpu="1")
+    await world.pod("w0", schedulingGroup={"podGroupName": "g"})
+    await world.start(gang_sources=frozenset({GangSource.KUBERNETES}))
+    await world.pod("other", cpu="0")
+    await world.until_bound("other")
+    await world.pod("w1", schedulingGroup={"podGroupName": "g"})
+    await asyncio.sleep(0.5)
+    assert [name for name, _ in world.history] == ["other"]
+    await world.node("n2", cpu="1")
+    await world.until_bound("w0", "w1")
+
+
+async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World) -> None:
+    fake = world.api.fake
+    if fake is None:
+        pytest.skip("this build of the server crashes on custom objects")
+    await world.node("n", cpu="1")
+    await world.start(discover_s=0.2)
+    await world.api.install_pod_groups()
+    await asyncio.sleep(0.6)
+    assert (await world.api.post(r.POD_GROUPS, pod_group(2, scheduleTimeoutSeconds=2))).status == 201
+    for number in range(2):
+        await world.pod(f"w{number}", metadata=GROUPED)
+    await world.until(lambda pods: all(condition(pods.get(f"w{n}", {}), "PodScheduled") for n in range(2)))
+    await asyncio.sleep(3)
+    await world.pod("other")
+    await world.until_bound("other")  # the room was given back
+    assert not any(node_of(world.pods[f"w{number}"]) for number in range(2))

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess
@@ -59,11 +60,17 @@ class World:
         finally:
             self.daemon.__exit__(kind, error, at)
 
-    async def start(self, **settings: Any) -> Shim:
+    async def start(
+        self,
+        gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING}),
+        discover_s: float = 60.0,
+        **settings: Any,
+    ) -> Shim:
         """Starts a shim, and waits until it has reported everything."""
         cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
         transport = self.api.transport()
-        shim = self.shim = Shim(transport, ShimOptions(self.daemon.target, cluster=cluster))
+        options = ShimOptions(self.daemon.target, gang_sources=gang_sources, discover_s=discover_s, cluster=cluster)
+        shim = self.shim = Shim(transport, options)
 
         async def run() -> None:
             try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
+from schedulerd.kubernetes.cluster.events import SchedulingState
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
@@ -110,7 +112,10 @@ def check(model: Model, own: OwnPod) -> str:
             own.has_told_gang = True
             model.record(own, INVALID_REASON, "Scheduling", note, is_warning=True)
             model.effects.append(PatchPodCondition(own.name, GANG_CONDITION, False, INVALID_REASON, note, True))
-        return note if metadata.waits_if_invalid(about) else ""
+        if not metadata.waits_if_invalid(about):
+            return ""
+        conditions.note(model, own, SchedulingState.SKIPPED, note)
+        return note
     return ""
 
 

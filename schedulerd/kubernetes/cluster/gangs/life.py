@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking
 from schedulerd.kubernetes.cluster.effects import FailPod
-from schedulerd.kubernetes.cluster.gangs import membership, slots
+from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.declaration import known_group
 from schedulerd.kubernetes.cluster.gangs.model import (
     Gang,
     GangSource,
     GangStage,
+    GangTime,
     Group,
     GroupKey,
     Slot,
@@ -110,6 +111,17 @@ def group_changed(model: Model, key: GroupKey) -> None:
             model.gangs_due[application.id] = None
 
 
+def gang_time(model: Model, application_id: str) -> GangTime | None:
+    """What a new daemon has to know of the time of a gang; None if it has not begun, or does not count any longer."""
+    application = model.applications.get(application_id)
+    gang = application.gang if application is not None else None
+    if gang is None or gang.has_run or gang.is_past or (gang.first_placed_ns is None and not gang.first_placed_s):
+        return None
+    if all(slot.own is not None and slot.own.uuid for slot in gang.slots.values()):
+        return None
+    return GangTime(timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
+
+
 def _review(model: Model, application: Application, gang: Gang) -> None:
     if application.state is ApplicationState.WAITING:
         return
@@ -180,8 +192,8 @@ def _make_slots(model: Model, application: Application, gang: Gang, real: list[O
         members = group.members
         if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
             of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
-            waiting = sum(not own.node for own in of_group)
-            members = max(0, min(waiting, members - (len(of_group) - waiting)))
+            unbound = sum(not own.node for own in of_group)
+            members = max(0, min(unbound, members - (len(of_group) - unbound)))
         for index in range(members):
             name = placeholder_name(gang.originator.uid, application.id, group.name, index)
             gang.slots[name] = Slot(group.name, index, name)
@@ -191,8 +203,8 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
     """The distinct sizes and classes of the first pods by age; the groups are numbered."""
     gang.classes.clear()
     groups: dict[str, Group] = {}
-    waiting = sorted((own for own in real if not own.node), key=_age)
-    for own in waiting[:number]:
+    unbound = sorted((own for own in real if not own.node), key=_age)
+    for own in unbound[:number]:
         key = asking.class_key(model, own)
         name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
         group = groups.get(name)
@@ -224,6 +236,8 @@ def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> 
     if gang.said != note:
         gang.said = note
         model.record(real[-1], "GangForming", "Scheduling", note)
+        for own in real:
+            waiting.show(model, own, note)
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:

@@ -40,6 +40,16 @@ class KnownGroup:
     timeout_s: int = 0
 
 
+class GangTime(NamedTuple):
+    """When the time of a gang has begun that is not complete."""
+
+    whole_s: float
+    began_ns: int | None
+    """By the clock of the cluster; None if it began before the start."""
+    began_s: int
+    """As wall time."""
+
+
 class GangStage(Enum):
     FORMING = "forming"
     RESERVING = "reserving"
