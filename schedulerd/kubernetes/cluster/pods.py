@@ -14,7 +14,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, claims
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, stop_using_class
 from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import membership
+from schedulerd.kubernetes.cluster.gangs import membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -45,6 +45,8 @@ def put(model: Model, pod: Pod) -> None:
     if pod.spec.node_name:
         _has_node(model, own)
     elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):
+        if own.is_placeholder and pod.metadata.deletion_timestamp is not None:
+            slots.stand_in(model, own)
         consider(model, own)
 
 
@@ -109,6 +111,8 @@ def _has_node(model: Model, own: OwnPod) -> None:
 
 
 def _end(model: Model, own: OwnPod) -> None:
+    if own.is_placeholder:
+        slots.stand_in(model, own)
     _give_up(model, own, "")
     stop_using_class(model, own)
     claims.stop_waiting(model, own)

@@ -76,12 +76,13 @@ class DaemonLink(ResourceManager):
         events: list[Event] = [
             Allocated(one.applicationID, one.allocationKey, one.UUID, one.nodeID) for one in response.new
         ]
-        events += [self._released(release) for release in response.released]
+        # First, so that placeholders whose time is over are not taken for such that give way.
         events += [
             AskTimedOut(one.applicationID, one.allocationKey)
             for one in response.releasedAsks
             if one.terminationType == si_pb2.TIMEOUT
         ]
+        events += [self._released(release) for release in response.released]
         events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)
 

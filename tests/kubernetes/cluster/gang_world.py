@@ -38,6 +38,12 @@ class GangDaemon(ToyDaemon):
     asked: dict[str, e.Ask] = field(default_factory=dict)
     """By UUID the ask of an allocated placeholder."""
     swaps: int = 0
+    is_orderly: bool = False
+    """It rejects nothing, so that every gang that runs has to be whole."""
+    asked_of: set[str] = field(default_factory=set)
+    """Ids of applications that have had an ask."""
+    whole: dict[str, int] = field(default_factory=dict)
+    """By application id: members of a gang that has not run."""
 
     def take(self, effect: e.Effect) -> None:
         if isinstance(effect, e.AddApplication):
@@ -45,6 +51,7 @@ class GangDaemon(ToyDaemon):
             super().take(effect)
             if effect.placeholder_ask and not known and effect.application_id in self.applications:
                 self.styles[effect.application_id] = effect.gang_style
+                self.whole[effect.application_id] = effect.placeholder_ask["pods"]
             return
         super().take(effect)
         if isinstance(effect, e.ReleaseAsk):
@@ -75,6 +82,7 @@ class GangDaemon(ToyDaemon):
 
     def forget(self, application_id: str) -> None:
         self.styles.pop(application_id, None)
+        self.asked_of.discard(application_id)
         self.failing.discard(application_id)
         super().forget(application_id)
         for uuid in [uuid for uuid in self.groups if uuid not in self.allocations]:
@@ -87,7 +95,7 @@ class GangDaemon(ToyDaemon):
         del self.groups[uuid]
         self.asked.pop(uuid, None)
         ask, again = self.awaited.pop(uuid, None), self.again.pop(uuid, None)
-        if ask is not None and ask.application_id in self.applications:
+        if ask is not None and ask.application_id in self.applications - self.failing:
             if is_confirmed and self.occupied:
                 self._allocate(ask, self.random.choice(sorted(self.occupied)))
             else:
@@ -97,7 +105,7 @@ class GangDaemon(ToyDaemon):
 
     def _place(self, key: str) -> None:
         ask = self.asks[key]
-        if ask.application_id in self.failing:
+        if ask.application_id in self.failing or key.endswith("-stand-in"):
             return
         if not ask.is_placeholder:
             if any(one.is_placeholder and one.application_id == ask.application_id for one in self.asks.values()):
@@ -110,6 +118,7 @@ class GangDaemon(ToyDaemon):
                 and uuid not in self.leaving
                 and self.allocations[uuid][0] == ask.application_id
             ]
+            self._check_whole(ask.application_id)
             if ask.task_group and idle:
                 del self.asks[key]
                 self.awaited[idle[0]] = ask
@@ -166,6 +175,9 @@ class GangDaemon(ToyDaemon):
                 del self.asks[key]
                 self.said.append(v.AskTimedOut(application_id, key))
         for uuid, (_, is_one) in sorted(self.groups.items()):
+            if is_one and self.allocations[uuid][0] == application_id and not has_run:
+                self.said.append(v.AskTimedOut(application_id, self.allocations[uuid][1]))
+        for uuid, (_, is_one) in sorted(self.groups.items()):
             if is_one and self.allocations[uuid][0] == application_id:
                 self.again.pop(uuid, None)
                 if uuid not in self.leaving:
@@ -181,6 +193,8 @@ class GangDaemon(ToyDaemon):
         awaited = any(ask.application_id == application_id for ask in self.awaited.values())
         if asks or awaited or self.random.random() > 0.2:
             return
+        if self.is_orderly and application_id not in self.asked_of:
+            return
         if not held:
             self.forget(application_id)
             self.said.append(v.ApplicationUpdated(application_id, "Completed", ""))
@@ -189,9 +203,20 @@ class GangDaemon(ToyDaemon):
                 if uuid not in self.leaving:
                     self._release(uuid, v.Cause.TIMEOUT)
 
+    def _check_whole(self, application_id: str) -> None:
+        """A gang that has not run holds room for all of its members when the first of them is placed."""
+        if self.is_orderly and application_id.startswith("gang") and application_id in self.styles:
+            held = sum(owner == application_id for owner, _, _ in self.allocations.values())
+            assert held >= self.whole[application_id], f"a part of gang {application_id} runs"
+
     def _ask(self, ask: e.Ask) -> None:
+        self.asked_of.add(ask.application_id)
         if ask.application_id in self.failing:
             self.said.append(v.AskRejected(ask.application_id, ask.key, "failing"))
+        elif self.is_orderly and ask.application_id in self.applications:
+            held = {key for _, key, _ in self.allocations.values()} | {one.key for one in self.awaited.values()}
+            if ask.key not in held:
+                self.asks[ask.key] = ask
         elif ask.key not in {one.key for one in self.awaited.values()}:
             super()._ask(ask)
 
@@ -199,7 +224,8 @@ class GangDaemon(ToyDaemon):
 class GangWorld(ToyWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.daemon: GangDaemon = GangDaemon(self.random)
+        self.is_orderly = seed % 4 == 1
+        self.daemon: GangDaemon = self._new_daemon()
         self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
         self.pod_groups: dict[str, CoschedulingPodGroup] = {}
         self.failed: list[str] = []
@@ -222,6 +248,10 @@ class GangWorld(ToyWorld):
             self._collect_garbage()
             self._pass(60)
         super().settle()
+        super().settle()  # the first one ends with pods that were being deleted
+
+    def _new_daemon(self) -> GangDaemon:
+        return GangDaemon(self.random, is_orderly=self.is_orderly)
 
     def crash(self) -> None:
         """The shim ends at once, and another one starts with another daemon; writes under way may be performed."""
@@ -233,7 +263,7 @@ class GangWorld(ToyWorld):
         for uid in sorted(self.pods):
             if self.random.random() < 0.2:
                 del self.pods[uid]  # while nobody looks
-        self.daemon = GangDaemon(self.random)
+        self.daemon = self._new_daemon()
         self.cluster = Cluster()
         puts = [v.Put(one) for one in (*self.pod_groups.values(), *self.pods.values())]
         nodes = [v.Put(node(name, cpu="1")) for name in sorted(self.nodes)]
@@ -260,8 +290,13 @@ class GangWorld(ToyWorld):
             spec = CoschedulingSpec(min_member=self.random.randint(1, 3))
             group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
             self._watch.append(v.Put(group))
-        else:
+        elif not self.is_orderly:
             super()._user()
+        elif chance < 0.7 and self.pods:
+            self._delete(self.random.choice(sorted(self.pods)))
+        elif (name := f"n{self.random.randrange(4)}") not in self.nodes:
+            self.nodes.add(name)
+            self._watch.append(v.Put(node(name, cpu="1")))
 
     def _gang_pod(self) -> None:
         name = f"p{next(self._names)}"

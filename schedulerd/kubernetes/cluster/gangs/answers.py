@@ -15,6 +15,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.gangs import slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
+from schedulerd.kubernetes.cluster.gangs.model import SlotState
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 
 
@@ -54,14 +55,13 @@ def release_wanted(model: Model, event: ReleaseWanted) -> bool:
     own = _virtual(model, event.key, event.application_id)
     if own is None:
         return False
-    model.effects.append(ConfirmRelease(event.uuid))
-    if own.uuid != event.uuid or own.application is None:
+    gang = own.application.gang if own.application is not None else None
+    is_lost = own.uuid == event.uuid and event.cause is not Cause.REPLACED
+    if is_lost and own.application is not None and gang is not None and not gang.has_run:
+        slots.lose(model, own.application, own, confirmed=event.uuid)  # it gives way, or was preempted
         return True
-    gang = own.application.gang
-    if event.cause is not Cause.REPLACED and gang is not None and not gang.has_run:
-        # It gives way, or was preempted. The daemon may have its ask pending again; another one is sure. If the time
-        # of the gang was over instead, that is told before the other one is due.
-        slots.lose(model, own.application, own)
+    model.effects.append(ConfirmRelease(event.uuid))
+    if own.uuid != event.uuid:
         return True
     if event.cause is not Cause.REPLACED:
         model.effects.append(ReleaseAsk(event.application_id, event.key))
@@ -74,22 +74,26 @@ def ask_rejected(model: Model, event: AskRejected) -> bool:
     if own is None:
         return False
     if own.state is PodState.ASKED and own.application is not None:
-        slots.lose(model, own.application, own)
+        slots.lose(model, own.application, own, is_rejected=True)
     return True
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
-    """The time of the gang was over."""
+    """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
     own = _virtual(model, event.key, event.application_id)
     if own is not None:
         if not own.uuid:
             spend(model, own)
+        elif own.slot is not None:
+            own.slot.state = SlotState.SPENT
         return True
     pod = model.pods.get(event.key)
     if pod is None or not pod.is_placeholder:
         return False
     if not pod.uuid:
         slots.remove_pod(model, pod)
+    elif pod.slot is not None:
+        pod.slot.state = SlotState.SPENT
     return True
 
 

@@ -135,11 +135,14 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         gang.stage, gang.is_abandoned, gang.has_run = GangStage.FORMING, False, False
     if gang.stage is GangStage.FORMING and not _form(model, application, gang):
         return
-    if gang.stage is GangStage.RESERVING and _is_too_late(model, gang):
+    if not gang.is_past and not gang.has_run and _is_too_late(model, gang):
         _give_up(model, application, gang)
         return
     if not gang.is_past:
         slots.place(model, application, gang)
+        slots.end_stand_ins(model, application, gang)
+    if gang.stage is GangStage.OPEN and not any(slot.is_to_come for slot in gang.slots.values()):
+        gang.short_since_ns = None
     if gang.stage is GangStage.RESERVING and not any(slot.is_to_come for slot in gang.slots.values()):
         _open(model, application, gang, GangStage.OPEN)
 

@@ -148,6 +148,13 @@ def back_off(model: Model, application: Application, slot: Slot) -> None:
     model.timers.set(slot.not_before_ns, Due.GANG, application.id)
 
 
+def is_made_again(gang: Gang, own: OwnPod) -> bool:
+    """Whether another placeholder takes the place of this one, which is about to be lost."""
+    if own.is_unwanted or gang.is_past or (own.slot is not None and own.slot.state is SlotState.SPENT):
+        return False
+    return own.cause is None or (own.cause is not Cause.REPLACED and not gang.has_run)
+
+
 def rename(gang: Gang, slot: Slot, name: str) -> None:
     if slot.name != name and name not in gang.slots:
         del gang.slots[slot.name]
@@ -189,15 +196,14 @@ def _slot_of(gang: Gang, own: OwnPod) -> Slot | None:
 
 def _lose_pod(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
     """Evicted and drained placeholders are made again; those that the daemon has used up are not."""
-    slot, own.slot = own.slot, None
+    slot = own.slot
     if slot is None or slot.own is not own:
+        own.slot = None
         return
-    slot.own = None
-    if slot.state is not SlotState.THERE:
-        return
-    is_used = own.cause is Cause.REPLACED or (own.cause is not None and gang.has_run)
-    if own.is_unwanted or gang.is_past or is_used:
-        slot.state = SlotState.SPENT
-    else:
+    if slot.state is SlotState.THERE and is_made_again(gang, own):
         slot.state = SlotState.WANTED
         back_off(model, application, slot)
+    else:
+        slot.state = SlotState.SPENT
+    slot.own = None
+    own.slot = None

@@ -83,6 +83,8 @@ class Slot:
     failures: int = 0
     """In a row."""
     not_before_ns: int = 0
+    stand_in: str = ""
+    """Key of an ask that no node can take: it makes real pods wait until the placeholder is made again."""
     problem: str = ""
     """Why its pod could not be created."""
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from schedulerd.kubernetes.cluster import asking
+from schedulerd.kubernetes.cluster.asking import NO_PREDICATES, NODE_SELECTOR_TAG, PREDICATES_TAG
 from schedulerd.kubernetes.cluster.effects import (
+    Ask,
+    ConfirmRelease,
     CreatePod,
     DeletePod,
     PodName,
@@ -19,8 +22,8 @@ from schedulerd.kubernetes.cluster.effects import (
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
 from schedulerd.kubernetes.cluster.gangs import placeholder_pods, waiting
-from schedulerd.kubernetes.cluster.gangs.membership import back_off, rename, spend
-from schedulerd.kubernetes.cluster.gangs.model import Gang, Group, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -29,6 +32,7 @@ from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 from schedulerd.kubernetes.metadata.pods import read_metadata
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
+from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE
 
 TOLD_WITHIN_NS = 60 * SECOND_NS
 """A pod that was created and that the watch has not told by then is created again, which finds it."""
@@ -66,6 +70,8 @@ def clear(model: Model, application: Application, gang: Gang, *, is_known: bool)
         elif slot.own is not None:
             remove_pod(model, slot.own)
         slot.state = SlotState.SPENT
+    if is_known:
+        end_stand_ins(model, application, gang)
 
 
 def create_ended(model: Model, event: CreateEnded) -> None:
@@ -163,15 +169,52 @@ def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known
     spend(model, own)
 
 
-def lose(model: Model, application: Application, own: OwnPod) -> None:
-    """The virtual placeholder is gone with its node, or its ask was rejected: another one is asked for."""
-    slot = own.slot
-    # A repeated ask may have been taken after all.
-    model.effects.append(ReleaseAsk(application.id, own.uid))
+def lose(
+    model: Model, application: Application, own: OwnPod, *, confirmed: str = "", is_rejected: bool = False
+) -> None:
+    """The virtual placeholder is gone with its node, gives way, or was rejected: another one is asked for.
+
+    The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. `confirmed`
+    is the UUID of a release that the daemon waits for.
+    """
+    slot, gang, key = own.slot, application.gang, own.uid
+    is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
     spend(model, own)
-    if slot is not None and application.gang is not None and not application.gang.is_past:
+    if slot is not None and gang is not None and is_remade:
         slot.state = SlotState.WANTED
-        back_off(model, application, slot)
+        if is_rejected:
+            back_off(model, application, slot)
+        else:
+            _ask(model, application, gang, slot)
+    if confirmed:
+        model.effects.append(ConfirmRelease(confirmed))
+    # A repeated ask may have been taken after all, and that of a placeholder may be pending again.
+    model.effects.append(ReleaseAsk(application.id, key))
+
+
+def stand_in(model: Model, own: OwnPod) -> None:
+    """A placeholder pod is about to be lost that will be made again: until then, an ask makes the real pods wait."""
+    slot, application = own.slot, own.application
+    gang = application.gang if application is not None else None
+    if slot is None or application is None or gang is None or slot.own is not own or slot.stand_in:
+        return
+    if gang.stage is not GangStage.OPEN or gang.has_run or not is_made_again(gang, own):
+        return
+    slot.stand_in = f"{slot.name}-stand-in"
+    tags = {NODE_SELECTOR_TAG: f"{HOST_NAME_ATTRIBUTE} in ({slot.name})", PREDICATES_TAG: NO_PREDICATES}
+    resources = gang.groups[slot.group].resources
+    priority = own.pod.spec.priority or 0
+    model.effects.append(
+        Ask(application.id, slot.stand_in, resources, priority, tags, True, False, 0, slot.group, True)
+    )
+
+
+def end_stand_ins(model: Model, application: Application, gang: Gang) -> None:
+    """The placeholder is asked for again, or not wanted any longer."""
+    for slot in gang.slots.values():
+        if slot.stand_in and not slot.is_to_come:
+            model.effects.append(ReleaseAsk(application.id, slot.stand_in))
+            slot.stand_in = ""
 
 
 def _is_ours(gang: Gang, pod: Pod) -> bool:
