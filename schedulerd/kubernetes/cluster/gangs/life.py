@@ -119,7 +119,7 @@ def gang_time(model: Model, application_id: str) -> GangTime | None:
         return None
     if all(slot.own is not None and slot.own.uuid for slot in gang.slots.values()):
         return None
-    return GangTime(timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
+    return GangTime(membership.timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
 
 
 def _review(model: Model, application: Application, gang: Gang) -> None:
@@ -244,11 +244,7 @@ def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> 
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
-    return gang.short_since_ns is not None and model.now_ns >= gang.short_since_ns + timeout_ns(model, gang)
-
-
-def timeout_ns(model: Model, gang: Gang) -> int:
-    return gang.timeout_s * SECOND_NS or model.settings.gang_timeout_ns
+    return gang.short_since_ns is not None and model.now_ns >= gang.short_since_ns + membership.timeout_ns(model, gang)
 
 
 def _give_up(model: Model, application: Application, gang: Gang) -> None:

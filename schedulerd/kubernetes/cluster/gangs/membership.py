@@ -141,6 +141,10 @@ def spend(model: Model, own: OwnPod) -> None:
         slot.own, slot.state = None, SlotState.SPENT
 
 
+def timeout_ns(model: Model, gang: Gang) -> int:
+    return gang.timeout_s * SECOND_NS or model.settings.gang_timeout_ns
+
+
 def back_off(model: Model, application: Application, slot: Slot) -> None:
     """Waits, more from time to time, before it is tried again."""
     slot.not_before_ns = model.now_ns + min(RETRY_FIRST_NS << min(slot.failures, 10), RETRY_MOST_NS)

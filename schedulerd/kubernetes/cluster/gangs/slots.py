@@ -22,7 +22,7 @@ from schedulerd.kubernetes.cluster.effects import (
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
 from schedulerd.kubernetes.cluster.gangs import placeholder_pods, waiting
-from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend
+from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -97,6 +97,7 @@ def create_ended(model: Model, event: CreateEnded) -> None:
     back_off(model, application, slot)
     if gang.short_since_ns is None:
         gang.short_since_ns = model.now_ns
+        model.timers.set(model.now_ns + timeout_ns(model, gang), Due.GANG, application.id)
     model.gangs_due[application.id] = None
 
 
