@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 import msgspec
@@ -51,7 +51,7 @@ class GangStyle(Enum):
     """Its pods stay pending, and it is added again later."""
 
 
-class PlaceholderKind(Enum):
+class PlaceholderKind(StrEnum):
     PODS = "pods"
     """Pods of their own."""
     VIRTUAL = "virtual"
