@@ -148,9 +148,12 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
     """Pods without a node keep waiting, and the application is added again later."""
     applications.wait(model, application)
     for own in application.pods.values():
+        waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
             own.state, own.ask = PodState.HELD, None
             asking.stop_using_class(model, own)
-            if not own.is_placeholder:
-                model.record(own, reason, "Scheduling", message, is_warning=True)
+        elif not waits_for_gang:
+            continue
+        if not own.is_placeholder:
+            model.record(own, reason, "Scheduling", message, is_warning=True)
     life.failed(model, application, message, is_rejected=is_rejected)

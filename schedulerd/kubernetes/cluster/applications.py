@@ -42,7 +42,7 @@ def join(model: Model, own: OwnPod) -> bool:
         return False
     application.pods[own.uid] = own
     own.application = application
-    membership.joined(model, application)
+    membership.joined(model, application, own)
     return application.state is not ApplicationState.WAITING
 
 

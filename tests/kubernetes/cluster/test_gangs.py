@@ -423,3 +423,25 @@ def test_unusable_task_groups_run_or_wait() -> None:
     effects = play.all(v.Put(own("waits", meta={"annotations": unusable})))
     assert of(effects, e.Ask) == []
     assert {one.type for one in of(effects, e.PatchPodCondition)} == {"schedulerd.io/Gang", "PodScheduled"}
+
+
+def test_task_groups_that_come_too_late_are_told() -> None:
+    play = started()
+    play.put(own("first", meta={"labels": {"applicationId": "a"}}))
+    effects = play.all(v.Put(member("w0")))
+    assert [ask.task_group for ask in of(effects, e.Ask)] == [""]
+    (event,) = of(effects, e.RecordEvent)
+    assert (event.reason, event.is_warning) == ("TaskGroupsError", True)
+
+
+def test_a_gang_that_the_daemon_rejects_waits_with_its_reason() -> None:
+    play = started()
+    created = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    effects = play.all(v.ApplicationRejected("a", "the gang could never be placed"))
+    assert [(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)] == [
+        ("w0", "ApplicationRejected"),
+        ("w1", "ApplicationRejected"),
+    ]
+    (deleted,) = of(play.put(made(created[0])), e.DeletePod)
+    assert deleted.pod.name == created[0].name
+    assert len(of(play.wait(61), e.AddApplication)) == 1

@@ -12,7 +12,13 @@ from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, Slo
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, is_placeholder, task_group_name
+from schedulerd.kubernetes.metadata.gangs import (
+    GangStyle,
+    PlaceholderKind,
+    declares_task_groups,
+    is_placeholder,
+    task_group_name,
+)
 from schedulerd.kubernetes.metadata.pods import PodMetadata
 from schedulerd.kubernetes.objects.pod import Pod
 
@@ -84,9 +90,13 @@ def with_gang(application: Application, added: AddApplication) -> AddApplication
     )
 
 
-def joined(model: Model, application: Application) -> None:
+def joined(model: Model, application: Application, own: OwnPod) -> None:
     """A real pod is one of the application."""
     gang = application.gang
+    if gang is None and own.group is None and declares_task_groups(own.pod.metadata) and not own.has_told_gang:
+        own.has_told_gang = True
+        note = f"the task groups are ignored: application {application.id!r} was added without a gang before"
+        model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is not None and (gang.stage is GangStage.FORMING or gang.is_abandoned):
         model.gangs_due[application.id] = None
 
