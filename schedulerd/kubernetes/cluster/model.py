@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
-from schedulerd.kubernetes.cluster.events import Cause, SchedulingState
+from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -89,8 +89,6 @@ class OwnPod:
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
     """Why the daemon wants its end."""
-    told_state: SchedulingState | None = None
-    """Of a virtual placeholder: what the daemon has said last."""
 
     @property
     def uid(self) -> str:

@@ -27,7 +27,9 @@ def allocated(model: Model, event: Allocated) -> bool:
         message = "the placeholder is allocated already"
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return True
-    own.state, own.node, own.uuid, own.told_state = PodState.BOUND, event.node, event.uuid, None
+    own.state, own.node, own.uuid = PodState.BOUND, event.node, event.uuid
+    if own.application is not None and own.application.gang is not None:
+        own.application.gang.without_room.discard(own.uid)
     asking.stop_using_class(model, own)
     note_placed(model, own)
     return True
@@ -100,12 +102,13 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
 def told(model: Model, event: SchedulingStateTold) -> None:
     """Of any ask: while a gang waits, its real pods say what holds for the gang."""
     own = _virtual(model, event.key, event.application_id)
-    if own is None:
-        real = model.pods.get(event.key)
-        if real is None or waiting.state_of(real, event.state) is event.state:
-            conditions.told(model, event)
-    elif own.state is PodState.ASKED:
-        waiting.virtual_told(model, own, event.state, event.reason)
+    if own is not None:
+        if own.state is PodState.ASKED:
+            waiting.virtual_told(model, own, event.state, event.reason)
+        return
+    real = model.pods.get(event.key)
+    if real is None or not waiting.says_gang(model, real, event.state):
+        conditions.told(model, event)
 
 
 def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:

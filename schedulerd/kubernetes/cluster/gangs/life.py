@@ -17,7 +17,6 @@ from schedulerd.kubernetes.cluster.gangs.model import (
     GangTime,
     Group,
     GroupKey,
-    Slot,
     SlotState,
 )
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
@@ -91,7 +90,7 @@ def start_over(model: Model, application: Application) -> None:
     if gang is None:
         return
     slots.clear(model, application, gang, is_known=False)
-    gang.slots.clear()
+    gang.clear_slots()
     gang.stage, gang.has_run, gang.short_since_ns, gang.first_placed_ns = GangStage.FORMING, False, None, None
     gang.first_placed_s = 0
     model.gangs_due[application.id] = None
@@ -125,7 +124,7 @@ def gang_time(model: Model, application_id: str) -> GangTime | None:
 def _review(model: Model, application: Application, gang: Gang) -> None:
     if application.state is ApplicationState.WAITING:
         return
-    has_pods = bool(_real_pods(application))
+    has_pods = any(not own.is_placeholder for own in application.pods.values())
     if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang, is_known=True)
         gang.stage, gang.is_abandoned = GangStage.OVER, True
@@ -141,9 +140,9 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if not gang.is_past:
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)
-    if gang.stage is GangStage.OPEN and not any(slot.is_to_come for slot in gang.slots.values()):
+    if gang.stage is GangStage.OPEN and not gang.to_come:
         gang.short_since_ns = None
-    if gang.stage is GangStage.RESERVING and not any(slot.is_to_come for slot in gang.slots.values()):
+    if gang.stage is GangStage.RESERVING and not gang.to_come:
         _open(model, application, gang, GangStage.OPEN)
 
 
@@ -166,15 +165,14 @@ def _form(model: Model, application: Application, gang: Gang) -> bool:
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
     gang.has_run = bool(bound)
-    gang.slots = {}
+    gang.clear_slots()
     _make_slots(model, application, gang, real)
     gang.stage = GangStage.RESERVING
     found = membership.adopt_found(model, application)
     if bound and gang.kind is PlaceholderKind.PODS:
         # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
-        for slot in gang.slots.values():
-            if slot.is_to_come:
-                slot.state = SlotState.SPENT
+        for slot in list(gang.to_come):
+            slot.state = SlotState.SPENT
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
         gang.stage, gang.has_run = GangStage.OVER, True
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
@@ -199,7 +197,7 @@ def _make_slots(model: Model, application: Application, gang: Gang, real: list[O
             members = max(0, min(unbound, members - (len(of_group) - unbound)))
         for index in range(members):
             name = placeholder_name(gang.originator.uid, application.id, group.name, index)
-            gang.slots[name] = Slot(group.name, index, name)
+            gang.add_slot(group.name, index, name)
 
 
 def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> list[Group]:
@@ -250,8 +248,7 @@ def _is_too_late(model: Model, gang: Gang) -> bool:
 def _give_up(model: Model, application: Application, gang: Gang) -> None:
     """Not all placeholders could be created in time."""
     problem = next((slot.problem for slot in gang.slots.values() if slot.problem), "they were not created in time")
-    missing = sum(slot.is_to_come for slot in gang.slots.values())
-    message = f"{FAILED_REASON}: {missing} of {len(gang.slots)} placeholders are missing: {problem}"
+    message = f"{FAILED_REASON}: {len(gang.to_come)} of {len(gang.slots)} placeholders are missing: {problem}"
     if gang.style is GangStyle.SOFT:
         _end(model, application, gang, message)
     else:

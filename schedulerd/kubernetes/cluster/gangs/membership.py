@@ -145,6 +145,8 @@ def spend(model: Model, own: OwnPod) -> None:
     """A virtual placeholder is over."""
     slot = own.slot
     model.virtual.pop(own.uid, None)
+    if own.application is not None and own.application.gang is not None:
+        own.application.gang.without_room.discard(own.uid)
     stop_using_class(model, own)
     own.application, own.slot, own.state, own.uuid = None, None, PodState.LEAVING, ""
     if slot is not None and slot.own is own:

@@ -68,29 +68,68 @@ class SlotState(Enum):
     """It was replaced, or is no longer needed: no other one is made."""
 
 
-@dataclass(slots=True, eq=False)
 class Slot:
     """One placeholder of the gang; over time it may be several pods or asks."""
 
-    group: str
-    index: int
-    name: str
-    """Of its pod, or the key of its ask."""
-    state: SlotState = SlotState.WANTED
-    own: OwnPod | None = None
-    tries: int = 0
-    """Asks of a virtual one: each has a key of its own."""
-    failures: int = 0
-    """In a row."""
-    not_before_ns: int = 0
-    stand_in: str = ""
-    """Key of an ask that no node can take: it makes real pods wait until the placeholder is made again."""
-    problem: str = ""
-    """Why its pod could not be created."""
+    __slots__ = (
+        "_gang",
+        "_stand_in",
+        "_state",
+        "failures",
+        "group",
+        "index",
+        "name",
+        "not_before_ns",
+        "own",
+        "problem",
+        "tries",
+    )
+
+    def __init__(self, gang: Gang, group: str, index: int, name: str) -> None:
+        self._gang = gang
+        self._stand_in = ""
+        self.group = group
+        self.index = index
+        self.name = name
+        """Of its pod, or the key of its ask."""
+        self.own: OwnPod | None = None
+        self.tries = 0
+        """Asks of a virtual one: each has a key of its own."""
+        self.failures = 0
+        """In a row."""
+        self.not_before_ns = 0
+        self.problem = ""
+        """Why its pod could not be created."""
+        self.state = SlotState.WANTED
+
+    @property
+    def state(self) -> SlotState:
+        return self._state
+
+    @state.setter
+    def state(self, state: SlotState) -> None:
+        self._state = state
+        if self.is_to_come:
+            self._gang.to_come[self] = None
+        else:
+            self._gang.to_come.pop(self, None)
 
     @property
     def is_to_come(self) -> bool:
-        return self.state in (SlotState.WANTED, SlotState.CREATING)
+        return self._state in (SlotState.WANTED, SlotState.CREATING)
+
+    @property
+    def stand_in(self) -> str:
+        """Key of an ask that no node can take: it makes real pods wait until the placeholder is made again."""
+        return self._stand_in
+
+    @stand_in.setter
+    def stand_in(self, key: str) -> None:
+        self._stand_in = key
+        if key:
+            self._gang.standing_in[self] = None
+        else:
+            self._gang.standing_in.pop(self, None)
 
 
 ClassKey = tuple[frozenset[tuple[str, int]], NodeClass]
@@ -129,6 +168,14 @@ class Gang:
     """Names of groups that were not declared by name."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """By name."""
+    to_come: dict[Slot, None] = field(default_factory=dict)
+    """Slots that are WANTED or CREATING."""
+    standing_in: dict[Slot, None] = field(default_factory=dict)
+    """Slots with an ask that stands in for them."""
+    without_room: set[str] = field(default_factory=set)
+    """Keys of virtual placeholders that no node has room for."""
+    shown: str = ""
+    """What its pods show while it waits."""
     has_run: bool = False
     """It was complete, or one of its real pods has a node."""
     has_failed_pods: bool = False
@@ -143,6 +190,14 @@ class Gang:
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
     """Why it is not formed, as the last event says."""
+
+    def clear_slots(self) -> None:
+        self.slots, self.to_come, self.standing_in = {}, {}, {}
+        self.without_room.clear()
+        self.shown = ""
+
+    def add_slot(self, group: str, index: int, name: str) -> None:
+        self.slots[name] = Slot(self, group, index, name)
 
     @property
     def is_past(self) -> bool:

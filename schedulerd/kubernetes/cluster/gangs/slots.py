@@ -40,8 +40,8 @@ TOLD_WITHIN_NS = 60 * SECOND_NS
 
 def place(model: Model, application: Application, gang: Gang) -> None:
     """Creates or asks for every placeholder that is due."""
-    for slot in list(gang.slots.values()):
-        if not slot.is_to_come or slot.not_before_ns > model.now_ns:
+    for slot in list(gang.to_come):
+        if slot.not_before_ns > model.now_ns:
             continue
         if gang.kind is PlaceholderKind.VIRTUAL:
             _ask(model, application, gang, slot)
@@ -212,8 +212,8 @@ def stand_in(model: Model, own: OwnPod) -> None:
 
 def end_stand_ins(model: Model, application: Application, gang: Gang) -> None:
     """The placeholder is asked for again, or not wanted any longer."""
-    for slot in gang.slots.values():
-        if slot.stand_in and not slot.is_to_come:
+    for slot in list(gang.standing_in):
+        if not slot.is_to_come:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))
             slot.stand_in = ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.events import SchedulingState
-from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
+from schedulerd.kubernetes.cluster.gangs.model import GangStage
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 
@@ -22,21 +22,23 @@ def gang_state(application: Application) -> SchedulingState | None:
         return None
     if gang.stage in (GangStage.FORMING, GangStage.RESERVING):
         return SchedulingState.SKIPPED
-    missing = [
-        slot.own for slot in gang.slots.values() if slot.own is not None and slot.own.state is PodState.ASKED
-    ]  # fmt: skip
-    if not missing and all(slot.state is not SlotState.WANTED for slot in gang.slots.values()):
-        return None
-    if gang.kind is PlaceholderKind.VIRTUAL and any(own.told_state is SchedulingState.FAILED for own in missing):
+    if gang.without_room and gang.kind is PlaceholderKind.VIRTUAL:
         return SchedulingState.FAILED
-    return SchedulingState.SKIPPED
+    asked = (slot.own is not None and slot.own.state is PodState.ASKED for slot in gang.slots.values())
+    return SchedulingState.SKIPPED if gang.to_come or any(asked) else None
 
 
-def state_of(own: OwnPod, said: SchedulingState) -> SchedulingState:
-    """What holds for a real pod of which the daemon has said this: its gang decides, while that waits."""
-    if own.application is None or own.is_placeholder:
-        return said
-    return gang_state(own.application) or said
+def says_gang(model: Model, own: OwnPod, said: SchedulingState) -> bool:
+    """A real pod whose gang waits says what holds for the gang, and not what the daemon has said of the pod."""
+    gang = own.application.gang if own.application is not None else None
+    if own.is_placeholder or own.application is None or gang is None:
+        return False
+    holds = gang_state(own.application)
+    if holds is None or holds is said:
+        return False
+    if gang.shown and own.state is PodState.ASKED:
+        conditions.note(model, own, holds, gang.shown)
+    return True
 
 
 def pods_told(application: Application) -> list[OwnPod]:
@@ -46,12 +48,20 @@ def pods_told(application: Application) -> list[OwnPod]:
 
 def virtual_told(model: Model, own: OwnPod, state: SchedulingState, reason: str) -> None:
     """The daemon says of a virtual placeholder how far its ask has come: all pods of the gang show it."""
-    own.told_state = state
     application = own.application
-    if application is None or (holds := gang_state(application)) is None or holds is not state:
+    gang = application.gang if application is not None else None
+    if application is None or gang is None:
         return
+    if state is SchedulingState.FAILED:
+        gang.without_room.add(own.uid)
+    else:
+        gang.without_room.discard(own.uid)
+    text = f"the gang waits: {reason}"
+    if gang_state(application) is not state or gang.shown == text:
+        return
+    gang.shown = text
     for one in pods_told(application):
-        conditions.note(model, one, holds, f"the gang waits: {reason}")
+        conditions.note(model, one, state, text)
 
 
 def show(model: Model, own: OwnPod, text: str) -> None:
