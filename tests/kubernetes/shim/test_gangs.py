@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from typing import Any
 
 import pytest
@@ -307,3 +308,29 @@ async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World
     await world.pod("other")
     await world.until_bound("other")  # the room was given back
     assert not any(node_of(world.pods[f"w{number}"]) for number in range(2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_gang_comes_through_lost_answers_and_restarts(world: World, seed: int) -> None:
+    fake = world.api.fake
+    if fake is None:
+        pytest.skip("faults are those of the fake")
+    await world.node("n1", cpu="4")
+    names = [f"w{number}" for number in range(8)]
+    for name in names:
+        await world.pod(name, metadata=gang(8))
+    fake.faults.draw(random.Random(seed), {"lose": 0.15, "cut": 0.1, "fail_after": 0.1, "refuse": 0.1})
+    for seconds in (0.3, 0.6):
+        await world.start()
+        await asyncio.sleep(seconds)
+        await world.stop()
+    await world.start()
+    fake.faults.stop()
+    await world.until(lambda pods: len(placeholders(pods)) == 8)
+    assert not any(name in names for name, _ in world.history), "a part of the gang runs"
+    await world.node("n2", cpu="4")
+    await world.until_bound(*names)
+    await world.until(lambda pods: not placeholders(pods))
+    real = [name for name, _ in world.history if name in names]
+    assert sorted(real) == names
+    assert {fault for fault, _, _ in fake.faults.happened} >= {"lose"}
