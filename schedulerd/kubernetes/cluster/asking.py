@@ -58,7 +58,8 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if own.is_unwanted:
         return
-    if problem := declaration.check(model, own) or declaration.missing_group(model, own):
+    is_special = own.declares_gang or own.group is not None
+    if is_special and (problem := declaration.check(model, own) or declaration.missing_group(model, own)):
         _hold(model, own, "FailedScheduling", problem)
         return
     if not applications.join(model, own) or not membership.may_ask(own):

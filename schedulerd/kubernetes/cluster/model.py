@@ -77,6 +77,8 @@ class OwnPod:
     """When."""
     group: GroupKey | None = None
     """Its PodGroup, if it has one that counts."""
+    declares_gang: bool = False
+    """It has task groups, usable or not."""
     has_told_gang: bool = False
     """Its unusable task groups were told of."""
     is_placeholder: bool = False

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from schedulerd.kubernetes.metadata.names import PREFIXES, annotation
+from schedulerd.kubernetes.metadata.names import OWN_PREFIX, PREFIXES, annotation
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.resources import VCORE, scheduler_amounts
@@ -32,6 +32,8 @@ MEMBERS_MAX = 10_000
 _INT64_MAX = 2**63 - 1
 _PODS = "pods"
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_PLACEHOLDER_KEYS = (OWN_PREFIX + PLACEHOLDER, YUNIKORN_PLACEHOLDER)
+_TASK_GROUP_KEYS = tuple(prefix + TASK_GROUPS for prefix in PREFIXES)
 _TEMPLATE_MAPS = ("labels", "annotations", "nodeSelector")
 _TEMPLATE_LISTS = ("tolerations", "topologySpreadConstraints")
 _KEYS = {
@@ -85,9 +87,8 @@ class GangParameters:
 
 
 def is_placeholder(metadata: ObjectMeta) -> bool:
-    annotations = metadata.annotations or {}
-    said = annotation(metadata, PLACEHOLDER) or annotations.get(YUNIKORN_PLACEHOLDER, "")
-    return said in _TRUE
+    annotations = metadata.annotations
+    return annotations is not None and any(annotations.get(key) in _TRUE for key in _PLACEHOLDER_KEYS)
 
 
 def task_group_name(metadata: ObjectMeta) -> str:
@@ -95,7 +96,8 @@ def task_group_name(metadata: ObjectMeta) -> str:
 
 
 def declares_task_groups(metadata: ObjectMeta) -> bool:
-    return bool(annotation(metadata, TASK_GROUPS))
+    annotations = metadata.annotations
+    return annotations is not None and any(annotations.get(key) for key in _TASK_GROUP_KEYS)
 
 
 def waits_if_invalid(metadata: ObjectMeta) -> bool:

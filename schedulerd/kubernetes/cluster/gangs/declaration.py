@@ -28,14 +28,18 @@ INVALID_REASON = "TaskGroupsError"
 
 def group_key(model: Model, pod: Pod) -> GroupKey | None:
     """The PodGroup of the pod, if it has one that counts."""
-    about = pod.metadata
-    if metadata.declares_task_groups(about) or metadata.task_group_name(about) or metadata.is_placeholder(about):
+    key = _named_group(model, pod) if model.gang_sources else None
+    if key is None or metadata.declares_task_groups(pod.metadata) or metadata.task_group_name(pod.metadata):
         return None
-    if GangSource.COSCHEDULING in model.gang_sources:
-        labels = about.labels or {}
-        name = next((labels[label] for label in metadata.COSCHEDULING_LABELS if labels.get(label)), "")
-        if name:
-            return GroupKey(GangSource.COSCHEDULING, about.namespace, name)
+    return key
+
+
+def _named_group(model: Model, pod: Pod) -> GroupKey | None:
+    about = pod.metadata
+    if GangSource.COSCHEDULING in model.gang_sources and (labels := about.labels):
+        for label in metadata.COSCHEDULING_LABELS:
+            if name := labels.get(label):
+                return GroupKey(GangSource.COSCHEDULING, about.namespace, name)
     if GangSource.KUBERNETES in model.gang_sources:
         named, workload = pod.spec.scheduling_group, pod.spec.workload_ref
         if named is not None and named.pod_group_name:
@@ -102,7 +106,7 @@ def stop_waiting(model: Model, own: OwnPod) -> None:
 def check(model: Model, own: OwnPod) -> str:
     """Tells of task groups that cannot be used; why the pod has to wait because of them, empty if it need not."""
     about = own.pod.metadata
-    if own.is_placeholder or not metadata.declares_task_groups(about):
+    if not own.declares_gang:
         return ""
     try:
         metadata.task_groups(about)

@@ -34,7 +34,7 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
     key = declaration.group_key(model, pod)
     if key is not None:
         metadata = replace(metadata, application_id=declaration.application_id(key))
-    return OwnPod(pod, metadata, group=key)
+    return OwnPod(pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
 
 
 def gone(model: Model, own: OwnPod) -> None:
@@ -93,7 +93,7 @@ def with_gang(application: Application, added: AddApplication) -> AddApplication
 def joined(model: Model, application: Application, own: OwnPod) -> None:
     """A real pod is one of the application."""
     gang = application.gang
-    if gang is None and own.group is None and declares_task_groups(own.pod.metadata) and not own.has_told_gang:
+    if gang is None and own.declares_gang and not own.has_told_gang:
         own.has_told_gang = True
         note = f"the task groups are ignored: application {application.id!r} was added without a gang before"
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
