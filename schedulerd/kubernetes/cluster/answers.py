@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking
-from schedulerd.kubernetes.cluster.effects import RemoveApplication
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -45,6 +45,9 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
 
 def resynced(model: Model) -> None:
     """The daemon was told everything anew: an application without pods has nothing that would end it there."""
+    for application in model.applications.values():
+        if application.gang is not None and application.gang.is_abandoned:
+            application.has_started = False  # only placeholders are left, and they do not end it there
     for application in [one for one in model.applications.values() if not one.pods]:
         if application.state is ApplicationState.ACCEPTED:
             model.effects.append(RemoveApplication(application.id))
@@ -135,6 +138,12 @@ def _completed(model: Model, application: Application) -> None:
 def _resubmit(model: Model, application: Application) -> None:
     if application.gang is not None:
         application.state = ApplicationState.FORMING
+        for own in application.pods.values():
+            if own.state is PodState.ASKED and not own.is_placeholder:
+                # Its ask may be on the way to the application of before, and must not wait for the next one.
+                model.effects.append(ReleaseAsk(application.id, own.uid))
+                own.state, own.ask = PodState.HELD, None
+                asking.stop_using_class(model, own)
         life.start_over(model, application)
         return
     applications.submit(model, application)

@@ -445,3 +445,32 @@ def test_a_gang_that_the_daemon_rejects_waits_with_its_reason() -> None:
     (deleted,) = of(play.put(made(created[0])), e.DeletePod)
     assert deleted.pod.name == created[0].name
     assert len(of(play.wait(61), e.AddApplication)) == 1
+
+
+def test_real_pods_wait_again_when_their_application_has_completed() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    assert of(effects, e.ReleaseAsk) == [e.ReleaseAsk("a", "w0"), e.ReleaseAsk("a", "w1")]
+    order = [one.key for one in of(effects, e.Ask)]
+    assert order[2:] == ["w0", "w1"]
+    assert key in order[:2]
+    assert isinstance(effects[2], e.AddApplication)
+
+
+def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    for pod in pods:
+        play.bind(pod.metadata.uid, "n")
+        play.put(placed(pod, "n"))
+    deleted = of(play.gone(member("w0"), member("w1")), e.DeletePod)
+    assert len(deleted) == 2
+    assert play.tell(v.Resynced()) == []
+    effects = play.gone(*(placed(pod, "n") for pod in pods))
+    assert effects[-1] == e.RemoveApplication("a")
+    assert play.cluster.model.applications == {}
