@@ -28,6 +28,7 @@ from schedulerd.kubernetes.cluster.events import (
     ReleaseWanted,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import settle
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -57,6 +58,7 @@ def allocated(model: Model, event: Allocated) -> None:
     refusals = model.view.judge(own.pod, event.node, first_only=True)
     if refusals:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
+        slots.stand_in(model, own)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         own.needs_callback = True
         asking.ask_again(model, own)
@@ -163,6 +165,7 @@ def _bound(model: Model, own: OwnPod) -> None:
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
     """Another node is tried; this one is left out for a while."""
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
+    slots.stand_in(model, own)
     _give_back(model, own, event.message)
     until_ns = model.now_ns + model.settings.left_out_ns
     own.left_out[event.node] = until_ns

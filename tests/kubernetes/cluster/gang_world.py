@@ -60,6 +60,8 @@ class GangDaemon(ToyDaemon):
                     del awaited[uuid]
         if isinstance(effect, e.CreateNode):
             for one in effect.existing:
+                if not one.is_placeholder:
+                    self.styles.pop(one.application_id, None)
                 if one.uuid in self.allocations:
                     self.groups[one.uuid] = (one.task_group, one.is_placeholder)
         for uuid in [uuid for uuid in self.groups if uuid not in self.allocations]:
@@ -260,8 +262,10 @@ class GangWorld(ToyWorld):
                 self._api(effect)
         for way in (self._watch, self._ends, self._to_daemon, self._to_api):
             way.clear()
+        ended = f"gang{self.random.choice((2, 4))}"  # with placeholder pods
         for uid in sorted(self.pods):
-            if self.random.random() < 0.2:
+            labels = self.pods[uid].metadata.labels or {}
+            if self.random.random() < 0.2 or labels.get("applicationId") == ended:
                 del self.pods[uid]  # while nobody looks
         self.daemon = self._new_daemon()
         self.cluster = Cluster()

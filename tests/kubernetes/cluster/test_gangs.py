@@ -474,3 +474,19 @@ def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> Non
     effects = play.gone(*(placed(pod, "n") for pod in pods))
     assert effects[-1] == e.RemoveApplication("a")
     assert play.cluster.model.applications == {}
+
+
+def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    key = pods[0].metadata.uid
+    play.allocate(key, "n")
+    standing, released, asked, ended = play.tell(v.BindEnded(key, "n", v.BindResult.FAILED, "no"))
+    assert isinstance(standing, e.Ask)
+    assert standing.is_placeholder
+    assert standing.key != key
+    assert isinstance(released, e.ReleaseAllocation)
+    assert isinstance(asked, e.Ask)
+    assert asked.key == key
+    assert ended == e.ReleaseAsk("a", standing.key)

@@ -194,7 +194,8 @@ def lose(
 
 
 def stand_in(model: Model, own: OwnPod) -> None:
-    """A placeholder pod is about to be lost that will be made again: until then, an ask makes the real pods wait."""
+    """A placeholder pod is about to lose its allocation, and will have one again: until it is asked for, an ask that no
+    node can take makes the real pods wait."""
     slot, application = own.slot, own.application
     gang = application.gang if application is not None else None
     if slot is None or application is None or gang is None or slot.own is not own or slot.stand_in:
@@ -202,6 +203,7 @@ def stand_in(model: Model, own: OwnPod) -> None:
     if gang.stage is not GangStage.OPEN or gang.has_run or not is_made_again(gang, own):
         return
     slot.stand_in = f"{slot.name}-stand-in"
+    model.gangs_due[application.id] = None
     tags = {NODE_SELECTOR_TAG: f"{HOST_NAME_ATTRIBUTE} in ({slot.name})", PREDICATES_TAG: NO_PREDICATES}
     resources = gang.groups[slot.group].resources
     priority = own.pod.spec.priority or 0
