@@ -86,6 +86,8 @@ def settle(model: Model, own: OwnPod) -> None:
     stop_using_class(model, own)
     if model.nodes.is_created(own.node):
         model.nodes.occupy(own.uid, own.node, requests(own.pod))
+        if own.is_placeholder and model.is_started:
+            slots.replace_pod(model, own)
 
 
 def requests(pod: Pod) -> dict[str, int]:
@@ -105,6 +107,8 @@ def _has_node(model: Model, own: OwnPod) -> None:
         if model.nodes.is_created(node):
             model.nodes.occupy(own.uid, node, requests(own.pod))  # it may have been resized
         return
+    if own.is_placeholder:
+        slots.stand_in(model, own)
     _give_up(model, own, "the pod is on another node")
     own.node = node
     settle(model, own)

@@ -212,6 +212,17 @@ def stand_in(model: Model, own: OwnPod) -> None:
     )
 
 
+def replace_pod(model: Model, own: OwnPod) -> None:
+    """The placeholder pod has no allocation and will have none: it holds nothing, and another one is made."""
+    slot, application = own.slot, own.application
+    if slot is None or application is None or own.is_unwanted or own.is_release_wanted:
+        return
+    slot.own, own.slot, own.is_unwanted = None, None, True
+    slot.state = SlotState.WANTED
+    back_off(model, application, slot)
+    model.effects.append(DeletePod(own.name))
+
+
 def end_stand_ins(model: Model, application: Application, gang: Gang) -> None:
     """The placeholder is asked for again, or not wanted any longer."""
     for slot in list(gang.standing_in):
