@@ -20,7 +20,7 @@ demo: $(READY)
 	$(BIN)/schedulerd demo $(if $(DURATION),--duration $(DURATION)) $(if $(NODES),--nodes $(NODES)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take a minute or more each, such as building a container or fuzzing for a minute.
+# All tests except those that take a minute or more, such as building a container, fuzzing, or finding all mutants.
 test: $(READY)
 	$(PYTEST) -m "not slow" $(ARGS)
 

@@ -4,7 +4,7 @@ It speaks the scheduler interface of 2023-06 and the callback stream, knows noth
 is what `schedulerd simulate` is made of.
 """
 
-from schedulerd._generated.schedulerd.v1.callback_pb2 import PredicatesCall, PreemptionPredicatesCall
+from schedulerd._generated.schedulerd.v1.callback_pb2 import PendingReason, PredicatesCall, PreemptionPredicatesCall
 from schedulerd._generated.si.v1.si_pb2 import (
     Allocation,
     AllocationAskRelease,
@@ -39,6 +39,7 @@ __all__ = [
     "Client",
     "EventRecord",
     "NodeRejected",
+    "PendingReason",
     "PredicatesCall",
     "PreemptionPredicatesCall",
     "RegistrationRejected",

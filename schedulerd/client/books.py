@@ -64,6 +64,8 @@ class _Held:
     """The scheduler waits for the resource manager to confirm its end."""
     opted_out: bool = False
     """Whether it may not be preempted for others (`allowPreemptSelf: false` of its ask)."""
+    found: bool = False
+    """Whether it was reported with an update of its node, which may be rejected."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class _Application:
     before: bytes = b""
     """What was sent before it was sent with other tags of its namespace; it holds if these are rejected."""
     accepted: bool = False
+    reported: bytes = b""
+    """As it was reported last to a scheduler that had lost the state."""
     leaving: bool = False
     asks: dict[str, _Ask] = field(default_factory=dict)
     """By allocation key, as long as any of it is to come or there."""
@@ -126,15 +130,21 @@ class Books:
                 self._hold(allocation, info.nodeID)
             else:
                 self._move(application, moved, allocation, info.nodeID)
+            application.held[allocation.UUID].found = True
 
     def sent_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
-        other tags of its namespace, which hold from then on."""
+        other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
+        reported is sent as it was reported."""
         known = self._applications.get(added.applicationID)
         if known is None or known.leaving:
             self._applications[added.applicationID] = _Application(added.SerializeToString())
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
+            if known.reported:
+                tags = {name: text for name, text in added.tags.items() if _is_of_namespace(name)}
+                added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
+                added.tags.update(tags)
 
     def sent_removal(self, application_id: str) -> None:
         application = self._applications.get(application_id)
@@ -187,8 +197,12 @@ class Books:
                 self._nodes[accepted.nodeID].accepted = True
         for rejected in response.rejected:
             node = self._nodes.get(rejected.nodeID)
-            if node is not None and not node.accepted:
+            if node is None:
+                continue
+            if not node.accepted:
                 self._forget_node(rejected.nodeID)
+            else:
+                self._forget_found(rejected.nodeID, rejected.reason)
 
     def heard_applications(self, response: si_pb2.ApplicationResponse) -> None:
         for accepted in response.accepted:
@@ -198,7 +212,9 @@ class Books:
         for rejected in response.rejected:
             application = self._applications.get(rejected.applicationID)
             if application is not None and not application.accepted:
-                del self._applications[rejected.applicationID]
+                for uuid in list(application.held):
+                    self._drop(rejected.applicationID, uuid)
+                self._applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
         for updated in response.updated:
@@ -207,7 +223,8 @@ class Books:
 
     def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for allocation in response.new:
-            self._hold(allocation, allocation.nodeID)
+            if not self._was_found(allocation):
+                self._hold(allocation, allocation.nodeID)
         for release in response.released:
             if release.terminationType in _BY_RM:
                 self._drop(release.applicationID, release.UUID)
@@ -251,7 +268,12 @@ class Books:
             added = si_pb2.AddApplicationRequest.FromString(application.added)
             if application.held:
                 added.tags[FORCE_CREATE_TAG] = "true"
+            self.reported_application(added)
             yield added
+
+    def reported_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """Notes how the application is reported."""
+        self._applications[added.applicationID].reported = added.SerializeToString()
 
     def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
         """All nodes with their allocations."""
@@ -334,6 +356,8 @@ class Books:
         message = si_pb2.Allocation.FromString(held.message)
         message.UUID = allocation.UUID
         message.nodeID = node_id
+        if old_uuid != allocation.UUID:
+            held.release = b""  # it is for an allocation that the scheduler does not know under that UUID any longer
         message.resourcePerAlloc.CopyFrom(allocation.resourcePerAlloc)
         old_node, node = self._nodes.get(held.node_id), self._nodes.get(node_id)
         held.message, held.node_id = message.SerializeToString(), node_id
@@ -343,6 +367,18 @@ class Books:
         if old_node is not None:
             old_node.held -= 1
             self._forget_node_if_left(si_pb2.NodeInfo.FromString(old_node.created).nodeID)
+
+    def _was_found(self, allocation: si_pb2.Allocation) -> bool:
+        """Whether the resource manager has found the allocation running elsewhere before it heard of it: the scheduler
+        knows it under the UUID of that report."""
+        application = self._applications.get(allocation.applicationID)
+        ask = None if application is None else application.asks.get(allocation.allocationKey)
+        if application is None or ask is None or not ask.held or ask.count > 1:
+            return False
+        return any(
+            held.found and not held.release and held.key == allocation.allocationKey
+            for held in application.held.values()
+        )
 
     def _drop(self, application_id: str, uuid: str) -> None:
         application = self._applications.get(application_id)
@@ -378,6 +414,14 @@ class Books:
         if node.leaving and not node.held:
             del self._nodes[node_id]
 
+    def _forget_found(self, node_id: str, reason: str) -> None:
+        """An update of the node was rejected: of the allocations that updates have reported, the one that the reason
+        names is not there. All else that the update said is to be sent again."""
+        for application_id, application in list(self._applications.items()):
+            for uuid, held in list(application.held.items()):
+                if held.found and held.node_id == node_id and f"(allocationKey {held.key!r})" in reason:
+                    self._drop(application_id, uuid)
+
     def _forget_node(self, node_id: str) -> None:
         """Forgets a rejected node, with its allocations."""
         del self._nodes[node_id]
@@ -391,9 +435,13 @@ def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:
     bare = si_pb2.AddApplicationRequest()
     bare.CopyFrom(added)
     for name in added.tags:
-        if name.lower().startswith("namespace."):
+        if _is_of_namespace(name):
             del bare.tags[name]
     return bare
+
+
+def _is_of_namespace(tag: str) -> bool:
+    return tag.lower().startswith("namespace.")
 
 
 def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:

@@ -29,6 +29,7 @@ def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
         events=rm.serves_callback("on_events"),
         schedulingStates=rm.serves_callback("on_scheduling_states"),
         stateDump=rm.serves_callback("state_dump"),
+        pendingReasons=rm.serves_callback("on_pending_reasons"),
     )
     if not hello.ByteSize():
         return None
@@ -78,6 +79,7 @@ class CallbackStream:
             self._answer(self._rm.state_dump(), partial(answers.dump, message.stateDump.callID))
         for told in (
             self._rm.on_scheduling_states(message.schedulingStates) if message.schedulingStates else None,
+            self._rm.on_pending_reasons(message.pendingReasons) if message.pendingReasons else None,
             self._rm.on_events(message.events) if message.events else None,
         ):
             if told is not None:

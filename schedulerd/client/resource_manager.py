@@ -66,6 +66,10 @@ class ResourceManager:
     def on_resumed(self) -> Told:
         """The connection was lost and is restored; both sides continue where they were."""
 
+    def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
+        """The scheduler has lost the state, and these are going to be reported to it again. What it has not answered
+        so far it will not answer; it will answer each of these once."""
+
     def on_resynced(self) -> Told:
         """The scheduler had lost the state, and everything was reported to it again."""
 
@@ -86,6 +90,9 @@ class ResourceManager:
 
     def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> Told:
         """Changes of the scheduling states of asks, in order."""
+
+    def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> Told:
+        """Changes of why asks wait, as data, in order."""
 
     def on_events(self, events: Sequence[si_pb2.EventRecord]) -> Told:
         """Events of the scheduler, in order."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.predicate_check import PredicateCheck
@@ -16,6 +15,7 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.preemption.rules.quota_relief import Relief
 from schedulerd.core.recovery.early import Backlog, EarlyItem
+from schedulerd.core.step_context import ResourceManager
 
 
 @dataclass(slots=True)

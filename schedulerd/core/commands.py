@@ -59,10 +59,10 @@ class StopCause(StrEnum):
 class AbsenceCause(StrEnum):
     """Why a registered resource manager cannot receive responses, as a phrase for people."""
 
-    NOBODY_READS = "its allocation stream is not open"
+    STREAM_NOT_OPEN = "its allocation stream is not open"
     GONE = "its allocation stream is gone: the client closed it, or the connection broke"
     REFUSED = "schedulerd ended its allocation stream with an error"
-    READS_TOO_SLOWLY = "it reads its responses too slowly"
+    READS_SLOWLY = "it reads its responses too slowly"
     SHUTDOWN = "schedulerd shuts down"
 
 
@@ -245,7 +245,7 @@ class DisconnectResourceManager:
     nothing is allocated for it, and its reconnect timeout starts."""
 
     rm_id: str
-    cause: AbsenceCause = AbsenceCause.NOBODY_READS
+    cause: AbsenceCause = AbsenceCause.STREAM_NOT_OPEN
 
 
 @dataclass(slots=True)
@@ -303,6 +303,8 @@ class ConnectCallbacks:
     """The RM is asked before allocations are preempted for an ask."""
     scheduling_states: bool = False
     """The RM is sent the scheduling states of its asks."""
+    pending_reasons: bool = False
+    """The RM is told as data why its asks wait."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import dequeue, enqueue, review_predicate_wait, update_pending_classes
+from schedulerd.core.pending.enqueueing import dequeue, enqueue, update_pending_classes, update_predicate_wait
 from schedulerd.core.resources import Items, Resources
 
 
@@ -25,9 +25,9 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
-        application.pending[name] += amount
+        application.pending[name] = application.pending.get(name, 0) + amount  # mostly not there: nothing is pending
         for one in queue.path_to_root:
-            one.pending[name] += amount
+            one.pending[name] = one.pending.get(name, 0) + amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
         enqueue(partition, application, ask)
@@ -35,7 +35,7 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     ask.pending += count
     ask.group.demand(queue, count)
     if ask.predicate_history is not None:  # all of its pending allocations may have been awaiting predicate results
-        review_predicate_wait(partition, application, ask)
+        update_predicate_wait(partition, application, ask)
     if ask.placeholder:
         placeholders.expect(partition, application, ask, count)
     if queue not in partition.touched:
@@ -110,7 +110,7 @@ def end_placeholder_wait(placeholder: Allocation) -> Ask | None:
     return ask
 
 
-def ask_anew(partition: Partition, placeholder: Allocation) -> bool:
+def make_pending_again(partition: Partition, placeholder: Allocation) -> bool:
     """Makes the ask of a placeholder pending again, because the placeholder was released for another gang, or preempted
     before its own gang ran. False if the ask was changed in the meantime and does not want that many."""
     ask, application = placeholder.ask, placeholder.application
@@ -140,7 +140,7 @@ def keep_promise(application: Application) -> None:
     _lower_promise(application, gang.still_to_come(application.spec.placeholder_ask))
 
 
-def take_back_promise(application: Application, items: Items, count: int) -> None:
+def withdraw_promise(application: Application, items: Items, count: int) -> None:
     """Lowers the promise by `count` placeholder asks that the RM withdrew, but not below what is still asked for."""
     gang = application.gang
     assert gang is not None
@@ -265,7 +265,7 @@ def open_node(partition: Partition, node: Node) -> None:
     partition.note_free_node(node)
 
 
-def shut_node(partition: Partition, node: Node) -> None:
+def close_node(partition: Partition, node: Node) -> None:
     """The node accepts no new allocations, except those of asks that require it."""
     if node.ordered:
         node.ordered = False

@@ -12,7 +12,7 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory, Purpose
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import review_predicate_wait
+from schedulerd.core.pending.enqueueing import update_predicate_wait
 
 
 def reserve(
@@ -29,7 +29,7 @@ def reserve(
         node.entitled_reserved.add(reservation.items)
         for one in queue.path_to_root:
             one.quota_reserved.add(reservation.items)
-    _kept_changed(partition, application, node)
+    _reserved_changed(partition, application, node)
     return reservation
 
 
@@ -49,24 +49,24 @@ def end_reservation(partition: Partition, reservation: Reservation) -> None:
         partition.note_free_quota(queue)
     for victim in reservation.victims:
         victim.makes_room = None
-    _kept_changed(partition, application, node)
+    _reserved_changed(partition, application, node)
     if reservation.is_entitled:
         partition.note_free_node(node)
     else:
         partition.note_change(node)
-        partition.note_less_kept(node)
+        partition.note_less_reserved(node)
 
 
-def put_on_trial(partition: Partition, predicate_check: PredicateCheck) -> None:
+def begin_predicate_check(partition: Partition, predicate_check: PredicateCheck) -> None:
     """A predicate check begins. A check for an allocation in room that is not reserved holds that room until the
     result."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     if ask.predicate_history is None:
         ask.predicate_history = PredicateHistory()
     ask.predicate_history.predicate_checks[predicate_check] = None
-    ask.predicate_history.predicate_reserved += predicate_check.takes_one
+    ask.predicate_history.predicate_reserved += predicate_check.uses_allocation
     node.predicate_checks[predicate_check] = None
-    if predicate_check.purpose is Purpose.PLACE and predicate_check.reservation is None:
+    if predicate_check.purpose is Purpose.ALLOCATE and predicate_check.reservation is None:
         predicate_check.items = ask.request_class.items
         _hold(partition, predicate_check, 1)
     if predicate_check.reservation is not None:
@@ -76,19 +76,19 @@ def put_on_trial(partition: Partition, predicate_check: PredicateCheck) -> None:
     if predicate_check.placeholder is not None:
         predicate_check.placeholder.predicate_check = predicate_check
     partition.callbacks.open_predicate_checks[predicate_check.call_id] = predicate_check
-    review_predicate_wait(partition, application, ask)
+    update_predicate_wait(partition, application, ask)
 
 
-def end_trial(partition: Partition, predicate_check: PredicateCheck) -> None:
+def end_predicate_check(partition: Partition, predicate_check: PredicateCheck) -> None:
     """A predicate check ends, and the room that it held is free.
 
     Does not make the ask ready again and does not let other asks have the room, because usually the ask is allocated at
-    once. The caller uses `review` and `note_less_held` for that.
+    once. The caller uses `review` and `note_check_room_free` for that.
     """
     ask, node = predicate_check.ask, predicate_check.node
     assert ask.predicate_history is not None
     del ask.predicate_history.predicate_checks[predicate_check], node.predicate_checks[predicate_check]
-    ask.predicate_history.predicate_reserved -= predicate_check.takes_one
+    ask.predicate_history.predicate_reserved -= predicate_check.uses_allocation
     if predicate_check.items:
         _hold(partition, predicate_check, -1)
     if predicate_check.reservation is not None:
@@ -100,12 +100,12 @@ def end_trial(partition: Partition, predicate_check: PredicateCheck) -> None:
     del partition.callbacks.open_predicate_checks[predicate_check.call_id]
 
 
-def note_less_held(partition: Partition, predicate_check: PredicateCheck) -> None:
+def note_check_room_free(partition: Partition, predicate_check: PredicateCheck) -> None:
     """Other asks can have the room that the check held. Refusals on this node remain valid, because the node did not
     change."""
     application = predicate_check.application
     if predicate_check.items:
-        partition.note_less_kept(predicate_check.node)
+        partition.note_less_reserved(predicate_check.node)
         partition.note_free_quota(application.queue)
 
 
@@ -118,7 +118,7 @@ def _hold(partition: Partition, predicate_check: PredicateCheck, times: int) -> 
     for one in application.queue.path_to_root:
         one.quota_reserved.add(items, times)
         one.predicate_reserved.add(items, times)
-    _kept_changed(partition, application, node)
+    _reserved_changed(partition, application, node)
     application.usage_changed()
     for one in application.queue.path_to_root:
         one.rekey()
@@ -166,7 +166,7 @@ def count_leaving(allocation: Allocation, times: int) -> None:
         one.leaving.add(items, times)
 
 
-def _kept_changed(partition: Partition, application: Application, node: Node) -> None:
+def _reserved_changed(partition: Partition, application: Application, node: Node) -> None:
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)

@@ -97,7 +97,7 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
         allocated += run.allocated
         set_aside += run.set_aside
     if allocated or set_aside:
-        context.say(CycleRan(allocations=allocated, unschedulable=set_aside, more=more))
+        context.emit(CycleRan(allocations=allocated, set_aside=set_aside, more=more))
 
 
 def _run_partition(context: StepContext, run: Run) -> bool:
@@ -130,7 +130,7 @@ def _run_partition(context: StepContext, run: Run) -> bool:
     return True
 
 
-def _take_due(context: StepContext, run: Run) -> Outcome:
+def _collect_due(context: StepContext, run: Run) -> Outcome:
     if run.partition.retry_timers.has_due:
         waiting.enqueue_due(context, run.partition)
     return Outcome.NOTHING
@@ -143,7 +143,7 @@ def _swap(context: StepContext, run: Run) -> Outcome:
 
 def _serve_reservation(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
-    return Outcome.ALLOCATED if partition.ready and waiting.serve_next(context, partition) else Outcome.NOTHING
+    return Outcome.ALLOCATED if partition.ready and waiting.allocate_reserved(context, partition) else Outcome.NOTHING
 
 
 def _reserve(context: StepContext, run: Run) -> Outcome:
@@ -235,7 +235,7 @@ def _preempt(context: StepContext, run: Run) -> Outcome:
 
 PHASES: tuple[Phase, ...] = (
     # Lists asks that became due for a reservation or for a preemption attempt.
-    Phase("retry timers", _take_due, ()),
+    Phase("retry timers", _collect_due, ()),
     # Before all other allocations, because a swap takes no new room; also for an ask that has reserved room elsewhere.
     Phase("swaps", _swap, (Outcome.ALLOCATED,)),
     # Before next asks, which could take the room otherwise.

@@ -20,6 +20,7 @@ from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.predicates.facts import (
     NodeRecommended,
+    PendingReasonChanged,
     PredicateAnswered,
     PredicateNotWanted,
     PredicateWanted,
@@ -380,7 +381,7 @@ class CycleRan:
     allocations: int
     """Includes swaps, new reservations, predicate checks and decisions to preempt; each counts towards the bound of the
     cycle."""
-    unschedulable: int
+    set_aside: int
     """Number of pending classes that the cycle found blocked by a quota or limit, or unschedulable."""
     more: bool
     """True if the cycle stopped at a bound and another one should follow."""
@@ -427,5 +428,6 @@ Fact: TypeAlias = (
     | PredicateNotWanted
     | PredicateAnswered
     | SchedulingStateChanged
+    | PendingReasonChanged
     | NodeRecommended
 )

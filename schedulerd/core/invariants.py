@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.applications import invariants as applications
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.constraints import invariants as constraints
 from schedulerd.core.gangs import invariants as gangs
 from schedulerd.core.nodes import invariants as nodes
@@ -26,6 +25,7 @@ from schedulerd.core.reservations import invariants as reservations
 from schedulerd.core.resource_managers import invariants as resource_managers
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.scheduling_states import invariants as scheduling_states
+from schedulerd.core.step_context import ResourceManager
 
 OfPartition: TypeAlias = Callable[[Partition], Iterator[str]]
 OfResourceManager: TypeAlias = Callable[[ResourceManager], Iterator[str]]

@@ -55,16 +55,16 @@ class Partition:
         "capacity_renewal",
         "changes",
         "cleanup_alarm",
-        "considered_ns",
         "constraints",
+        "deadlock_checked_ns",
         "denied",
-        "free_slot_ns",
         "freed_nodes",
         "freed_queues",
         "gangs_changed",
         "gangs_touched",
         "moves",
         "name",
+        "next_deadlock_check_ns",
         "node_order",
         "nodes",
         "open_gangs",
@@ -126,9 +126,9 @@ class Partition:
         """Whether nodes or gangs changed in this step, so that gangs may fit on the nodes now, or no longer."""
         self.gangs_touched: dict[Application, None] = {}
         """Applications whose gang may have become complete or incomplete in this step."""
-        self.considered_ns = 0
+        self.deadlock_checked_ns = 0
         """When a gang was last checked for a gang deadlock; one gang at a time, because a check may take long."""
-        self.free_slot_ns = 0
+        self.next_deadlock_check_ns = 0
         """From when on a further gang can be checked for a gang deadlock."""
         self.reservations: dict[Reservation, None] = {}
         """All reservations on the nodes of the partition."""
@@ -229,7 +229,7 @@ class Partition:
         return max(RESERVED_NODES_MIN, len(self.nodes) * RESERVED_NODES_PERCENT // 100) - self.aging_reservations
 
     @property
-    def may_reserve(self) -> bool:
+    def wants_reservation(self) -> bool:
         """Whether an ask may be able to get a reservation now."""
         timers = self.retry_timers
         return bool(timers.to_reserve_required) or (
@@ -278,7 +278,7 @@ class Partition:
             return f"not enough {name}" if node.available.lacks(request_class.items) is not None else "reserved"
         return self.objection(request_class, node)
 
-    def refusal_in_exchange(self, request_class: RequestClass, node: Node) -> str | None:
+    def refusal_for_swap(self, request_class: RequestClass, node: Node) -> str | None:
         """Why no ask of this request class may take the room of a placeholder that just left the node, as a phrase;
         None if one may. Reservations do not count, because that room was never theirs."""
         state = self._state_refusal(request_class, node)
@@ -352,14 +352,14 @@ class Partition:
         """The node has more room than before: asks that wait for room are checked at the end of the step."""
         self.moves += 1
         self.note_change(node)
-        self.note_less_kept(node)
+        self.note_less_reserved(node)
 
     def note_change(self, node: Node) -> None:
         """The node changed in a way that makes refusals of the RM there invalid."""
         self.changes += 1
         node.changed = self.changes
 
-    def note_less_kept(self, node: Node) -> None:
+    def note_less_reserved(self, node: Node) -> None:
         """Room of the node is no longer reserved, or is free: asks that it may fit are checked at the end of the step.
         Refusals of the RM there remain valid."""
         if self.constraints.rules:
@@ -386,6 +386,12 @@ class Partition:
         callbacks = self.callbacks
         if (callbacks.predicates or callbacks.preemption_predicates) and callbacks.is_full:
             return False
-        if self.ready or timers.has_due or timers.may_go_on or self.may_reserve or self.capacity.is_due:
+        if (
+            self.ready
+            or timers.has_due
+            or (timers.preemptors and timers.may_go_on)
+            or self.wants_reservation
+            or self.capacity.is_due
+        ):
             return True
         return bool(self.swaps or self.refused_asks.nodes_to_retry) or self.root.pending_index.first() is not None

@@ -29,7 +29,6 @@ from schedulerd.core.alarm_events import (
     SchedulingStatesDue,
 )
 from schedulerd.core.applications.handlers import application_states, applications, asks, execution_times, rm_releases
-from schedulerd.core.cluster import Cluster, ResourceManager
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -62,7 +61,7 @@ from schedulerd.core.reservations.handlers import reservations, waiting
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.specs import Timeouts
-from schedulerd.core.step_context import StepContext, take
+from schedulerd.core.step_context import Cluster, ResourceManager, StepContext, take
 
 ALARMS_MAX = 200
 """Most alarms that ring in one step; further due alarms ring in the next step."""
@@ -109,14 +108,15 @@ class Scheduler:
             case _:
                 rm = self.cluster.resource_managers.get(command.rm_id)
                 if rm is None:
-                    context.say(_not_registered(command.rm_id))
+                    context.emit(_not_registered(command.rm_id))
                 else:
                     _of_resource_manager(context, rm, command)
         for partition in self.cluster.partitions():
             if partition.gangs_touched:
                 gang_time.review(context, partition)
             end_of_step(partition)
-            if partition.retry_timers.wants_alarm(partition.moves):
+            timers = partition.retry_timers
+            if timers.reservations_due.times or timers.attempts_due.times or timers.alarm is not None:
                 waiting.schedule_alarm(context, partition)
         for rm in self.cluster.resource_managers.values():
             if rm.scheduling_state_tracker is not None:
@@ -202,7 +202,7 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
         case PredicateTimeout():
             predicate_results.on_timeout(context, event.predicate_check)
         case RefusedAsksDue():
-            predicate_checks.on_rested(context, event.partition)
+            predicate_checks.on_retry_due(context, event.partition)
         case ReconnectTimeout():
             resource_managers.stop(context, event.rm, StopCause.RECONNECT_TIMEOUT)
         case SchedulingStatesDue():

@@ -1,4 +1,6 @@
-"""One step in progress: what it works on and has said so far, and how it takes the items of a resource manager.
+"""What a step works on: the cluster with its resource managers, the facts so far, and how items are taken.
+
+`Cluster` is everything that the scheduler knows.
 
 Every item is first checked, then carried out. A check reads the state and the item, and returns what is to happen as a
 function without arguments: the change that the item asks for, its wait for something else, or its rejection. A check
@@ -9,12 +11,12 @@ ends the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from schedulerd.core.alarms import Alarm, Alarms
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import Cluster, ResourceManager
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -28,9 +30,15 @@ from schedulerd.core.commands import (
     Utilization,
 )
 from schedulerd.core.facts import CheckFailed, Fact, RejectCode
+from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.partition import Partition
+from schedulerd.core.predicates.callbacks import Callbacks
+from schedulerd.core.recovery.early import EarlyItems
+from schedulerd.core.resource_managers.dismantling import Dismantling
+from schedulerd.core.scheduling_states.scheduling_state_tracker import SchedulingStateTracker
+from schedulerd.core.specs import Timeouts
 
 Item: TypeAlias = (
     NodeUpdate
@@ -51,10 +59,84 @@ ItemT = TypeVar("ItemT", bound=Item)
 SenderT = TypeVar("SenderT", bound="ResourceManager | None")
 
 
-class StepContext:
-    """Passed to every handler. `say` appends a fact; facts are in the order in which things happened."""
+class ResourceManager:
+    __slots__ = (
+        "alarm",
+        "build_info",
+        "callbacks",
+        "configuration",
+        "configured_at_ns",
+        "early",
+        "partitions",
+        "policy_group",
+        "rm_id",
+        "scheduling_state_tracker",
+        "state",
+        "version",
+    )
 
-    __slots__ = ("cluster", "facts", "failed_checks", "now_ns", "say")
+    def __init__(self, command: RegisterResourceManager, now_ns: int) -> None:
+        self.rm_id = command.rm_id
+        self.version = command.version
+        self.policy_group = command.policy_group
+        self.build_info = command.build_info
+        self.state = ResourceManagerState.STOPPED
+        """Moved by its handlers only (`lifecycles.RESOURCE_MANAGER`)."""
+        self.alarm: Alarm | None = None
+        """The reconnect timeout while the RM is Init or Paused."""
+        self.configuration = command.configuration
+        """The text from which the partitions were read."""
+        self.configured_at_ns = now_ns
+        """Since when that text is in effect."""
+        self.callbacks = Callbacks()
+        self.scheduling_state_tracker: SchedulingStateTracker | None = None
+        """What the RM was told of the scheduling states of its asks; None if it did not ask for them."""
+        self.partitions = {spec.name: Partition(command.rm_id, spec, self.callbacks) for spec in command.partitions}
+        self.early = EarlyItems()
+
+    def known_partition_name(self, name: str) -> str:
+        """The name of the partition that an item names; '' if there is none, so that facts do not repeat garbage."""
+        partition = self.partition(name)
+        return partition.name if partition is not None else ""
+
+    def partition(self, name: str) -> Partition | None:
+        """The partition that an item names: `name`, `[rmID]name`, or '' for the default one."""
+        plain = name.removeprefix(f"[{self.rm_id}]")
+        return self.partitions.get(plain or "default") or self.partitions.get(plain.lower())
+
+
+class Cluster:
+    __slots__ = ("alarms", "cycle_turn", "dismantling", "matches", "new_uuid", "resource_managers", "timeouts")
+
+    def __init__(self, timeouts: Timeouts, new_uuid: Callable[[], str], matches: Callable[[str, str], bool]) -> None:
+        self.timeouts = timeouts
+        self.new_uuid = new_uuid
+        self.matches = matches
+        self.alarms = Alarms()
+        self.dismantling = Dismantling()
+        """Dropped state that is still to be freed."""
+        self.resource_managers: dict[str, ResourceManager] = {}
+        self.cycle_turn = 0
+        """Cycles so far. Each cycle begins with another partition, so none starves behind the others."""
+
+    def partitions(self) -> Iterator[Partition]:
+        for rm in self.resource_managers.values():
+            yield from rm.partitions.values()
+
+    def running_partitions(self) -> list[Partition]:
+        """The partitions of Running resource managers, which can receive allocations (SEMANTICS C3)."""
+        return [
+            partition
+            for rm in self.resource_managers.values()
+            if rm.state is ResourceManagerState.RUNNING
+            for partition in rm.partitions.values()
+        ]
+
+
+class StepContext:
+    """Passed to every handler. `emit` appends a fact; facts are in the order in which things happened."""
+
+    __slots__ = ("cluster", "emit", "facts", "failed_checks", "now_ns")
 
     def __init__(self, cluster: Cluster, now_ns: int) -> None:
         self.cluster = cluster
@@ -62,7 +144,7 @@ class StepContext:
         self.facts: list[Fact] = []
         self.failed_checks: list[Exception] = []
         """Exceptions in checks of items; the items were rejected. For the log, not part of the facts."""
-        self.say = self.facts.append
+        self.emit = self.facts.append
 
     def partition_of(self, application: Application | RejectedApplication) -> Partition:
         """The partition that the application is in, or was in until it terminated."""
@@ -98,7 +180,7 @@ def _fail(
 ) -> None:
     rm_id = sender.rm_id if sender is not None else getattr(item, "rm_id", "")
     code = RejectCode.CHECK_FAILED
-    context.say(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
+    context.emit(CheckFailed(rm_id, type(item).__name__, _object_id(item), code, exception))
     reason = f"{exception} while this {type(item).__name__} was checked: a bug of schedulerd; its log has the details"
     reject(context, sender, item, Mistake(code, reason))
 

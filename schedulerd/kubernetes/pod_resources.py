@@ -10,6 +10,7 @@ sidecars that were started earlier; the pod needs the larger of the two. All sum
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from schedulerd.kubernetes.objects.pod import Container, ContainerStatus, Pod, Quantities
 from schedulerd.kubernetes.quantity import nanos, to_millis, to_units
@@ -17,6 +18,10 @@ from schedulerd.kubernetes.quantity import nanos, to_millis, to_units
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 _HUGE_PAGES = "hugepages-"
 _ALWAYS = "Always"
+
+_NOTHING: Quantities = {}
+
+Plain = tuple[tuple[tuple[str, str | int], ...], ...]
 
 Nanos = dict[str, int]
 """Amounts in nanos by resource name."""
@@ -27,7 +32,8 @@ def pod_requests(pod: Pod) -> dict[str, int]:
 
     Raises MalformedQuantity.
     """
-    return {**rounded(_requests(pod)), PODS: 1}
+    plain = _plain(pod)
+    return dict(_of_plain(plain)) if plain is not None else {**rounded(_requests(pod)), PODS: 1}
 
 
 def rounded(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -49,6 +55,25 @@ def resize_state(pod: Pod) -> tuple[object, ...]:
 def is_sidecar(init_container: Container) -> bool:
     """The init container goes on running beside the containers."""
     return init_container.restart_policy == _ALWAYS
+
+
+def _plain(pod: Pod) -> Plain | None:
+    """The requests of each container, if the pod has nothing else that counts: pods of one template are equal then."""
+    spec, status = pod.spec, pod.status
+    if spec.init_containers or spec.overhead or spec.resources is not None:
+        return None
+    for one in status.container_statuses or ():
+        if one.resources is not None or one.allocated_resources is not None:
+            return None
+    return tuple([tuple((one.resources.requests or _NOTHING).items()) for one in spec.containers or ()])
+
+
+@lru_cache(4_096)
+def _of_plain(containers: Plain) -> Mapping[str, int]:
+    total: Nanos = {}
+    for requests in containers:
+        _add(total, _read(dict(requests)))
+    return {**rounded(total), PODS: 1}
 
 
 def _requests(pod: Pod) -> Nanos:

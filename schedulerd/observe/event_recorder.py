@@ -8,6 +8,7 @@ from schedulerd.core import facts as f
 from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.facts import Fact
 from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
     PredicateNotWanted,
     PredicateWanted,
     PreemptionPredicateWanted,
@@ -32,6 +33,7 @@ WITHOUT_EVENT: frozenset[type] = frozenset(
         PreemptionPredicateWanted,
         PredicateNotWanted,
         SchedulingStateChanged,
+        PendingReasonChanged,
     }
 )
 """Facts that no event is made of: another fact of the same step says it of the object, or it goes to the resource

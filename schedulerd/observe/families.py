@@ -142,7 +142,9 @@ PREDICATE_CHECKS = _counter(
     "predicate_checks", (*_PARTITION, "outcome"), "Predicate calls about an ask and a node, by the outcome."
 )
 UNSCHEDULABLE_REQUEST_CLASSES = _counter(
-    "unschedulable_request_classes", (), "Times that a cycle found no node for a request class."
+    "unschedulable_request_classes",
+    (),
+    "Times that a cycle found a class of pending asks blocked by a quota or limit, or no node for it.",
 )
 CYCLES_CUT = _counter("cycles_cut", (), "Cycles that reached their bound with asks left to try.")
 

@@ -106,6 +106,7 @@ _DETAILS = {
     c.PredicateNotWanted: _Line(_PREDICATE, "predicate check cancelled", logging.DEBUG),
     c.PredicateAnswered: _Line(_PREDICATE, "predicate check decided", logging.DEBUG),
     c.SchedulingStateChanged: _Line(_ASK, "scheduling state sent", logging.DEBUG),
+    c.PendingReasonChanged: _Line(_ASK, "pending reason sent", logging.DEBUG),
     q.QueueChanged: _Line(_QUEUE, "queue changed", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
 }

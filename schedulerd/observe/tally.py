@@ -23,7 +23,7 @@ from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
-from schedulerd.core.predicates.facts import NodeRecommended, SchedulingStateChanged
+from schedulerd.core.predicates.facts import NodeRecommended, PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
@@ -103,6 +103,7 @@ class Tally:
             f.NodeChanged: self._node_changed,
             q.QueueChanged: _nothing_to_count,
             SchedulingStateChanged: _nothing_to_count,
+            PendingReasonChanged: _nothing_to_count,
             NodeRecommended: self._node_recommended,
             f.ApplicationAccepted: _nothing_to_count,
             f.ApplicationRejected: self._application_rejected,
@@ -352,7 +353,7 @@ class Tally:
         self.reload(fact.rm_id, ReloadResult.REFUSED, self._now.wall_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
-        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] += fact.unschedulable
+        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] += fact.set_aside
         self.counters[families.CYCLES_CUT][()] += fact.more
 
 

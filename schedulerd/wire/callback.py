@@ -18,12 +18,16 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
 )
+from schedulerd.core.quotas.rules import BlockedBy
+from schedulerd.core.resources import within_int64
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.names import partition_to_wire
 
@@ -62,6 +66,14 @@ _StatesOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
 _STATES_OF_2021: Mapping[SchedulingState, _StatesOf2021.SchedulingState.ValueType] = {
     state: _StatesOf2021.SchedulingState.Value(state.name) for state in SchedulingState
 }
+_PENDING_STATES: Mapping[str, callback_pb2.PendingReason.State.ValueType] = {
+    state.value: callback_pb2.PendingReason.State.Value(state.name) for state in PendingState
+}
+_RULES: Mapping[str, callback_pb2.PendingReason.Rule.ValueType] = {
+    "": callback_pb2.PendingReason.RULE_NOT_SET,
+    **{rule.value: callback_pb2.PendingReason.Rule.Value(rule.name) for rule in BlockedBy},
+}
+_NO_STATE = si_pb2.UpdateContainerSchedulingStateRequest.UNKNOWN_SCHEDULING_STATE
 
 
 class HelloInvalid(ValueError):
@@ -106,6 +118,7 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
         predicates=message.predicates,
         preemption_predicates=message.preemptionPredicates,
         scheduling_states=message.schedulingStates,
+        pending_reasons=message.pendingReasons,
     )
     return Hello(connect, message.events, message.stateDump, version)
 
@@ -192,6 +205,30 @@ class CallBuilder:
                     reason=fact.reason,
                 )
             )
+
+    def pending_reason(self, fact: PendingReasonChanged) -> None:
+        self._added(
+            self._message.pendingReasons.add(
+                applicationID=fact.application_id,
+                allocationKey=fact.allocation_key,
+                state=_PENDING_STATES[fact.state],
+                schedulingState=_NO_STATE if fact.scheduling_state is None else fact.scheduling_state.value,
+                rule=_RULES[fact.rule],
+                queue=fact.queue,
+                resource=fact.resource,
+                used=within_int64(fact.used),
+                promised=within_int64(fact.promised),
+                asked=within_int64(fact.asked),
+                max=within_int64(fact.max),
+                account=fact.account,
+                isGroup=fact.is_group,
+                ahead=fact.ahead,
+                awaitedApplicationID=fact.awaited_application,
+                inactive=fact.inactive,
+                nodeID=fact.node,
+                victims=fact.victims,
+            )
+        )
 
     def event(self, record: EventMessage) -> None:
         """`record` is one of the version that the RM said; protobuf raises TypeError for another."""

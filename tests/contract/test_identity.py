@@ -193,8 +193,8 @@ def test_one_client_cannot_hold_all_streams_of_health() -> None:
             next(one_more)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert refused.value.details() == (
-            "7 Health/Watch and reflection streams are open by this client already, a quarter of what there is for "
-            "all; close one first (all of them together may be a quarter of calls_max)"
+            "7 Health/Watch and reflection streams are open by this client already, a quarter of the limit for "
+            "all clients; close one first (all of them together may be a quarter of calls_max)"
         )
         line = daemon.wait_for_event("call refused", lambda line: line["method"] == "Watch")
         assert line["code"] == "resource_exhausted"

@@ -131,6 +131,8 @@ HUNDRED = [f"k{number:02}" for number in range(100)]
         (PODS[10], "", False),
         (PODS[11], "", False),
         (PODS[12], "si/hostname=plain", True),
+        (pod(nodeSelector={"a": "1", "ready": "2"}), "a=1", False),
+        (pod(nodeSelector={"hostname": "1", "si/rack": "2", "c/d": "3"}), "", False),
         (pod(nodeSelector={f"k{number}": "v" for number in range(101)}), "", False),
         (
             pod(nodeSelector={f"k{number:02}": "v" for number in range(100)}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import HypothesisException, HypothesisWarning
 
 from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, simulate
@@ -88,8 +89,9 @@ class Property:
         def seek(drawn: tuple[Any, ...]) -> None:
             self.check(*drawn)
 
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
             patch.setattr(builders, "violations", lambda _: [])
+            warnings.simplefilter("ignore", HypothesisWarning)  # the text of a failing example may be long
             return raised_by(seek)
 
 

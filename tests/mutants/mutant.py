@@ -25,7 +25,6 @@ class Mutant:
     change: Change
     finders: tuple[Finder, ...]
     """Each of them has to find it."""
-    is_rare: bool = False
     """Whether it takes long to find; only `make mutants` and `make check` play it."""
 
     def found(self) -> list[str]:

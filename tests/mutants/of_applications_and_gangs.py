@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         "nobody waits for real asks",
         Rule.APPLICATION_STATES,
-        Replaced(application_states._give_grace, nothing),
+        Replaced(application_states._delay_completion, nothing),
         (GANGS,),
     ),
     Mutant(
@@ -234,13 +234,13 @@ MUTANTS = (
     Mutant(
         "a gang that gave way is not asked for again",
         Rule.GANG_DEADLOCK,
-        Replaced(commit.ask_anew, gives(False)),
+        Replaced(commit.make_pending_again, gives(False)),
         (GANGS.from_seed(20),),
     ),
     Mutant(
         "later gangs are those that came first",
         Rule.GANG_DEADLOCK,
-        Compares(gang_deadlock.who_gives_way, ("one", "application", "serial"), "<"),
+        Compares(gang_deadlock.gangs_to_release, ("one", "application", "serial"), "<"),
         (GANGS,),
     ),
     Mutant("nobody counts why placeholders go", Rule.GANG_COUNTS, Replaced(TaskGroup.count_release, nothing), (GANGS,)),

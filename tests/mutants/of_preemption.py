@@ -122,7 +122,7 @@ def for_another_reason(original: By, context: Any, reservation: Any, why: Reserv
 def does_not_rest(original: By, context: Any, reservation: Any) -> None:
     original(context, reservation)
     if not reservation.victims:
-        reservation.ask.rests_until_ns = context.now_ns
+        reservation.ask.no_reservation_before_ns = context.now_ns
 
 
 def one_needed_more(original: By, ask: Ask) -> int:
@@ -227,7 +227,7 @@ MUTANTS = (
     Mutant(
         "what leaves is preempted again",
         Rule.PROTECTION,
-        Replaced(victims.may_end, leaving_too),
+        Replaced(victims.may_be_preempted, leaving_too),
         (PREEMPTION, CONTESTED.from_seed(13)),
     ),
     Mutant(
@@ -304,7 +304,7 @@ MUTANTS = (
     Mutant(
         "no victim is found",
         Rule.PREEMPTED,
-        Replaced(PreemptionContext.may_end, gives(())),
+        Replaced(PreemptionContext.may_be_preempted, gives(())),
         (contested("would have been enough"),),
     ),
     Mutant("nobody rests after a refusal", Rule.RETRIES, Constant(preemption, "Refused", at_once), (PREEMPTION,)),
@@ -324,7 +324,7 @@ MUTANTS = (
     Mutant(
         "what is given back wakes nobody",
         Rule.RESERVED_ROOM,
-        left_out(commit_room.end_reservation, Partition.note_less_kept),
+        left_out(commit_room.end_reservation, Partition.note_less_reserved),
         (CONTESTED,),
     ),
     Mutant(
@@ -372,7 +372,7 @@ MUTANTS = (
     Mutant(
         "void room stays reserved",
         Rule.RESERVATION_ENDS,
-        Replaced(waiting._void, nothing),
+        Replaced(waiting._reason_to_end, nothing),
         (contested("takes nothing new").from_seed(8),),
     ),
     Mutant(

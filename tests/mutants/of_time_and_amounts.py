@@ -171,7 +171,7 @@ def awaits_for_ever(original: By, placeholder: Allocation) -> Ask | None:
 def holds_for_ever(original: By, partition: Partition, check: PredicateCheck) -> None:
     original(partition, check)
     assert check.ask.predicate_history is not None
-    check.ask.predicate_history.predicate_reserved += check.takes_one
+    check.ask.predicate_history.predicate_reserved += check.uses_allocation
 
 
 def takes_daemons(original: By, partition: Partition, request_class: RequestClass, node: Node) -> Any:
@@ -186,10 +186,6 @@ def nobody_else_there(original: By, node: Node, capacity: Resources | None, occu
 
 def changed_always(original: By, *arguments: Any, **named: Any) -> Any:
     return replace(original(*arguments, **named), changed=True)
-
-
-def unheard(original: By, timers: RetryTimers, moves: int) -> None:
-    timers.unchanged_since_moves = moves
 
 
 def one_too_many_starts() -> list[str]:
@@ -260,13 +256,13 @@ MUTANTS = (
     Mutant(
         "a thing that is put off is due as before",
         Rule.RETRIES,
-        Compares(Due.hurry, ("at_ns", "known"), ">"),
+        Compares(Due.set_earlier, ("at_ns", "known"), ">"),
         (PREEMPTION,),
     ),
     Mutant(
         "whoever waits for any change is not looked at",
         Rule.RETRIES,
-        Replaced(RetryTimers.wake, unheard),
+        Replaced(RetryTimers.wake, nothing),
         (UnitTested(test_preemption_again.test_the_same_is_tried_again_when_something_moved_and_not_too_soon),),
     ),
     # Ledgers
@@ -323,7 +319,7 @@ MUTANTS = (
     Mutant(
         "a result is waited for for ever",
         Rule.LEDGERS,
-        Replaced(commit_room.end_trial, holds_for_ever),
+        Replaced(commit_room.end_predicate_check, holds_for_ever),
         (ANY_WORLD.from_seed(7),),
     ),
     Mutant(
@@ -353,7 +349,7 @@ MUTANTS = (
         Replaced(Partition._state_refusal, takes_daemons),
         (Simulated((CrowdedWorld,), steps=300, seeds=40),),
     ),
-    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.shut_node, nothing), (ANY_WORLD,)),
+    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.close_node, nothing), (ANY_WORLD,)),
     Mutant("a swap takes room that is not there", Rule.ROOM, Replaced(Partition.refusal, nothing), (ANY_WORLD,)),
     # Quotas
     Mutant("a quota gives one more than it has", Rule.QUOTAS, Replaced(Limits.exceeded_by, looser), (ANY_WORLD,)),

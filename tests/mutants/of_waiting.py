@@ -197,7 +197,12 @@ def second_choice_anywhere(
 
 MUTANTS = (
     # The pending index
-    Mutant("unschedulable classes are never tried again", Rule.RETRIES, Replaced(requeue._wake, nothing), (ANY_WORLD,)),
+    Mutant(
+        "unschedulable classes are never tried again",
+        Rule.RETRIES,
+        Replaced(requeue._retry_unschedulable, nothing),
+        (ANY_WORLD,),
+    ),
     Mutant("blocks are never lifted", Rule.BLOCKS, Replaced(ParentEntity.unblock, nothing), (ANY_WORLD,)),
     Mutant(
         "propagated blocks are not remembered",
@@ -350,7 +355,7 @@ MUTANTS = (
         (ANY_WORLD.from_seed(19),),
     ),
     Mutant(
-        "groups that open wake nobody", Rule.AFFINITY, Replaced(requeue._wake_regrouped, wakes_nobody), (CONSTRAINTS,)
+        "groups that open wake nobody", Rule.AFFINITY, Replaced(requeue._retry_affinities, wakes_nobody), (CONSTRAINTS,)
     ),
     Mutant(
         "the ask itself does not count", Rule.AFFINITY, Replaced(expressions.all_hold, gives(False)), (CONSTRAINTS,)

@@ -24,9 +24,10 @@ pytestmark = pytest.mark.interpreted
 FEW = Limits(memory=10)
 
 
-PLAYED = [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if one.is_rare else []) for one in MUTANTS]
+PLAYED = [pytest.param(one, id=one.name) for one in MUTANTS]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", PLAYED)
 def test_it_is_found(mutant: Mutant) -> None:

@@ -23,12 +23,12 @@ from schedulerd.core.commands import (
     PlacementConstraint,
     UpdateAllocations,
 )
-from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
+from schedulerd.core.facts import Allocated, AskRejected, Fact, Released, ReleaseRequested
 from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, NodeOrder, Timeouts
 from tests.property.naive_constraints import HOST, REQUIRED_NODE, SELECTOR, Estate, Machine
-from tests.unit.core.builders import Conversation, a_partition_spec, a_scheduler, an_app
+from tests.unit.core.builders import Conversation, a_partition_spec, a_scheduler, an_app, of
 
 TIMEOUTS = Timeouts(completing_ns=60 * MINUTE_NS)
 PAUSE_NS = 16 * SECOND_NS
@@ -248,8 +248,12 @@ class Choosy(Conversation):
         )
 
     def _say(self, ask: NewAsk) -> None:
-        self.specs[ask.application_id, ask.allocation_key] = ask
-        self.asks(ask)
+        """A rejected ask changes nothing, and a resize changes only resources of what runs already (SEMANTICS I17)."""
+        name = ask.application_id, ask.allocation_key
+        before = self.specs.get(name)
+        self.specs[name] = ask
+        if of(AskRejected, self.asks(ask)) and before is not None:
+            self.specs[name] = before
 
     def _node(self, one: int, two: int, *, existing: bool = False) -> None:
         free = [f"n{number}" for number in range(NODES_MAX) if f"n{number}" not in self.estate.machines]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from schedulerd.core.commands import NewApplication
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     ApplicationAccepted,
     ApplicationChanged,
     ApplicationForgotten,
@@ -21,6 +22,7 @@ from schedulerd.core.facts import (
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import LimitSpec, QueueSpec
+from tests.reference.changes import changed
 from tests.reference.queue_paths import is_below, path_to_root
 
 EVERYBODY_ELSE = "*"
@@ -72,6 +74,8 @@ class Recount:
             case Allocated():
                 self.allocations[fact.uuid] = fact
                 self.applications[fact.application_id].runs = True
+            case AllocationChanged():
+                self.allocations[fact.uuid] = changed(self.allocations.pop(fact.old_uuid), fact)
             case Released():
                 del self.allocations[fact.uuid]
 

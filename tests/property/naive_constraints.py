@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.core.commands import AllocationAffinity, Expression, NewAsk, Operator
-from schedulerd.core.facts import Allocated, Fact, Released
+from schedulerd.core.facts import Allocated, AllocationChanged, Fact, Released
 from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
+from tests.reference.changes import changed
 
 HOST = "si/hostname"
 SELECTOR = "schedulerd.io/node-selector"
@@ -67,6 +68,8 @@ class Estate:
         match fact:
             case Allocated():
                 self.running[fact.uuid] = fact
+            case AllocationChanged():
+                self.running[fact.uuid] = changed(self.running.pop(fact.old_uuid), fact)
             case Released():
                 self.running.pop(fact.uuid, None)
             case Reserved():

@@ -8,12 +8,13 @@ are those of the reference of entitlement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.facts import (
     Allocated,
+    AllocationChanged,
     AskAdded,
     AskWithdrawn,
     Fact,
@@ -111,6 +112,10 @@ class Bench:
                 ask = self.known_asks[fact.allocation_key]
                 self.running[fact.uuid] = Running(fact.uuid, ask, fact.queue, fact.node_id)
                 self._less_pending(fact.allocation_key, 1)
+            case AllocationChanged():
+                one = self.running.pop(fact.old_uuid)
+                ask = replace(one.ask, resources=fact.resources)
+                self.running[fact.uuid] = replace(one, uuid=fact.uuid, ask=ask, node_id=fact.node_id)
             case ReleaseRequested():
                 self.running[fact.uuid].leaves = True
             case Released():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given
 
 from schedulerd.core.commands import RingAlarms
-from schedulerd.core.pending import capacity
+from schedulerd.core.pending import capacity_renewal
 from tests.property.naive_order import Sorted
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.trees import Tree
@@ -45,7 +45,7 @@ def test_the_next_ask_is_what_sorting_everything_anew_says(files: list[Tree], pl
 def test_keys_that_are_renewed_one_at_a_time_are_all_right_in_the_end(files: list[Tree], plan: list[Move]) -> None:
     """Whatever happens while they are not: nodes and applications come and go, asks are placed, files change."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(capacity, "RENEWED_MAX", 1)
+        monkeypatch.setattr(capacity_renewal, "RENEWED_MAX", 1)
         story = Story(files, keeps_room=False)
         for number, move in enumerate(plan):
             story.play(*move)

@@ -6,7 +6,9 @@ from hypothesis import event, given
 
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
-from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.pending.rules.states import PendingState, group_state
+from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
+from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.specs import SECOND_NS
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.test_outstanding import unplaceable
@@ -60,3 +62,54 @@ def test_everybody_is_told_why_they_wait_and_rightly(files: list[Tree], plan: li
         assert state in (SchedulingState.FAILED, SchedulingState.SKIPPED)
         if story.recount.refusal(app, size):
             assert state is SchedulingState.SKIPPED, "a rule keeps it, and not the nodes"
+
+
+class ReasonListener(Story):
+    """A story that remembers the reason it was told last of each ask."""
+
+    def __init__(self, files: list[Tree]) -> None:
+        self.told: dict[tuple[str, str], PendingReasonChanged] = {}
+        super().__init__(files, keeps_room=False)
+        self.step(ConnectCallbacks(RM, pending_reasons=True))
+
+    def hear(self, fact: Fact) -> None:
+        super().hear(fact)
+        match fact:
+            case PendingReasonChanged():
+                self.told[fact.application_id, fact.allocation_key] = fact
+            case AskWithdrawn() | Allocated():
+                self.told.pop((fact.application_id, fact.allocation_key), None)
+            case SchedulingStateChanged():
+                raise AssertionError("it was not asked for")
+
+
+@given(several_trees, plans)
+def test_everybody_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
+    """Also those that are in no line: their application or gang has not started."""
+    story = ReasonListener(files)
+    for number, move in enumerate(plan):
+        story.play(*move)
+        if number % 3 == 2:
+            story.schedule()
+        if number % 7 == 6:
+            story.sleep(SECOND_NS)
+    story.schedule()
+    story.sleep(QUIET_NS)
+    rm = story.scheduler.cluster.resource_managers[RM]
+    for partition in rm.partitions.values():
+        for application in partition.applications.values():
+            for ask in application.asks.values():
+                if ask.group is None or ask.unchecked <= 0:
+                    continue
+                told = story.told.get((application.application_id, ask.key))
+                assert told is not None, f"nothing was said of {ask.key}"
+                state, cause = group_state(partition, rm.state, application, ask.group)
+                event(f"waits: {state}")
+                if told.scheduling_state is not SchedulingState.SKIPPED or state is not PendingState.UNSCHEDULABLE:
+                    assert told.state == state
+                if isinstance(cause, Blocked):
+                    assert (told.rule, told.queue, told.resource) == (
+                        cause.by.value,
+                        cause.queue.written,
+                        cause.resource,
+                    )

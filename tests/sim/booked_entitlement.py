@@ -162,7 +162,7 @@ def occupant(books: RoomBooks, book: RoomBook, one: Allocated) -> Occupant:
 
 def kinds(books: RoomBooks, one: Allocated) -> set[int]:
     """All that it may be, as the same ask may have come with other wishes."""
-    asked = books.asked(one.rm_id, one.application_id, one.allocation_key, one.resources, one.priority)
+    asked = books.asked_for(one)
     if one.recovered or not asked:
         return {OPTED_OUT if is_opted_out(books, one, certainly=True) else ORDINARY}
     return {ORIGINATOR if ask.originator else ORDINARY if ask.allow_preempt_self else OPTED_OUT for ask in asked}
@@ -170,7 +170,7 @@ def kinds(books: RoomBooks, one: Allocated) -> set[int]:
 
 def is_opted_out(books: RoomBooks, one: Allocated, *, certainly: bool) -> bool:
     """Whether all asks, or any, that it may be of say so; of one that was reported, its tag (SEMANTICS I1)."""
-    asked = books.asked(one.rm_id, one.application_id, one.allocation_key, one.resources, one.priority)
+    asked = books.asked_for(one)
     if one.recovered or not asked:
         return one.tags.get(ALLOW_PREEMPTION_TAG) == "false"
     say_so = [not ask.allow_preempt_self for ask in asked]

@@ -187,7 +187,7 @@ class Faults:
         """Nothing is placed for it until it has caught up; now and then it does not."""
         if rm.state is not ResourceManagerState.RUNNING:
             return []
-        slow = DisconnectResourceManager(rm.rm_id, AbsenceCause.READS_TOO_SLOWLY)
+        slow = DisconnectResourceManager(rm.rm_id, AbsenceCause.READS_SLOWLY)
         behind = Sleep(self._random.randrange(30 * SECOND_NS))
         if self._random.random() < 0.2:
             self._injected[OVERFLOW] += 1

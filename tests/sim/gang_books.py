@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schedulerd.core.commands import Command, NewApplication, UpdateApplications
 from schedulerd.core.facts import (
@@ -31,6 +31,7 @@ from schedulerd.core.gangs.facts import GangTimedOut
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, ResourceManagerState
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.views.values import ApplicationView, ResourceManagerView
+from tests.reference.changes import changed
 from tests.sim.oracle import PLACEABLE_STATES
 
 Name = tuple[str, str, str]
@@ -229,7 +230,7 @@ class GangBooks:
 
     def _changed(self, book: GangBook, fact: AllocationChanged) -> None:
         before = book.allocations.pop(fact.old_uuid)
-        after = replace(before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources)
+        after = changed(before, fact)
         book.allocations[fact.uuid] = after
         totals = [self.used[fact.rm_id, fact.partition, fact.queue], book.held]
         if before.task_group:

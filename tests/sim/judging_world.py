@@ -139,7 +139,9 @@ class AnyJudgingWorld(World):
     def _open_stream(self, rm: ResourceManagerMemory) -> Move:
         predicates = self._random.random() < 0.9
         share = self._random.random()
-        return ConnectCallbacks(rm.rm_id, predicates, share < 0.7, scheduling_states=share > 0.4)
+        return ConnectCallbacks(
+            rm.rm_id, predicates, share < 0.7, scheduling_states=share > 0.4, pending_reasons=share > 0.5
+        )
 
     def _hang_up(self, rm: ResourceManagerMemory) -> Move:
         return DisconnectCallbacks(rm.rm_id)

@@ -275,7 +275,7 @@ def _sights(rm_state: str, partition: PartitionView) -> Iterator[str]:
             yield "queue over its quota"
     for item in partition.applications:
         headroom = headrooms[item.queue]
-        if item.held_back_for:
+        if item.waits_for_gang_of:
             yield "gang held back"
         gate = (amount > headroom.get(name, amount) for name, amount in item.placeholder_ask.items())
         if not item.gang_started and any(ask.placeholder for ask in item.asks) and any(gate):

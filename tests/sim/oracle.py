@@ -64,7 +64,7 @@ def _overlooked(partition: PartitionView, may: May) -> list[str]:
                 continue
             if ask.placeholder and accounts.gated(item):
                 continue
-            if ask.placeholder and item.held_back_for:
+            if ask.placeholder and item.waits_for_gang_of:
                 continue
             if not _within(ask.resources, headroom) or accounts.limited(item, ask.resources):
                 continue
@@ -115,9 +115,9 @@ def _held_back_for_nothing(partition: PartitionView) -> list[str]:
         if item.gang_started and any(ask.placeholder for ask in item.asks)
     }
     return [
-        f"{item.application_id} is held back for {item.held_back_for}, which is not a gang that needs it"
+        f"{item.application_id} is held back for {item.waits_for_gang_of}, which is not a gang that needs it"
         for item in partition.applications
-        if item.held_back_for and first.get(item.held_back_for, item.submitted_at_ns + 1) > item.submitted_at_ns
+        if item.waits_for_gang_of and first.get(item.waits_for_gang_of, item.submitted_at_ns + 1) > item.submitted_at_ns
     ]
 
 

@@ -223,7 +223,7 @@ def _reserved_under_limit(moment: Moment, entitlement: BookedEntitlement) -> boo
 
 def may_claim(books: RoomBooks, partition: PartitionView, item: ApplicationView, ask: AskView) -> bool:
     """Whether the ask is one that others end for, as far as it is certain and limits have no say."""
-    waits = not item.held_back_for if ask.placeholder else not any(one.placeholder for one in item.asks)
+    waits = not item.waits_for_gang_of if ask.placeholder else not any(one.placeholder for one in item.asks)
     if not partition.preemption_enabled or item.state not in PLACEABLE_STATES or not waits:
         return False
     accounts = Accounts(partition)

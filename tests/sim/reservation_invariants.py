@@ -161,7 +161,7 @@ def _waits(partition: PartitionView, place: Place) -> bool:
             if ask is None or item.state not in PLACEABLE_STATES or awaits_start(partition, item):
                 return False
             if ask.placeholder:
-                return not item.held_back_for
+                return not item.waits_for_gang_of
             return not any(one.placeholder for one in item.asks)
     return False
 

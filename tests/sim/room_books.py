@@ -7,7 +7,7 @@ step only.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schedulerd.core.commands import (
@@ -33,6 +33,7 @@ from schedulerd.core.preemption.facts import Preempted, ReservationEnded, Reserv
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
 from schedulerd.core.views.values import QueueView
+from tests.reference.changes import changed
 from tests.reference.queue_paths import is_below
 from tests.sim.clusters import TIMEOUTS
 
@@ -151,6 +152,8 @@ class RoomBooks:
     def __init__(self) -> None:
         self.by_name: dict[PartitionName, RoomBook] = {}
         self._asked: dict[tuple[str, str, str], list[NewAsk]] = {}
+        self._sizes_asked: dict[str, Mapping[str, int]] = {}
+        """The resources that an allocation was asked with, by UUID, if they or the UUID changed since."""
         self._specs: tuple[PartitionSpec, ...] = ()
 
     def hear(self, command: Command) -> None:
@@ -165,7 +168,14 @@ class RoomBooks:
         asks = self._asked.get((rm_id, application_id, key), [])
         return [one for one in asks if one.resources == size and one.priority == priority]
 
+    def asked_for(self, one: Allocated) -> list[NewAsk]:
+        """All asks that the allocation may be for. A resize changes its resources and nothing else."""
+        size = self._sizes_asked.get(one.uuid, one.resources)
+        return self.asked(one.rm_id, one.application_id, one.allocation_key, size, one.priority)
+
     def take(self, fact: Fact, now_ns: int) -> None:
+        if isinstance(fact, AllocationChanged):
+            self._sizes_asked[fact.uuid] = self._sizes_asked.pop(fact.old_uuid, fact.old_resources)
         match fact:
             case ResourceManagerChanged():
                 if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
@@ -209,9 +219,7 @@ def _enter(
             book.allocations[fact.uuid] = fact
         case AllocationChanged():
             before = book.allocations.pop(fact.old_uuid)
-            book.allocations[fact.uuid] = replace(
-                before, uuid=fact.uuid, node_id=fact.node_id, resources=fact.resources
-            )
+            book.allocations[fact.uuid] = changed(before, fact)
             if fact.node_id != fact.old_node_id:
                 for one in book.reservations.values():
                     one.victims.discard(fact.old_uuid)

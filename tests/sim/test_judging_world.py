@@ -49,13 +49,13 @@ def _nothing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [
-        pytest.param(commit_room, "note_less_held", _nothing, id="room that was held wakes nobody"),
+        pytest.param(commit_room, "note_check_room_free", _nothing, id="room that was held wakes nobody"),
         pytest.param(
-            predicate_checks, "review_predicate_wait", _nothing, id="an ask on predicate check stays in its line"
+            predicate_checks, "update_predicate_wait", _nothing, id="an ask on predicate check stays in its line"
         ),
         pytest.param(predicate_checks, "review", _nothing, id="results for asks that are gone are waited for"),
         pytest.param(predicate_results, "_may_be_placed", lambda _: True, id="a result is not judged again"),
-        pytest.param(predicate_checks, "on_rested", _nothing, id="nobody is called back after a while"),
+        pytest.param(predicate_checks, "on_retry_due", _nothing, id="nobody is called back after a while"),
         pytest.param(predicate_checks, "forget_all", _nothing, id="a stream that is gone is waited for"),
         pytest.param(predicate_checks, "finish", _nothing, id="a call is never over"),
     ],

@@ -49,7 +49,7 @@ def _asks(app: Application, name: str) -> Iterator[str]:
             yield f"{name} ask {ask.key} has {ask.placed} placed and {to_come} to come, of {most}"
         if not ask.pending and not ask.allocations and not ask.awaiting_placeholder:
             yield f"{name} still has ask {ask.key}, which has nothing pending and no allocation"
-        in_group = ask.band in app.groups and ask in app.groups[ask.band]
+        in_group = ask.group_key in app.groups and ask in app.groups[ask.group_key]
         if (ask.pending > 0) != in_group:
             yield f"{name} ask {ask.key} has {ask.pending} pending and is {'' if in_group else 'not '}in its ask group"
     yield from differences(f"pending of {name}", app.pending, pending)

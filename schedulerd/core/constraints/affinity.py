@@ -76,7 +76,7 @@ class Affinity:
         "_most",
         "_renewals",
         "counts",
-        "empty_holds",
+        "empty_group_open",
         "expressions",
         "is_required",
         "itself",
@@ -97,11 +97,11 @@ class Affinity:
         self._most = spec.max_cardinality
         self.counts: dict[str, int] = {}
         """The number of matching allocations by group; no zeros."""
-        self.empty_holds = self.holds(0)
+        self.empty_group_open = self.holds(0)
         """Whether a group without matching allocations admits an ask."""
         self.odd: dict[str, None] = {}
-        """Groups for which the answer differs from `empty_holds`. A group can be here without nodes, as long as it has
-        a count."""
+        """Groups for which the answer differs from `empty_group_open`. A group can be here without nodes, as long as it
+        has a count."""
         self.pools: list[NodePool] = []
         """Pools of the nodes in open groups. They must be updated when a group opens or closes."""
         self._last_open: dict[str, None] | None = None
@@ -129,7 +129,7 @@ class Affinity:
             del self.counts[group]
         if self.holds(now) == self.holds(before):
             return False
-        if self.holds(now) == self.empty_holds:
+        if self.holds(now) == self.empty_group_open:
             del self.odd[group]
             if self._last_open is not None:
                 self._last_open[group] = None
@@ -141,7 +141,7 @@ class Affinity:
 
     def is_open(self, group: str) -> bool:
         """Whether the group admits an ask now."""
-        return (group in self.odd) is not self.empty_holds
+        return (group in self.odd) is not self.empty_group_open
 
     def admits(self, node: Node) -> bool:
         """Whether the affinity allows an ask on the node now."""
@@ -151,7 +151,7 @@ class Affinity:
     def open_groups(self) -> list[str]:
         """The groups with nodes that admit an ask now."""
         groups = self.scope.groups
-        if not self.empty_holds:
+        if not self.empty_group_open:
             return [group for group in self.odd if group in groups]
         if self._last_open is None or self._renewals != self.scope.renewals:
             self._last_open = {group: None for group in groups if group not in self.odd}

@@ -17,7 +17,7 @@ from schedulerd.core.constraints.node_selector import (
     node_expressions,
     parse,
 )
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 
 SENT_MAX = 1_024
 """Maximum number of sent constraints that are remembered. The wire codec shares the same number."""
@@ -126,8 +126,8 @@ class SentConstraints:
                 self._known[id(sent)] = known
         return known.of(spec.tags)
 
-    def take_apart(self) -> Iterator[None]:
-        return emptied(self._known)
+    def dismantle(self) -> Iterator[None]:
+        return clear_stepwise(self._known)
 
 
 def _size_bytes(sent: PlacementConstraint) -> int:

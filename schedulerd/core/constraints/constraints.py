@@ -16,7 +16,7 @@ from schedulerd.core.constraints.affinity import Affinity, Scope
 from schedulerd.core.constraints.expressions import first_unmet, why_unmet
 from schedulerd.core.constraints.node_pool import NodePool
 from schedulerd.core.constraints.tagged import Tagged
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Constraints:
         "_searches",
         "affinities",
         "changed",
-        "no_better",
+        "no_preferred_node",
         "pool_members",
         "pools",
         "pools_of",
@@ -111,7 +111,7 @@ class Constraints:
         self.scopes: dict[str, Scope] = {}
         self.affinities: dict[tuple[AllocationAffinity, bool], Affinity] = {}
         self.tagged = Tagged()
-        self.no_better: dict[RequestClass, None] = {}
+        self.no_preferred_node: dict[RequestClass, None] = {}
         """Request classes for which no preferred node has room. Cleared when a node gets more room or a group opens or
         closes."""
         self.changed: dict[Affinity | None, dict[str, None]] = {}
@@ -119,7 +119,7 @@ class Constraints:
         now."""
 
     @property
-    def know_nodes(self) -> bool:
+    def tracks_nodes(self) -> bool:
         """Whether a new node, or new attributes of a node, must be reported here."""
         return bool(self.rules or self.scopes)
 
@@ -144,12 +144,12 @@ class Constraints:
         """
         rule = self.rule(request_class)
         affinity = rule.affinity
-        if affinity is not None and (affinity.is_required or request_class not in self.no_better):
+        if affinity is not None and (affinity.is_required or request_class not in self.no_preferred_node):
             found = self._first_where_it_holds(request_class, rule, affinity, may)
             if found is not None or affinity.is_required:
                 return found
             if may is None:
-                self.no_better[request_class] = None
+                self.no_preferred_node[request_class] = None
         return self._first_allowed(request_class, rule, may)
 
     def fits_any(self, request_class: RequestClass, nodes: Collection[Node]) -> bool:
@@ -286,9 +286,9 @@ class Constraints:
 
         groups, closed = affinity.scope.groups, len(affinity.odd)
         size = len(affinity.scope.group_of) / len(groups) if groups else 0
-        opened = len(groups) - closed if affinity.empty_holds else closed
+        opened = len(groups) - closed if affinity.empty_group_open else closed
         nodes_open = opened * size
-        if affinity.empty_holds and len(self._partition.nodes) - nodes_open <= FEW_NODES:
+        if affinity.empty_group_open and len(self._partition.nodes) - nodes_open <= FEW_NODES:
             return self._first_allowed(request_class, rule, admits)
         if nodes_open > FEW_NODES and self._may_walk(rule):
             return self._walk(request_class, rule, admits)
@@ -409,25 +409,25 @@ class Constraints:
         scopes = {rule.affinity.scope for rule in self.rules.values() if rule.affinity is not None}
         if len(self.scopes) > SCOPES_MIN:
             self.scopes = {key: scope for key, scope in self.scopes.items() if scope in scopes or key in keys}
-        self.no_better.clear()
+        self.no_preferred_node.clear()
         self._rules_max = max(RULES_MIN, 2 * len(self.rules))
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         """Frees the data of a dropped partition in slices."""
         del self._partition
         for pool in self.pools.values():
-            yield from pool.take_apart()
+            yield from pool.dismantle()
         for pools in self.pools_of.values():
-            yield from emptied(pools)
+            yield from clear_stepwise(pools)
         for scope in self.scopes.values():
             for nodes in scope.groups.values():
-                yield from emptied(nodes)
-            yield from emptied(scope.groups, scope.group_of)
+                yield from clear_stepwise(nodes)
+            yield from clear_stepwise(scope.groups, scope.group_of)
         for affinity in self.affinities.values():
-            yield from emptied(affinity.pools)
-        yield from self.tagged.take_apart()
-        yield from emptied(self.rules, self.pools, self.pools_of, self._pools_with, self.scopes, self.affinities)
-        yield from emptied(self.no_better, self.changed)
+            yield from clear_stepwise(affinity.pools)
+        yield from self.tagged.dismantle()
+        yield from clear_stepwise(self.rules, self.pools, self.pools_of, self._pools_with, self.scopes, self.affinities)
+        yield from clear_stepwise(self.no_preferred_node, self.changed)
 
     # changes of nodes and allocations ---------------------------------------------------------------------------------
 
@@ -450,11 +450,11 @@ class Constraints:
 
     def more_room(self) -> None:
         """A node has more room, or became schedulable."""
-        self.no_better.clear()
+        self.no_preferred_node.clear()
 
     def look_at(self, node: Node) -> None:
         """The node became schedulable or unschedulable, or its room changed."""
-        self.no_better.clear()
+        self.no_preferred_node.clear()
         self.moved(node)
 
     def enter(self, node: Node) -> None:
@@ -504,7 +504,7 @@ class Constraints:
         for scope in self.scopes.values():
             scope.drop(node)
 
-    def scored_anew(self) -> None:
+    def all_scores_changed(self) -> None:
         """The scores of all nodes changed."""
         for pool in self.pools.values():
             pool.note_all()
@@ -534,7 +534,7 @@ class Constraints:
             for pool in affinity.pools:
                 for node in affinity.scope.groups.get(group, ()):
                     self._look_at_in(pool, node)
-            self.no_better.clear()
+            self.no_preferred_node.clear()
 
 
 def _counted_with(affinity: Affinity, node: Node, allocations: Iterable[Allocation]) -> int:

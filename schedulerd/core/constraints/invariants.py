@@ -23,7 +23,7 @@ def constraints(partition: Partition) -> Iterator[str]:
     for affinity in known.affinities.values():
         yield from _affinity(partition, affinity)
     yield from _tags(partition)
-    for request_class in list(known.no_better):
+    for request_class in list(known.no_preferred_node):
         wish, allows = known.affinity(request_class), known.rule(request_class).allows
         for node in partition.node_order:
             if wish is not None and wish.admits(node) and allows(node) and node.free.lacks(request_class.items) is None:
@@ -61,7 +61,7 @@ def _affinity(partition: Partition, affinity: Affinity) -> Iterator[str]:
     what = f"allocations with {affinity.expressions} by {affinity.scope.key}"
     if affinity.counts != counts:
         yield f"{what} are {affinity.counts}, counted {counts}"
-    odd = {group for group, count in counts.items() if affinity.holds(count) is not affinity.empty_holds}
+    odd = {group for group, count in counts.items() if affinity.holds(count) is not affinity.empty_group_open}
     if set(affinity.odd) != odd:
         yield f"the groups of {what} that differ are {list(affinity.odd)}, counted {sorted(odd)}"
     opened = {group for group in affinity.scope.groups if affinity.holds(counts.get(group, 0))}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.commands import Expression
 from schedulerd.core.constraints.expressions import first_unmet
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.nodes.node_order import NodeOrder
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ class NodePool:
     def note_all(self) -> None:
         self._stale.update(self.members)
 
-    def take_apart(self) -> Iterator[None]:
-        yield from emptied(self.members, self._scores, self._stale)
-        yield from self._order.take_apart()
+    def dismantle(self) -> Iterator[None]:
+        yield from clear_stepwise(self.members, self._scores, self._stale)
+        yield from self._order.dismantle()
 
     @property
     def order(self) -> NodeOrder:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.commands import Expression, Operator
 from schedulerd.core.constraints.affinity import Affinity
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation
@@ -114,12 +114,12 @@ class Tagged:
         """The allocations that have this tag, by its value."""
         return self._keys[key].allocations
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for key in self._keys.values():
             for allocations in key.allocations.values():
-                yield from emptied(allocations)
-            yield from emptied(key.allocations, key.by_value, key.any_value)
-        yield from emptied(self._keys, self._everywhere)
+                yield from clear_stepwise(allocations)
+            yield from clear_stepwise(key.allocations, key.by_value, key.any_value)
+        yield from clear_stepwise(self._keys, self._everywhere)
 
     def counting(self, tags: Mapping[str, str]) -> list[Affinity]:
         """The affinities that count an allocation with these tags, each once."""

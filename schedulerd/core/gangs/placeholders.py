@@ -24,7 +24,7 @@ def has(partition: Partition, application: Application, placeholder: Allocation,
     """A placeholder was allocated, or (`was_pending` is False) is an existing allocation that the RM reported."""
     gang = _gang(application, placeholder.ask.asked_at_ns)
     if not was_pending:
-        gang.first_asked_ns, gang.awaits_full = None, False
+        gang.first_asked_ns, gang.completion_untold = None, False
     task_group = gang.task_group(placeholder.spec.task_group)
     task_group.placed += 1
     gang.add_idle(placeholder)

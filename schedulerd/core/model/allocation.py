@@ -27,6 +27,7 @@ class Ask:
         "asked_at_ns",
         "group",
         "key",
+        "no_reservation_before_ns",
         "pending",
         "placed",
         "placeholder",
@@ -34,7 +35,6 @@ class Ask:
         "preemption_retry_ns",
         "request_class",
         "reservations",
-        "rests_until_ns",
         "serial",
         "spec",
         "swaps",
@@ -64,7 +64,7 @@ class Ask:
         pending."""
         self.reservations: dict[Node, Reservation] = {}
         """Its reservations by node; each is for one pending allocation."""
-        self.rests_until_ns = 0
+        self.no_reservation_before_ns = 0
         """Until this time it gets no reservation, because one expired or the RM refused it."""
         self.preemption_retry_ns = 0
         """Until this time no preemption attempt is made for it, because one failed or its reservation ended."""
@@ -86,7 +86,7 @@ class Ask:
         return self.pending - len(self.reservations)
 
     @property
-    def untried(self) -> int:
+    def unchecked(self) -> int:
         """How many of its pending allocations await no predicate result."""
         return (
             self.pending - self.predicate_history.predicate_reserved
@@ -95,7 +95,7 @@ class Ask:
         )
 
     @property
-    def band(self) -> tuple[RequestClass, str, bool]:
+    def group_key(self) -> tuple[RequestClass, str, bool]:
         """What it shares with the other asks of its group: interchangeable asks of one application."""
         return self.request_class, self.task_group, self.placeholder
 
@@ -114,6 +114,7 @@ class Allocation:
         "alarm",
         "application",
         "ask",
+        "ask_again_when_gone",
         "makes_room",
         "node",
         "placeholder",
@@ -125,7 +126,6 @@ class Allocation:
         "swap_node",
         "used",
         "uuid",
-        "yields_to_gang",
     )
 
     def __init__(
@@ -139,7 +139,7 @@ class Allocation:
         self.node = node
         self.releasing: TerminationType | None = None
         """Set while the RM has been asked for its release and has not confirmed; it uses its resources until then."""
-        self.yields_to_gang = False
+        self.ask_again_when_gone = False
         """For a placeholder that is released for another gang, or preempted before its own gang ran: its ask becomes
         pending again."""
         self.makes_room: Reservation | None = None

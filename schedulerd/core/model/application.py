@@ -94,7 +94,7 @@ class Application(ParentEntity):
         """What it uses on each node; None until first needed."""
         self.asks: dict[str, Ask] = {}
         self.groups: dict[tuple[RequestClass, str, bool], AskGroup] = {}
-        """Its pending asks in groups of interchangeable ones (`Ask.band`); no empty groups."""
+        """Its pending asks in groups of interchangeable ones (`Ask.group_key`); no empty groups."""
         self.gang: Gang | None = None
         """Set from its first placeholder on, asked for or recovered."""
         self.has_run = False

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.pending.request_class import PendingClass
@@ -169,9 +169,9 @@ class AskGroup(SchedulingEntity):
         """Its place in its application: that of its first ask."""
         return self._head()[:3]
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         self.reset_position()
-        return emptied(self._heap, self._entries, self._aside)
+        return clear_stepwise(self._heap, self._entries, self._aside)
 
     def _head(self) -> _Entry:
         heap, entries = self._heap, self._entries

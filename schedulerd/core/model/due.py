@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 
 ThingT = TypeVar("ThingT")
 
@@ -39,7 +39,7 @@ class Due(Generic[ThingT]):
             if len(self._heap) > 2 * len(self.times) + _SLACK:
                 self._compact()
 
-    def hurry(self, thing: ThingT, at_ns: int) -> None:
+    def set_earlier(self, thing: ThingT, at_ns: int) -> None:
         """As `set`, but never later than an earlier setting."""
         known = self.times.get(thing)
         if known is None or at_ns < known:
@@ -76,5 +76,5 @@ class Due(Generic[ThingT]):
         self.times.clear()
         self._heap.clear()
 
-    def take_apart(self) -> Iterator[None]:
-        return emptied(self._heap, self.times)
+    def dismantle(self) -> Iterator[None]:
+        return clear_stepwise(self._heap, self.times)

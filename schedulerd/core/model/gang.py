@@ -14,8 +14,8 @@ from itertools import chain, islice
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.facts import ReleaseCause
 from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.ask_group import AskGroup
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.pending.pending_index import Key
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
@@ -103,7 +103,7 @@ class TaskGroup:
         if not of_size:
             del self._idle[placeholder.request_class.items]
 
-    def put_last(self, placeholder: Allocation) -> None:
+    def move_last(self, placeholder: Allocation) -> None:
         """Moves an idle placeholder behind the others of its size, because an ask is being tried for it."""
         of_size = self._idle[placeholder.request_class.items]
         del of_size[placeholder]
@@ -136,10 +136,10 @@ class TaskGroup:
     def all_idle(self) -> Iterator[Allocation]:
         return chain.from_iterable(self._idle.values())
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for placeholders in self._idle.values():
-            yield from emptied(placeholders)
-        yield from emptied(self._idle, self.waiting)
+            yield from clear_stepwise(placeholders)
+        yield from clear_stepwise(self._idle, self.waiting)
 
 
 class Gang:
@@ -149,16 +149,16 @@ class Gang:
         "_line",
         "_tickets",
         "asked",
-        "awaits_full",
+        "completed_ns",
+        "completion_untold",
         "deadlock_alarm",
         "demands",
         "first_asked_ns",
         "fits",
-        "full_ns",
-        "has_slot",
         "held",
         "idle_alarm",
         "idle_since_ns",
+        "is_check_postponed",
         "pending",
         "promised",
         "task_groups",
@@ -183,9 +183,9 @@ class Gang:
         the gang passed the gate."""
         self.first_asked_ns: int | None = None
         """When its first placeholder was asked for; None (not known) if a placeholder was recovered."""
-        self.full_ns: int | None = None
+        self.completed_ns: int | None = None
         """When `GangCompleted` was said; None if it was not."""
-        self.awaits_full = True
+        self.completion_untold = True
         """Whether `GangCompleted` may still be said."""
         self.was_complete = False
         """Whether it ever had no pending placeholders and the whole of its `placeholderAsk` (SEMANTICS I8)."""
@@ -200,7 +200,7 @@ class Gang:
         top."""
         self._tickets = 0
         """Counter that makes all heap entries different."""
-        self.has_slot = False
+        self.is_check_postponed = False
         """Whether its deadlock check was postponed to a time of its own, because other gangs were to be checked at the
         same time."""
         self.deadlock_alarm: Alarm | None = None
@@ -251,11 +251,11 @@ class Gang:
             self._tickets += 1
             heappush(self._line, (group.key(), self._tickets, task_group, group))
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         self.deadlock_alarm = None
         for task_group in self.task_groups.values():
-            yield from task_group.take_apart()
-        yield from emptied(self._line, self.task_groups)
+            yield from task_group.dismantle()
+        yield from clear_stepwise(self._line, self.task_groups)
 
     def add_idle(self, placeholder: Allocation) -> None:
         """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""

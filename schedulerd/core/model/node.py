@@ -67,6 +67,7 @@ class Node:
         "entitled_reserved",
         "free",
         "leaving",
+        "no_reservation_before_ns",
         "node_id",
         "occupied",
         "ordered",
@@ -76,7 +77,6 @@ class Node:
         "recommended",
         "reservations",
         "reserved",
-        "rests_until_ns",
         "score",
         "scoring",
         "state",
@@ -101,7 +101,7 @@ class Node:
         self.changed = 0
         """Value of `Partition.changes` when the node last got more room or other attributes, so that refusals of the RM
         may no longer hold."""
-        self.rests_until_ns = 0
+        self.no_reservation_before_ns = 0
         """Until this time it gets no aging reservation, because one expired here."""
         self.reserved = Resources()
         """What reservations, and open predicate checks, hold here."""

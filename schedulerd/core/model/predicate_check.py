@@ -24,11 +24,11 @@ NEVER = -1
 class Purpose(Enum):
     """What happens if the answer is yes."""
 
-    PLACE = auto()
+    ALLOCATE = auto()
     """The ask is allocated on the node."""
     SWAP = auto()
     """A placeholder is released for the ask, which then runs on the node (its own, or another)."""
-    KEEP = auto()
+    RESERVE = auto()
     """Room of the node is reserved for the ask."""
     PREEMPT = auto()
     """Allocations are preempted for the ask."""
@@ -110,9 +110,9 @@ class PredicateCheck:
         return Agreement(self.victims, self.further, index, self.changes)
 
     @property
-    def takes_one(self) -> bool:
+    def uses_allocation(self) -> bool:
         """Whether the check uses up one pending allocation of the ask until the result."""
-        return self.purpose in (Purpose.PLACE, Purpose.SWAP)
+        return self.purpose in (Purpose.ALLOCATE, Purpose.SWAP)
 
 
 class PredicateHistory:
@@ -136,14 +136,14 @@ class PredicateHistory:
         self.awaits: PredicateCheck | None = None
         """The open check that the ask waits for, because its node is the only one left."""
 
-    def bars(self, node: Node) -> bool:
+    def is_refused(self, node: Node) -> bool:
         """Whether the RM refused the ask there, and the node has not changed since."""
         asked = self.refused.get(node)
         return asked is not None and node.changed <= asked
 
-    def bars_with_room(self, node: Node) -> bool:
+    def is_refused_with_room(self, node: Node) -> bool:
         """Whether the RM refused the ask there and the node has not changed since; for a node that has room."""
-        return node.changed <= self.since or self.bars(node)
+        return node.changed <= self.since or self.is_refused(node)
 
     def remember(self, predicate_check: PredicateCheck, reason: str) -> None:
         # Answers can arrive in another order than the questions: the latest state of the node counts.

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
 
@@ -43,7 +43,7 @@ class _Block:
     def raise_bound(self, free: Resources) -> None:
         bound = self.bound
         for name, amount in free.items():
-            if amount > bound[name]:
+            if amount > bound.get(name, 0):
                 bound[name] = amount
         if self.misfits:
             self.misfits.clear()
@@ -52,7 +52,7 @@ class _Block:
         bound = Resources()
         for _, _, node in self.entries:
             for name, amount in node.free.items():
-                if amount > bound[name]:
+                if amount > bound.get(name, 0):
                     bound[name] = amount
         self.bound = bound
         if bound.lacks(request_class.items) is None:
@@ -119,7 +119,7 @@ class NodeOrder:
             visits += 1
             bound = block.bound
             for name, amount in items:
-                if amount > bound[name]:
+                if amount > bound.get(name, 0):
                     break
             else:
                 if request_class in block.misfits:
@@ -191,10 +191,10 @@ class NodeOrder:
     def __len__(self) -> int:
         return sum(len(block.entries) for block in self._blocks)
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for block in self._blocks:
-            yield from emptied(block.entries)
-        yield from emptied(self._blocks, self._lasts)
+            yield from clear_stepwise(block.entries)
+        yield from clear_stepwise(self._blocks, self._lasts)
 
     def _split(self, at: int) -> None:
         block = self._blocks[at]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.pending.sort_keys import depends_on_capacity
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import QueueProperties
@@ -47,5 +47,5 @@ class SchedulableCapacity:
         if self._is_used:
             self.is_due = self.has_changed = True
 
-    def take_apart(self) -> Iterator[None]:
-        yield from emptied(self._by_node)
+    def dismantle(self) -> Iterator[None]:
+        yield from clear_stepwise(self._by_node)

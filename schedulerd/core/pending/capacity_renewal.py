@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, OF_CAPACITY
 
@@ -48,5 +48,5 @@ class CapacityRenewal:
                 break
         capacity.is_due = capacity.has_changed or bool(queues or applications)
 
-    def take_apart(self) -> Iterator[None]:
-        yield from emptied(self._queues, self._applications)
+    def dismantle(self) -> Iterator[None]:
+        yield from clear_stepwise(self._queues, self._applications)

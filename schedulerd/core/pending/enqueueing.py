@@ -31,8 +31,8 @@ def enqueue_all(partition: Partition, application: Application) -> None:
 
 def enqueue(partition: Partition, application: Application, ask: Ask) -> None:
     """The ask has pending allocations: adds it to its group, which is created if needed."""
-    band = ask.band
-    group = application.groups.get(band)
+    group_key = ask.group_key
+    group = application.groups.get(group_key)
     if group is not None:
         group.add(ask)
         if not group.is_behind(ask):
@@ -44,7 +44,7 @@ def enqueue(partition: Partition, application: Application, ask: Ask) -> None:
             application.gang.line_up(group)
     else:
         pending_class = _pending_class(partition, application, ask.request_class, placeholder=ask.placeholder)
-        group = application.groups[band] = AskGroup(pending_class, ask.task_group, placeholder=ask.placeholder)
+        group = application.groups[group_key] = AskGroup(pending_class, ask.task_group, placeholder=ask.placeholder)
         group.add(ask)
         _enqueue(partition, application, group)
         if application.gang is not None and group.task_group and not group.placeholder:
@@ -54,7 +54,7 @@ def enqueue(partition: Partition, application: Application, ask: Ask) -> None:
     if group.request_class.refused:
         partition.refused_asks.add(application, ask)
     if group.pending_class.unschedulable:
-        partition.retry_timers.expect_reservation(group.pending_class, ask.asked_at_ns)
+        partition.retry_timers.schedule_reservation(group.pending_class, ask.asked_at_ns)
     if ask.spec.allow_preempt_other:
         schedule_preemption(partition, application, ask)
     if application.gang is not None:
@@ -64,7 +64,7 @@ def enqueue(partition: Partition, application: Application, ask: Ask) -> None:
 def schedule_preemption(partition: Partition, application: Application, ask: Ask) -> None:
     """Schedules a preemption attempt for the time at which the ask is old enough, if it may preempt others."""
     if ask.spec.allow_preempt_other and partition.spec.preemption_enabled and not ask.request_class.required_node:
-        partition.retry_timers.attempts_due.hurry(application, preemption_from_ns(application, ask))
+        partition.retry_timers.attempts_due.set_earlier(application, preemption_from_ns(application, ask))
 
 
 def preemption_from_ns(application: Application, ask: Ask) -> int:
@@ -104,7 +104,9 @@ def dequeue(partition: Partition, application: Application, ask: Ask) -> None:
         return
     del application.groups[group.request_class, group.task_group, group.placeholder]
     if not application.groups:
-        partition.retry_timers.forget_application(application)
+        timers = partition.retry_timers
+        if timers.attempts_due.times or timers.not_helped_by_reservation or timers.waiting_for_change:
+            timers.forget_application(application)
     if group.needs:
         application.remove_demand(group, group.pending_class)
         _count(application, group)
@@ -114,11 +116,11 @@ def dequeue(partition: Partition, application: Application, ask: Ask) -> None:
         partition.denied.pop(group, None)
 
 
-def review_predicate_wait(partition: Partition, application: Application, ask: Ask) -> None:
+def update_predicate_wait(partition: Partition, application: Application, ask: Ask) -> None:
     """The number of allocations that await a predicate result changed. While all pending allocations of the ask do, the
     ask is not ready."""
     group = ask.group
-    if group is None or group.awaits_predicate(ask) is (ask.untried <= 0):
+    if group is None or group.awaits_predicate(ask) is (ask.unchecked <= 0):
         return
     if group.awaits_predicate(ask):
         group.end_predicate_wait(ask)
@@ -137,7 +139,7 @@ def reclassify(partition: Partition, application: Application, ask: Ask, *, down
     dequeue(partition, application, ask)
     ask.request_class = partition.request_classes.refused_variant(ask.request_class, down=down)
     enqueue(partition, application, ask)
-    review_predicate_wait(partition, application, ask)
+    update_predicate_wait(partition, application, ask)
     for one in application.queue.path_to_root:  # its queues may have another highest priority now
         one.rekey()
 
@@ -180,7 +182,7 @@ def reevaluate(partition: Partition, application: Application, *, placeholders: 
                 application.remove_demand(group, group.pending_class)
             else:
                 application.add_demand(group, group.key(), group.pending_class)
-                partition.retry_timers.look_soon(group.pending_class)
+                partition.retry_timers.make_due_now(group.pending_class)
             _count(application, group)
 
 
@@ -206,7 +208,7 @@ def _requeue(partition: Partition, application: Application, group: AskGroup) ->
 
 def _offer(partition: Partition, application: Application, group: AskGroup) -> None:
     application.add_demand(group, group.key(), group.pending_class)
-    partition.retry_timers.look_soon(group.pending_class)
+    partition.retry_timers.make_due_now(group.pending_class)
     _count(application, group)
 
 
@@ -243,7 +245,7 @@ def update_pending_classes(partition: Partition, application: Application) -> No
         if stands:
             application.add_demand(group, group.key(), new)
             _count(application, group)
-            partition.retry_timers.look_soon(new)
+            partition.retry_timers.make_due_now(new)
 
 
 def _pending_class(
@@ -285,7 +287,7 @@ def on_state_changed(partition: Partition, application: Application) -> None:
     for pending_class in application.pending_index.pending_classes():
         if propagates_demand and pending_class not in application.needs:
             application.queue.add_demand(application, application.key(), pending_class)
-            partition.retry_timers.look_soon(pending_class)
+            partition.retry_timers.make_due_now(pending_class)
         elif not propagates_demand and pending_class in application.needs:
             application.queue.remove_demand(application, pending_class)
     for group in application.groups.values():

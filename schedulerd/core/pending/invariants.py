@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -22,6 +21,7 @@ from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.pending.rules.states import Cause, PendingState, StateCount, states_of
 from schedulerd.core.quotas.rules import Blocked, blocked
 from schedulerd.core.specs import ApplicationOrder
+from schedulerd.core.step_context import ResourceManager
 
 
 def states(rm: ResourceManager) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.heap import in_order
 from schedulerd.core.pending.request_class import PendingClass
 
@@ -225,14 +225,14 @@ class PendingIndex:
                 if entry[2].entry is entry:
                     yield entry[0], entry[2]
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for lines in self._by_class.values():
             for line in lines:
                 line.shown = None
-                yield from emptied(line.heap, line.pending_classes)
+                yield from clear_stepwise(line.heap, line.pending_classes)
         for block in self.blocked_by.values():
-            yield from emptied(block.propagated_to)
-        yield from emptied(self._front, self._shared, self._by_class, self.blocked_by)
+            yield from clear_stepwise(block.propagated_to)
+        yield from clear_stepwise(self._front, self._shared, self._by_class, self.blocked_by)
 
     def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
         """Moves the entity to the class order for its needs.

@@ -19,7 +19,7 @@ def rebuild(partition: Partition, spec: PartitionSpec) -> None:
         node.rescore()
         if node.ordered:
             partition.node_order.add(node)
-    partition.constraints.scored_anew()
+    partition.constraints.all_scores_changed()
     partition.request_classes.forget_all()
     for noted in (partition.touched, partition.freed_queues):
         noted.clear()

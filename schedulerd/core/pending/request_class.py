@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from schedulerd.core.constraints.constraint import Constraint
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.due import Due
 from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
 from schedulerd.core.resources import Items, Resources
@@ -216,12 +216,12 @@ class RequestClasses:
         self.constrained = 0
         self.due.clear()
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for pending in self._pending:
             pending.request_class.rule = pending.request_class.plain = None
-            yield from emptied(pending.pending_by_leaf, pending.request_class.pending)
-        yield from emptied(self._known, self._pending, self._unschedulable, self._by_size)
-        yield from self.due.take_apart()
+            yield from clear_stepwise(pending.pending_by_leaf, pending.request_class.pending)
+        yield from clear_stepwise(self._known, self._pending, self._unschedulable, self._by_size)
+        yield from self.due.dismantle()
 
     def mark_unschedulable(self, pending: PendingClass) -> None:
         pending.unschedulable = True

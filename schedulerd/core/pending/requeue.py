@@ -30,7 +30,9 @@ def end_of_step(partition: Partition) -> None:
     if partition.gangs_changed:
         partition.gangs_changed = False
         own_room.recheck(partition)
-    partition.retry_timers.look_again_at_changed()
+    timers = partition.retry_timers
+    if timers.changed:
+        timers.retry_on_changed_nodes()
     for queue in partition.touched:
         admit_next(partition, queue)
         queue.rekey()
@@ -39,9 +41,12 @@ def end_of_step(partition: Partition) -> None:
         partition.capacity_renewal.advance(partition.root)
     for queue in partition.freed_queues:
         for pending_class in unblock_where_quota_allows(queue):
-            partition.retry_timers.look_soon(pending_class)
+            timers.make_due_now(pending_class)
     partition.freed_queues.clear()
     _after_step(partition)
+    if timers.waiting_for_change and partition.moves != timers.unchanged_since_moves:
+        timers.wake()
+    timers.unchanged_since_moves = partition.moves
     if partition.constraints.rules:
         partition.constraints.forget_idle()
 
@@ -63,9 +68,9 @@ def unblock_where_quota_allows(queue: Queue) -> list[PendingClass]:
 def _after_step(partition: Partition) -> None:
     """Tries again what may have a node now."""
     if partition.constraints.changed:
-        _wake_regrouped(partition)
+        _retry_affinities(partition)
     if partition.freed_nodes:
-        _wake(partition)
+        _retry_unschedulable(partition)
         if partition.refused_asks:
             for node in partition.freed_nodes:
                 _call_back(partition, node)
@@ -75,7 +80,7 @@ def _after_step(partition: Partition) -> None:
         _call_back_more(partition)
 
 
-def _wake(partition: Partition) -> None:
+def _retry_unschedulable(partition: Partition) -> None:
     """Unblocks unschedulable classes that fit into the largest amounts free on any of the freed nodes, or on their
     required node; with a constraint, if one of these nodes takes them."""
     most = Resources()
@@ -122,7 +127,7 @@ def _call_back_more(partition: Partition) -> None:
         _call_back(partition, node)
 
 
-def _wake_regrouped(partition: Partition) -> None:
+def _retry_affinities(partition: Partition) -> None:
     """Tries asks again after allocations came or went that their affinity counts: their groups of nodes may admit them
     now, or no longer."""
     affinity_of, changed = partition.constraints.affinity, partition.constraints.take_changed()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.due import Due
 from schedulerd.core.model.work_budget import WorkBudget
 from schedulerd.core.pending.request_class import PendingClass
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
 
 
-_LONG_AGO_NS = -(2**63)
+_DUE_NOW_NS = -(2**63)
 
 
 class Refused(NamedTuple):
@@ -108,11 +108,6 @@ class RetryTimers:
             self.search.end()
         self.search = search
 
-    def wants_alarm(self, moves: int) -> bool:
-        """At the end of a step: whether anything waits for a time, after what waits for `moves` was let go on."""
-        self.wake(moves)
-        return self.alarm is not None or bool(self.reservations_due.times or self.attempts_due.times)
-
     def next_ns(self, reservation_delay_ns: int) -> int | None:
         """When the next ask will be due for a reservation or a preemption attempt; None if no ask waits for that."""
         asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
@@ -121,36 +116,35 @@ class RetryTimers:
         reservation_ns = asked_ns + reservation_delay_ns
         return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
 
-    def expect_reservation(self, pending_class: PendingClass, asked_at_ns: int) -> None:
+    def schedule_reservation(self, pending_class: PendingClass, asked_at_ns: int) -> None:
         """An ask of this class, made at `asked_at_ns`, has no node: schedules a reservation for it. A class with a
         required node is due at once."""
-        self.reservations_due.hurry(
-            pending_class, _LONG_AGO_NS if pending_class.request_class.required_node else asked_at_ns
+        self.reservations_due.set_earlier(
+            pending_class, _DUE_NOW_NS if pending_class.request_class.required_node else asked_at_ns
         )
 
-    def look_soon(self, pending_class: PendingClass) -> None:
+    def make_due_now(self, pending_class: PendingClass) -> None:
         """Asks of this class may newly wait for a node: makes the class due at once, if it is unschedulable."""
         if pending_class.unschedulable:
-            self.reservations_due.hurry(pending_class, _LONG_AGO_NS)
+            self.reservations_due.set_earlier(pending_class, _DUE_NOW_NS)
 
-    def look_again(self, node: Node, as_if_asked_ns: int) -> None:
+    def retry_on_node(self, node: Node, as_if_asked_ns: int) -> None:
         """A reservation on the node may be possible: schedules classes that found no reservable node, as if asked for
         at that time."""
-        self._look_again([node], as_if_asked_ns)
+        self._retry_on_nodes([node], as_if_asked_ns)
 
-    def look_again_soon(self, node: Node, as_if_asked_ns: int) -> None:
-        """As `look_again`, but at the end of the step, once for all nodes that changed in it."""
+    def note_node_change(self, node: Node, as_if_asked_ns: int) -> None:
+        """As `retry_on_node`, but at the end of the step, once for all nodes that changed in it."""
         if self.unreservable or self.not_helped_by_reservation:
             self.changed[node] = None
             self.changed_as_if_asked_ns = as_if_asked_ns
 
-    def look_again_at_changed(self) -> None:
-        """At the end of a step: does what `look_again_soon` noted."""
-        if self.changed:
-            changed, self.changed = self.changed, {}
-            self._look_again(list(changed), self.changed_as_if_asked_ns)
+    def retry_on_changed_nodes(self) -> None:
+        """At the end of a step: does what `note_node_change` noted."""
+        changed, self.changed = self.changed, {}
+        self._retry_on_nodes(list(changed), self.changed_as_if_asked_ns)
 
-    def _look_again(self, nodes: list[Node], as_if_asked_ns: int) -> None:
+    def _retry_on_nodes(self, nodes: list[Node], as_if_asked_ns: int) -> None:
         if not self.unreservable and not self.not_helped_by_reservation:
             return
         most, by_id = Resources(), {}
@@ -172,28 +166,28 @@ class RetryTimers:
                 del self.unreservable[pending_class]
             elif may_fit(pending_class):
                 del self.unreservable[pending_class]
-                self.reservations_due.hurry(pending_class, as_if_asked_ns)
+                self.reservations_due.set_earlier(pending_class, as_if_asked_ns)
         for application, pending_classes in list(self.not_helped_by_reservation.items()):
             if any(map(may_fit, pending_classes)):
                 self.retry_application(application, as_if_asked_ns)
 
-    def retry_application(self, application: Application, as_if_asked_ns: int = _LONG_AGO_NS) -> None:
+    def retry_application(self, application: Application, as_if_asked_ns: int = _DUE_NOW_NS) -> None:
         """A reservation may help the application now; nothing to do if it was not in `not_helped_by_reservation`."""
         for pending_class in self.not_helped_by_reservation.pop(application, ()):
             if pending_class.unschedulable:
-                self.reservations_due.hurry(pending_class, as_if_asked_ns)
+                self.reservations_due.set_earlier(pending_class, as_if_asked_ns)
 
     def retry_class(self, pending_class: PendingClass) -> None:
         """Nodes may admit asks of this class now, because of what runs there: schedules it again if it found no
         reservable node, and the applications that a reservation did not help."""
         if self.unreservable.pop(pending_class, pending_class) is None:
-            self.look_soon(pending_class)
+            self.make_due_now(pending_class)
         for application in [
             one for one, pending_classes in self.not_helped_by_reservation.items() if pending_class in pending_classes
         ]:
             self.retry_application(application)
 
-    def is_unhelped(self, application: Application, pending_class: PendingClass) -> bool:
+    def is_not_helped(self, application: Application, pending_class: PendingClass) -> bool:
         """Whether a reservation does not help the asks of this class in the application."""
         return bool(self.not_helped_by_reservation) and pending_class in self.not_helped_by_reservation.get(
             application, ()
@@ -201,18 +195,15 @@ class RetryTimers:
 
     def forget_application(self, application: Application) -> None:
         """The application has no pending asks."""
-        if self.attempts_due.times:
-            self.attempts_due.discard(application)
+        self.attempts_due.discard(application)
         self.not_helped_by_reservation.pop(application, None)
         self.waiting_for_change.pop(application, None)
 
-    def wake(self, moves: int) -> None:
-        """If anything changed since the last call, schedules the applications that wait for any change."""
-        if self.waiting_for_change and moves != self.unchanged_since_moves:
-            for application, at_ns in self.waiting_for_change.items():
-                self.attempts_due.hurry(application, at_ns)
-            self.waiting_for_change.clear()
-        self.unchanged_since_moves = moves
+    def wake(self) -> None:
+        """Something changed: schedules the applications that wait for any change."""
+        for application, at_ns in self.waiting_for_change.items():
+            self.attempts_due.set_earlier(application, at_ns)
+        self.waiting_for_change.clear()
 
     def forget(self) -> None:
         """Forgets all lists and findings, because all asks are entered again."""
@@ -229,9 +220,13 @@ class RetryTimers:
         self.refused.clear()
         self.unchanged_since_moves = -1
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         self.set_search(None)
         self.alarm = None
-        yield from emptied(self.to_reserve, self.to_reserve_required, self.overflow, self.unreservable, self.changed)
-        yield from emptied(self.preemptors, self.refused, self.waiting_for_change, self.not_helped_by_reservation)
-        yield from self.attempts_due.take_apart()
+        yield from clear_stepwise(
+            self.to_reserve, self.to_reserve_required, self.overflow, self.unreservable, self.changed
+        )
+        yield from clear_stepwise(
+            self.preemptors, self.refused, self.waiting_for_change, self.not_helped_by_reservation
+        )
+        yield from self.attempts_due.dismantle()

@@ -20,7 +20,7 @@ def commit_plan(context: StepContext, partition: Partition, plan: Plan) -> str |
     for preemption in plan.preemptions:
         _preempt(context, preemption)
     for one in plan.reservations:
-        reservations.keep(context, one.application, one.ask, one.node, is_entitled=one.is_entitled)
+        reservations.reserve(context, one.application, one.ask, one.node, is_entitled=one.is_entitled)
     for planned in plan.allocations:
         allocate(context, partition, planned.application, planned.ask, planned.node)
     return None
@@ -31,5 +31,5 @@ def _preempt(context: StepContext, planned: PlannedPreemption) -> None:
     weaker = [one for one in ask.reservations.values() if not one.is_entitled]
     if weaker and (ask.unreserved <= 0 or node in ask.reservations):
         reservations.end(context, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
-    reservation = reservations.keep(context, application, ask, node, is_entitled=True)
+    reservation = reservations.reserve(context, application, ask, node, is_entitled=True)
     release_victims(context, reservation, planned.victims, planned.why)

@@ -13,7 +13,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group
 from schedulerd.core.plans.plan import Plan, PlannedAllocation
-from schedulerd.core.preemption.rules.victims import may_end
+from schedulerd.core.preemption.rules.victims import may_be_preempted
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.quotas.rules import blocked, blocked_together
 from schedulerd.core.quotas.sentences import sentence
@@ -45,10 +45,10 @@ def _against_asks(wanted: Iterable[_Wanted]) -> str | None:
     counts = Counter((application, ask) for application, ask, _ in wanted)
     for (application, ask), count in counts.items():
         group = ask.group
-        if group is None or application.groups.get(ask.band) is not group or not application.propagates_demand:
+        if group is None or application.groups.get(ask.group_key) is not group or not application.propagates_demand:
             return f"ask {ask.key} of application {application.application_id} does not wait any longer"
-        if count > ask.untried:
-            return f"ask {ask.key} waits for {ask.untried} allocations, and {count} are planned"
+        if count > ask.unchecked:
+            return f"ask {ask.key} waits for {ask.unchecked} allocations, and {count} are planned"
     return None
 
 
@@ -76,7 +76,7 @@ def _against_victims(partition: Partition, victims: Sequence[Allocation]) -> str
     if len(set(victims)) < len(victims):
         return "an allocation is preempted twice"
     for one in victims:
-        if partition.allocations.get(one.uuid) is not one or not may_end(partition.spec, one):
+        if partition.allocations.get(one.uuid) is not one or not may_be_preempted(partition.spec, one):
             return f"allocation {one.uuid} may not be preempted any longer"
     return None
 

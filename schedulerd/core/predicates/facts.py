@@ -105,6 +105,44 @@ class SchedulingStateChanged:
 
 
 @dataclass(slots=True)
+class PendingReasonChanged:
+    """Why an ask waits differs from what the RM was told last: the text of `SchedulingStateChanged` as data, for RMs
+    that make sentences of their own. Also said of asks that have no scheduling state, such as one that waits for its
+    turn."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    state: str
+    """A value of `PendingState`."""
+    scheduling_state: SchedulingState | None
+    """What the RM is told as the scheduling state; None if the pending state has none."""
+    rule: str = ""
+    """The rule that blocks, a value of `BlockedBy`; '' if none does, and so are the fields up to `is_group`."""
+    queue: str = ""
+    """The queue that has the rule; for an ask that waits for its turn, its leaf queue."""
+    resource: str = ""
+    used: int = 0
+    promised: int = 0
+    asked: int = 0
+    max: int = 0
+    account: str = ""
+    """User or group of a limit."""
+    is_group: bool = False
+    ahead: int = 0
+    """Allocations that are pending before it in its queue, if it waits for its turn or for room that they get."""
+    awaited_application: str = ""
+    """The application whose gang it waits for."""
+    inactive: str = ""
+    """The state of the application or resource manager that does not schedule."""
+    node: str = ""
+    """Where room is reserved for it."""
+    victims: int = 0
+    """How many allocations have to be released there first."""
+
+
+@dataclass(slots=True)
 class NodeRecommended:
     """Other workloads use a node: it should offer no more than this (SI 2021-02 `NodeRecommendation`)."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.callbacks import OPEN_MAX
 from schedulerd.core.resources import Resources
+from schedulerd.core.step_context import ResourceManager
 
 
 def calls(rm: ResourceManager) -> Iterator[str]:
@@ -82,15 +82,15 @@ def _history(partition: Partition, ask: Ask) -> Iterator[str]:
             yield f"ask {ask.key} is refused and has no history of predicate checks"
         return
     if (
-        predicate_history.predicate_reserved != sum(one.takes_one for one in predicate_history.predicate_checks)
-        or ask.untried < 0
+        predicate_history.predicate_reserved != sum(one.uses_allocation for one in predicate_history.predicate_checks)
+        or ask.unchecked < 0
     ):
         yield f"ask {ask.key} counts {predicate_history.predicate_reserved} on predicate check of {ask.pending} pending"
     if not ask.pending:
         yield f"ask {ask.key} has nothing pending and still a history of predicate checks"
-    if ask.group is not None and ask.group.awaits_predicate(ask) != (ask.untried <= 0):
+    if ask.group is not None and ask.group.awaits_predicate(ask) != (ask.unchecked <= 0):
         counts = "counts" if ask.group.awaits_predicate(ask) else "does not count"
-        yield f"ask {ask.key} has {ask.untried} without a predicate check, and its group {counts} it as awaiting one"
+        yield f"ask {ask.key} has {ask.unchecked} without a predicate check, and its group {counts} it as awaiting one"
     if ask.request_class.refused and ask not in partition.refused_asks.due and predicate_history.awaits is None:
         yield f"ask {ask.key} is refused, and neither a time nor a predicate check lets it be retried"
     if predicate_history.awaits is not None and ask not in predicate_history.awaits.awaited_by:
@@ -99,7 +99,7 @@ def _history(partition: Partition, ask: Ask) -> Iterator[str]:
 
 def held(partition: Partition, predicate_check: PredicateCheck) -> Resources:
     """What the predicate check holds, from what it is for."""
-    holds = predicate_check.purpose is Purpose.PLACE and predicate_check.reservation is None
+    holds = predicate_check.purpose is Purpose.ALLOCATE and predicate_check.reservation is None
     return (
         Resources(predicate_check.ask.request_class.items)
         if holds and predicate_check.application.partition_name == partition.name

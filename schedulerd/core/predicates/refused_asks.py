@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.due import Due
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Level:
         """Up to `count` asks that the node, as it is now, did not refuse. At most `AWAITING_MAX` awaiting asks are
         visited."""
         for ask, application in islice(self.awaiting.items(), AWAITING_MAX):
-            if count and ask.predicate_history is not None and not ask.predicate_history.bars_with_room(node):
+            if count and ask.predicate_history is not None and not ask.predicate_history.is_refused_with_room(node):
                 yield application, ask
                 count -= 1
         for ask, application in islice(self.resting.items(), count):
@@ -118,12 +118,12 @@ class RefusedAsks:
             found += levels[priority].first(node, count - len(found))
         return found
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for levels in self._levels.values():
             for level in levels.values():
-                yield from emptied(level.resting, level.awaiting)
-        yield from emptied(self._levels, self.nodes_to_retry)
-        yield from self.due.take_apart()
+                yield from clear_stepwise(level.resting, level.awaiting)
+        yield from clear_stepwise(self._levels, self.nodes_to_retry)
+        yield from self.due.dismantle()
 
     def application_of(self, ask: Ask) -> Application:
         return self._levels[ask.request_class][ask.spec.priority].of(ask)[ask]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import AllocationRelease, NewAsk, NodeUpdate
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 
 Item: TypeAlias = NewAsk | NodeUpdate | AllocationRelease
 
@@ -108,12 +108,12 @@ class EarlyItems:
         """The node registration that contains this existing allocation."""
         return self._by_uuid.get((partition, uuid))
 
-    def take_apart(self) -> Iterator[None]:
+    def dismantle(self) -> Iterator[None]:
         for waiting in self._by_application.values():
-            yield from emptied(waiting)
+            yield from clear_stepwise(waiting)
         for waiting in self._by_key.values():
-            yield from emptied(waiting)
-        yield from emptied(self._by_application, self._by_key, self._by_node, self._by_uuid)
+            yield from clear_stepwise(waiting)
+        yield from clear_stepwise(self._by_application, self._by_key, self._by_node, self._by_uuid)
 
 
 def _leave(index: dict[tuple[str, str], dict[EarlyItem, None]], key: tuple[str, str], held: EarlyItem) -> None:

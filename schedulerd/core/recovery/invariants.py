@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.step_context import ResourceManager
 
 
 def backlogs(rm: ResourceManager) -> Iterator[str]:

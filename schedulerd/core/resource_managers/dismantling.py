@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.apart import emptied
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
@@ -63,25 +63,25 @@ def pieces_of(partition: Partition) -> Iterator[None]:
         yield from _node(node)
     for queue in partition.root.subtree():
         yield from _queue(queue)
-    yield from partition.capacity.take_apart()
-    yield from partition.capacity_renewal.take_apart()
-    yield from partition.constraints.take_apart()
-    yield from partition.sent_constraints.take_apart()
-    yield from partition.retry_timers.take_apart()
-    yield from partition.refused_asks.take_apart()
-    yield from partition.request_classes.take_apart()
-    yield from partition.node_order.take_apart()
-    yield from emptied(partition.open_gangs, partition.short_of_quota, partition.ready, partition.denied)
-    yield from emptied(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
-    yield from emptied(partition.applications, partition.terminated, partition.terminated_by_id)
-    yield from emptied(partition.nodes, partition.allocations)
+    yield from partition.capacity.dismantle()
+    yield from partition.capacity_renewal.dismantle()
+    yield from partition.constraints.dismantle()
+    yield from partition.sent_constraints.dismantle()
+    yield from partition.retry_timers.dismantle()
+    yield from partition.refused_asks.dismantle()
+    yield from partition.request_classes.dismantle()
+    yield from partition.node_order.dismantle()
+    yield from clear_stepwise(partition.open_gangs, partition.short_of_quota, partition.ready, partition.denied)
+    yield from clear_stepwise(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
+    yield from clear_stepwise(partition.applications, partition.terminated, partition.terminated_by_id)
+    yield from clear_stepwise(partition.nodes, partition.allocations)
 
 
 def pieces_of_trials(predicate_checks: dict[int, PredicateCheck]) -> Iterator[None]:
     """Takes the open predicate checks of an RM apart."""
     for predicate_check in predicate_checks.values():
         yield from _trial(predicate_check)
-    yield from emptied(predicate_checks)
+    yield from clear_stepwise(predicate_checks)
 
 
 def _application(application: Application) -> Iterator[None]:
@@ -92,20 +92,20 @@ def _application(application: Application) -> Iterator[None]:
         _allocation(application.allocations.popitem()[1])
         yield
     for group in application.groups.values():
-        yield from group.take_apart()
+        yield from group.dismantle()
     if application.gang is not None:
-        yield from application.gang.take_apart()
-    yield from application.pending_index.take_apart()
+        yield from application.gang.dismantle()
+    yield from application.pending_index.dismantle()
     application.reset_position()
-    yield from emptied(application.asks, application.groups, application.reservations)
+    yield from clear_stepwise(application.asks, application.groups, application.reservations)
 
 
 def _ask(ask: Ask) -> Iterator[None]:
     ask.group = None
     if ask.predicate_history is not None:
         ask.predicate_history.awaits = None
-        yield from emptied(ask.predicate_history.predicate_checks, ask.predicate_history.refused)
-    yield from emptied(ask.swaps, ask.reservations, ask.allocations)
+        yield from clear_stepwise(ask.predicate_history.predicate_checks, ask.predicate_history.refused)
+    yield from clear_stepwise(ask.swaps, ask.reservations, ask.allocations)
     yield
 
 
@@ -114,12 +114,12 @@ def _allocation(allocation: Allocation) -> None:
 
 
 def _node(node: Node) -> Iterator[None]:
-    yield from emptied(node.allocations, node.reservations, node.predicate_checks)
+    yield from clear_stepwise(node.allocations, node.reservations, node.predicate_checks)
 
 
 def _reservation(reservation: Reservation) -> Iterator[None]:
     reservation.alarm = reservation.predicate_check = reservation.answer = None
-    yield from emptied(reservation.victims)
+    yield from clear_stepwise(reservation.victims)
     yield
 
 
@@ -128,12 +128,12 @@ def _trial(predicate_check: PredicateCheck) -> Iterator[None]:
         predicate_check.search.predicate_check = None
     predicate_check.alarm = predicate_check.placeholder = predicate_check.reservation = predicate_check.search = None
     predicate_check.victims = ()
-    yield from emptied(predicate_check.awaited_by)
+    yield from clear_stepwise(predicate_check.awaited_by)
 
 
 def _queue(queue: Queue) -> Iterator[None]:
     queue.above_max_alarm = None
-    yield from queue.pending_index.take_apart()
-    yield from emptied(queue.applications, queue.children)
+    yield from queue.pending_index.dismantle()
+    yield from clear_stepwise(queue.applications, queue.children)
     queue.reset_position()
     queue.path_to_root = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.step_context import ResourceManager
 
 
 def contact(rm: ResourceManager) -> Iterator[str]:

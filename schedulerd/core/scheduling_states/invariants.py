@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.step_context import ResourceManager
 
 
 def scheduling_state_tracker(rm: ResourceManager) -> Iterator[str]:
@@ -19,7 +19,8 @@ def scheduling_state_tracker(rm: ResourceManager) -> Iterator[str]:
         application = known.applications.get(application_id) if known is not None else None
         ask = application.asks.get(key) if application is not None else None
         if ask is None or not ask.pending:
-            yield f"{told.state.name} was told of ask {key} of application {application_id}, which is not pending"
+            state = told.state.name if told.state is not None else "a pending reason"
+            yield f"{state} was told of ask {key} of application {application_id}, which is not pending"
     if states.scans and (states.alarm is None or not states.alarm.live):
         yield "a scan of asks has begun, and no alarm continues it"
 

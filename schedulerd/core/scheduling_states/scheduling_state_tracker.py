@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.model.apart import emptied
+from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.predicates.facts import SchedulingState
+from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Ask
@@ -29,12 +30,13 @@ AskName: TypeAlias = tuple[str, str, str]
 
 
 class Told(NamedTuple):
-    state: SchedulingState
+    state: SchedulingState | None
+    """None for an ask that waits and has no scheduling state; only its pending reason was told."""
     at: str
     """The path of the queue that blocks the ask, else ''. A change of it is told too."""
     at_ns: int
 
-    def is_news(self, state: SchedulingState, at: str) -> bool:
+    def is_news(self, state: SchedulingState | None, at: str) -> bool:
         return (self.state, self.at) != (state, at)
 
 
@@ -48,6 +50,19 @@ class Outlook(NamedTuple):
     whole place."""
     joined: int
     """The value of `PendingClass.joined` when this was computed, to notice new asks."""
+    waits_for_turn: bool = False
+    """Nothing keeps the asks but others before them; `at` is for the size of the line."""
+    lasts: bool = False
+    """So it was when the place was last looked at: worth telling asks that were told of something else."""
+
+
+class GroupOutlook(NamedTuple):
+    """What holds for all asks of a group that is not in the pending index."""
+
+    at: str
+    """Its pending state and the cause."""
+    joined: int
+    """How many allocations are pending in the group, to notice new asks."""
 
 
 class Scan:
@@ -69,6 +84,9 @@ class Scan:
     @property
     def is_over(self) -> bool:
         return not self._asks and not self._groups and not self._applications
+
+    def invalidate(self, states: SchedulingStateTracker) -> None:
+        states.invalidate(self.place)
 
     def next(self) -> tuple[Application, Ask] | None:
         """Makes one step. Returns the ask that it reached, if the ask still waits in this place."""
@@ -94,37 +112,80 @@ class Scan:
         return None
 
 
-class SchedulingStateTracker:
-    __slots__ = ("alarm", "looked_at", "looks_again", "scans", "told")
+class GroupScan:
+    """Iterates over the asks of a group that is not in the pending index."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_asks", "_group", "application", "outlook", "partition")
+
+    def __init__(self, partition: Partition, application: Application, group: AskGroup, outlook: GroupOutlook) -> None:
+        self.partition = partition
+        self.application = application
+        self.outlook = outlook
+        self._group = group
+        self._asks = deque(group)
+
+    @property
+    def is_over(self) -> bool:
+        return not self._asks
+
+    def next(self) -> tuple[Application, Ask] | None:
+        """Makes one step. Returns the ask that it reached, if the ask still waits in the group."""
+        ask = self._asks.popleft()
+        return (self.application, ask) if not self._group.counted and ask in self._group else None
+
+    def invalidate(self, states: SchedulingStateTracker) -> None:
+        states.group_outlooks.pop(self._group, None)
+
+
+class SchedulingStateTracker:
+    __slots__ = (
+        "alarm",
+        "group_outlooks",
+        "needs_another_round",
+        "outlooks",
+        "scans",
+        "tells_reasons",
+        "tells_states",
+        "told",
+        "waiting_line",
+    )
+
+    def __init__(self, *, tells_states: bool = True, tells_reasons: bool = False) -> None:
+        self.tells_states = tells_states
+        """The RM wants the scheduling states."""
+        self.tells_reasons = tells_reasons
+        """The RM wants to know as data why asks wait, also of those that have no scheduling state."""
+        self.group_outlooks: dict[AskGroup, tuple[GroupOutlook, int]] = {}
+        """With `tells_reasons`: as `outlooks`, of the groups that are not in the pending index."""
+        self.waiting_line = WaitingLine()
+        """Of the scans that are under way."""
         self.told: dict[AskName, Told] = {}
         """What the RM was told last about each waiting ask."""
-        self.looked_at: dict[Place, tuple[Outlook | None, int]] = {}
+        self.outlooks: dict[Place, tuple[Outlook | None, int]] = {}
         """The last outlook of each place, and when it was computed; None instead of the outlook if it must not be
         trusted."""
-        self.scans: deque[Scan] = deque()
-        self.looks_again = False
+        self.scans: deque[Scan | GroupScan] = deque()
+        self.needs_another_round = False
         """Whether another round is needed after these scans: something happened since they began, or an ask could not
         be told its state because the last one was told too recently."""
         self.alarm: Alarm | None = None
         """Rings when the next round or slice is due."""
 
-    def distrust(self, place: Place) -> None:
+    def invalidate(self, place: Place) -> None:
         """An ask of the place was told a state of its own: the place is scanned again, even if its outlook is the
         same."""
-        known = self.looked_at.get(place)
+        known = self.outlooks.get(place)
         if known is not None:
-            self.looked_at[place] = None, known[1]
+            self.outlooks[place] = None, known[1]
 
     def forget_old(self, before_ns: int, places: Mapping[Place, object]) -> None:
         """Forgets outlooks computed at `before_ns` or earlier, except those of `places`."""
-        for place, (_, at_ns) in list(self.looked_at.items()):
+        for place, (_, at_ns) in list(self.outlooks.items()):
             if at_ns <= before_ns and place not in places:
-                del self.looked_at[place]
+                del self.outlooks[place]
 
-    def take_apart(self) -> Iterator[None]:
-        return emptied(self.told, self.looked_at, self.scans)
+    def dismantle(self) -> Iterator[None]:
+        return clear_stepwise(self.told, self.outlooks, self.scans, self.group_outlooks)
 
 
 def waiting_places(partition: Partition) -> Iterator[Place]:

@@ -41,10 +41,10 @@ class Explanation:
         state, cause = group_state(self._partition, self._rm_state, app, ask.group)
         if state in _NOTHING_IS_TRIED:
             return self._sentence(app, ask, state, cause)
-        if ask.untried <= 0 and ask.predicate_history is not None:
+        if ask.unchecked <= 0 and ask.predicate_history is not None:
             return "".join(map(_awaits, islice(ask.predicate_history.predicate_checks, 1)))
         reason = self._sentence(app, ask, state, cause)
-        if reason and self._partition.retry_timers.is_unhelped(app, ask.group.pending_class):
+        if reason and self._partition.retry_timers.is_not_helped(app, ask.group.pending_class):
             return reason + _unhelped(app)
         return reason and reason + "".join(map(_reserved, ask.reservations.values()))
 
@@ -86,7 +86,9 @@ class Explanation:
         if ask.predicate_history is not None and ask.predicate_history.no_preemption:
             return ask.predicate_history.no_preemption
         for one in (None, ask):
-            refused = self._partition.retry_timers.refused.get((app.queue, app.groups[ask.band].pending_class, one))
+            refused = self._partition.retry_timers.refused.get(
+                (app.queue, app.groups[ask.group_key].pending_class, one)
+            )
             if refused is not None and ask.spec.priority <= refused.priority:
                 return refused.reason
         delay_s = app.queue.properties.preemption_delay_ns / SECOND_NS

@@ -33,7 +33,7 @@ class PredicateCheckView:
 
     node_id: str
     purpose: str
-    """`place`, `swap`, `keep` or `preempt`."""
+    """`allocate`, `swap`, `reserve` or `preempt`."""
     call_id: int
     since_ns: int
 
@@ -123,7 +123,7 @@ class ApplicationView:
     gang_full_ns: int | None
     """When the last missing placeholder was allocated (`GangCompleted`); None if that has not happened."""
     task_groups: list[TaskGroupView]
-    held_back_for: str
+    waits_for_gang_of: str
     """Id of the application with the priority gang for which its placeholders wait; '' if they do not."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -22,6 +21,7 @@ from schedulerd.core.pending.enqueueing import gang_ahead
 from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.usage import Ledgers
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import (
@@ -183,9 +183,9 @@ def _application(
         gang_style=app.spec.gang_style,
         execution_deadline_ns=query.time(app.run_alarm.deadline_ns if app.run_alarm is not None else None),
         awaiting_placeholder=app.awaiting_placeholder,
-        held_back_for=_held_back_for(partition, app),
+        waits_for_gang_of=_held_back_for(partition, app),
         gang_first_asked_ns=query.time(app.gang.first_asked_ns if app.gang is not None else None),
-        gang_full_ns=query.time(app.gang.full_ns if app.gang is not None else None),
+        gang_full_ns=query.time(app.gang.completed_ns if app.gang is not None else None),
         task_groups=_task_groups(app, query),
     )
 
@@ -211,7 +211,7 @@ def _rejected(app: RejectedApplication, query: StateQuery) -> ApplicationView:
         gang_style=app.spec.gang_style,
         execution_deadline_ns=None,
         awaiting_placeholder=0,
-        held_back_for="",
+        waits_for_gang_of="",
         gang_first_asked_ns=None,
         gang_full_ns=None,
         task_groups=[],

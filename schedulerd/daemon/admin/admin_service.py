@@ -21,7 +21,6 @@ from schedulerd.config import (
     QueueFileInvalid,
     shorten,
 )
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
 from schedulerd.core.configuration.facts import (
     ConfigurationAccepted,
@@ -30,6 +29,7 @@ from schedulerd.core.configuration.facts import (
     Impact,
 )
 from schedulerd.core.configuration.rules.reload import assess
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.daemon.access.identity import EVERYBODY, Identities
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.access.rm_ids import rm_id_problem

@@ -19,9 +19,9 @@ from schedulerd.daemon.runtime.slices import GAP_SECONDS, SLICE_SECONDS
 LOOP_SHARE_MAX = 0.04
 """Share of the loop's time for state queries. About half of it is for reading the state; the rest is for writing the
 text, which other work can interrupt. So at most two of a hundred asks that arrive at any time are delayed by a query.
-With a much smaller share, the last of `LOOKS_MAX` queries would wait longer than clients do."""
+With a much smaller share, the last of `QUERIES_MAX` queries would wait longer than clients do."""
 
-LOOKS_MAX = 10
+QUERIES_MAX = 10
 """Maximum number of open queries: one runs, the others wait. If all have the maximum size, the last waits some 7 s."""
 
 
@@ -38,7 +38,7 @@ class StateQueries:
         self._look_at = look_at
         self._clock = clock
         self._turn = asyncio.Lock()
-        self._asked_for = Shared(LOOKS_MAX, "state queries are open")
+        self._asked_for = Shared(QUERIES_MAX, "state queries are open")
         self._not_before = clock()
 
     async def take(self, query: StateParameters, client: str | None = None) -> str:

@@ -15,12 +15,12 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.daemon.access.identity import EVERYBODY, Identities
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.admin.debug_state import LIMIT_MAX, StateParameters
-from schedulerd.daemon.admin.state_queries import LOOKS_MAX, StateQueries
+from schedulerd.daemon.admin.state_queries import QUERIES_MAX, StateQueries
 from schedulerd.daemon.runtime.shares import NoneLeft
 from schedulerd.daemon.runtime.workers import Busy, Workers
 from schedulerd.wire import autoscaling
@@ -29,7 +29,7 @@ from schedulerd.wire.callback import NoStateDump
 DUMP_TIMEOUT_SECONDS = 5.0
 """How long a resource manager may take to send its state dump."""
 
-DUMPS_WAITING_MAX = LOOKS_MAX * LIMIT_MAX
+DUMPS_WAITING_MAX = QUERIES_MAX * LIMIT_MAX
 """Maximum number of dumps that wait to be checked: those of as many responses as can be open."""
 
 ANSWER_BYTES_MAX = 4_000_000

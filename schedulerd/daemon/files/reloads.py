@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from schedulerd.config import DEFAULT_GROUP, PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import UpdateConfiguration
 from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.daemon.files.queue_files import LoadedQueueFile, QueueFiles, log_warnings, reasons_of
 from schedulerd.daemon.files.rereading import Reread
 from schedulerd.daemon.runtime.owner import Owner

@@ -52,7 +52,7 @@ class RmSession:
         """Streams of other services, which end with this registration."""
         self._streams: dict[Stream, list[OpenStream]] = {kind: [] for kind in Stream}
         """By kind, the open streams, oldest first: the last one is current, the others are giving way."""
-        self._why_closed = dict.fromkeys(Stream, AbsenceCause.NOBODY_READS)
+        self._why_closed = dict.fromkeys(Stream, AbsenceCause.STREAM_NOT_OPEN)
         """By kind, why its last stream has ended."""
         self._suspended = False
         self._is_stopping = False
@@ -163,8 +163,8 @@ class RmSession:
         if self._suspended:
             return AbsenceCause.SHUTDOWN
         if self.dialect is None:
-            return AbsenceCause.NOBODY_READS
+            return AbsenceCause.STREAM_NOT_OPEN
         kind = ALLOCATION_STREAMS[self.dialect]
         if not self._streams[kind]:
             return self._why_closed[kind]
-        return None if self._backlog.keeps_up else AbsenceCause.READS_TOO_SLOWLY
+        return None if self._backlog.keeps_up else AbsenceCause.READS_SLOWLY

@@ -20,6 +20,7 @@ import grpc
 from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
 from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
     PredicateNotWanted,
     PredicateWanted,
     PreemptionPredicateWanted,
@@ -128,4 +129,5 @@ _CALLS: Mapping[type[Any], Callable[[Calls, Any], None]] = {
     PreemptionPredicateWanted: Calls.want_result,
     PredicateNotWanted: _void,
     SchedulingStateChanged: Calls.tell_state,
+    PendingReasonChanged: Calls.tell_reason,
 }

@@ -13,12 +13,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedulerd.core import checks
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted, SchedulingStateChanged
+from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+    SchedulingStateChanged,
+)
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallBuilder, EventMessage, InterfaceVersion, NoStateDump
 
 UNSENT_MAX = 10_000
 """Maximum number of events, and of scheduling states, that wait for a reader; a few megabytes."""
+REASONS_UNSENT_MAX = 100_000
+"""Maximum number of asks whose newest pending reason waits for a reader; some tens of megabytes. More, as an RM that
+makes sentences of its own has nothing to say of an ask whose reason was dropped."""
 
 
 _ENDED = "its callback stream has ended"
@@ -39,6 +47,8 @@ class Calls:
         self._greeted = False
         self._results: dict[int, PredicateWanted | PreemptionPredicateWanted] = {}
         self._states: deque[SchedulingStateChanged] = deque()
+        self._reasons: dict[tuple[str, str, str], PendingReasonChanged] = {}
+        """The newest of each ask."""
         self._events: deque[EventMessage] = deque()
         self._closed = False
         self._dump_turn = asyncio.Lock()
@@ -64,6 +74,14 @@ class Calls:
 
     def tell_state(self, fact: SchedulingStateChanged) -> None:
         self._keep(self._states, fact, CallKind.SCHEDULING_STATE)
+
+    def tell_reason(self, fact: PendingReasonChanged) -> None:
+        name = fact.partition, fact.application_id, fact.allocation_key
+        if name not in self._reasons and len(self._reasons) >= REASONS_UNSENT_MAX:
+            del self._reasons[next(iter(self._reasons))]
+            self._tally.dropped[CallKind.SCHEDULING_STATE] += 1
+        self._reasons[name] = fact
+        self.changed.set()
 
     def tell_events(self, records: Iterable[EventMessage]) -> None:
         for record in records:
@@ -125,6 +143,9 @@ class Calls:
             builder.state_dump_wanted(self._dumps_wanted)
             self._sent(CallKind.STATE_DUMP, self._dumps_wanted, now_seconds)
         self._send(self._states, builder.scheduling_state, builder, CallKind.SCHEDULING_STATE)
+        while self._reasons and not builder.is_full:
+            builder.pending_reason(self._reasons.pop(next(iter(self._reasons))))
+            self._tally.calls[CallKind.SCHEDULING_STATE] += 1
         self._send(self._events, builder.event, builder, CallKind.EVENT)
         return builder.payload() or None
 

@@ -71,6 +71,10 @@ class ApiMetrics:
         self.lost_answers: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Kind of write, what was found: performed, not_performed, unknown."""
         self.events_dropped = 0
+        self.reasons_written: Callable[[], int] = lambda: 0
+        """Conditions and events that say why pods wait; set by the shim, as is the next one."""
+        self.reasons_waiting: Callable[[], int] = lambda: 0
+        """Those that the rate of such writes has not let leave yet."""
         self.queued: Callable[[str], int] = lambda kind: 0
         """Writes that wait, by the name of their urgency; set by the pool."""
         self.in_flight: Callable[[], int] = lambda: 0

@@ -39,7 +39,17 @@ class PoolSettings:
 class _Entry:
     """A submitted write."""
 
-    __slots__ = ("backoff", "deadline_s", "done", "has_left", "is_waiting", "submitted_s", "tries", "write")
+    __slots__ = (
+        "backoff",
+        "deadline_s",
+        "done",
+        "has_left",
+        "is_waiting",
+        "is_withdrawn",
+        "submitted_s",
+        "tries",
+        "write",
+    )
 
     def __init__(self, write: Write, done: asyncio.Future[Outcome], now_s: float) -> None:
         self.write = write
@@ -49,6 +59,8 @@ class _Entry:
         self.tries = 0
         self.backoff: Backoff | None = None
         self.has_left = False
+        self.is_withdrawn = False
+        """Not to be tried again."""
         self.is_waiting = False
         """To be tried again, and in no queue."""
 
@@ -103,6 +115,8 @@ class WritePool:
         """By key the entry that waits; one in flight is in `_behind`."""
         self._behind: dict[Hashable, _Entry | None] = {}
         """By key of an entry in flight the one that leaves after it."""
+        self._flying: dict[Hashable, _Entry] = {}
+        """By key of an entry in flight the entry itself."""
         self._gated = PoolCaller(transport, may_write, self._settings.request_s)
         self._lease = PoolCaller(transport, None, self._settings.request_s)
         self._in_flight = 0
@@ -137,6 +151,25 @@ class WritePool:
         self._enqueue(entry)
         self._pump()
         return done
+
+    def withdraw(self, key: Hashable) -> asyncio.Future[Outcome] | None:
+        """Gives up what waits under the key. A write that is in flight is not tried again: the future is its end."""
+        waiting = self._keyed.pop(key, None)
+        if waiting is not None:
+            if waiting in self._delayed:
+                self._delayed.discard(waiting)
+            else:
+                self._queues[waiting.write.urgency].remove(waiting)
+            self._finish(waiting, Outcome(Result.SUPERSEDED))
+            return None
+        if key not in self._behind:
+            return None
+        behind, self._behind[key] = self._behind[key], None
+        if behind is not None:
+            self._finish(behind, Outcome(Result.SUPERSEDED))
+        entry = self._flying[key]
+        entry.is_withdrawn = True
+        return entry.done
 
     async def close(self, drain_s: float = 0.0) -> None:
         """Waits up to `drain_s` for what was submitted, and gives up the rest."""
@@ -227,6 +260,7 @@ class WritePool:
         if write.key is not None:
             self._keyed.pop(write.key, None)
             self._behind[write.key] = None
+            self._flying[write.key] = entry
         if not entry.has_left:
             entry.has_left = True
             self._metrics.write_wait_seconds[write.kind].observe(self._loop.time() - entry.submitted_s)
@@ -253,13 +287,16 @@ class WritePool:
 
     def _settle(self, entry: _Entry, result: Outcome | Retry) -> None:
         write = entry.write
-        behind = self._behind.pop(write.key, None) if write.key is not None else None
+        behind = None
+        if write.key is not None:
+            behind = self._behind.pop(write.key, None)
+            self._flying.pop(write.key, None)
         if self._is_closed:
             self._finish(entry, self._closed(entry) if isinstance(result, Retry) else result)
             return
         if isinstance(result, Outcome):
             self._finish(entry, result)
-        elif behind is not None:
+        elif behind is not None or entry.is_withdrawn:
             self._finish(entry, Outcome(Result.SUPERSEDED, result.message, result.code))
         else:
             self._retry(entry, result)

@@ -10,7 +10,7 @@ one batch know nothing of each other's ports and labels.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import asking
+from schedulerd.kubernetes.cluster import asking, conditions
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
     ConfirmRelease,
@@ -30,7 +30,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.pods import settle
+from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.predicates.words import reasons
@@ -65,6 +65,8 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
+    own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
+    own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
@@ -88,10 +90,8 @@ def bind_ended(model: Model, event: BindEnded) -> None:
             _give_back(model, own, event.message)
             own.state = PodState.LEAVING
         case BindResult.ELSEWHERE:
-            _give_back(model, own, f"the pod is on node {event.is_at}")
             model.view.assume(own.pod, event.is_at)
-            own.node = event.is_at
-            settle(model, own)
+            found_on(model, own, event.is_at)
         case BindResult.FAILED:
             _bind_failed(model, own, event)
 
@@ -104,7 +104,8 @@ def bind_again(model: Model, uid: str) -> None:
 
 
 def released(model: Model, event: AllocationReleased) -> None:
-    """The daemon has released the allocation by itself: its node has gone there."""
+    """The daemon has released the allocation by itself. A pod that is on its node still runs there."""
+    model.unconfirmed.pop(event.uuid, None)
     if gang_answers.released(model, event):
         return
     own = model.pods.get(event.key)
@@ -112,7 +113,7 @@ def released(model: Model, event: AllocationReleased) -> None:
         return
     own.uuid = ""
     if own.state is PodState.BOUND:
-        settle(model, own)
+        report_running(model, own)
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
@@ -155,11 +156,14 @@ def delete_again(model: Model, uid: str) -> None:
 def _bound(model: Model, own: OwnPod) -> None:
     own.state = PodState.BOUND
     own.left_out.clear()
+    conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
     model.record(own, "Scheduled", "Binding", note)
     if not own.uuid and not own.is_release_wanted:
-        settle(model, own)  # its node was removed meanwhile, and may be back
+        report_running(model, own)  # its node was removed meanwhile, and may be back
+    else:
+        follow_resize(model, own)
 
 
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:

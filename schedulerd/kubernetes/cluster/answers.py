@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, conditions, pods
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
+    ReportBegun,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.reasons.waiting import held
 
 ASKS_AGAIN_MAX = 100
 """Refused pods that are asked for again at once."""
@@ -31,16 +34,43 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
     if not applications.is_last_answer(model, event.application_id):
         return
     application = model.applications.get(event.application_id)
-    if application is not None and application.state is ApplicationState.SUBMITTED:
+    if application is None:
+        return
+    if application.is_changing:
+        applications.change_answered(model, application)
+    elif application.state is ApplicationState.SUBMITTED:
         application.state = ApplicationState.ACCEPTED
+        applications.follow_namespace(model, application)
 
 
 def application_rejected(model: Model, event: ApplicationRejected) -> None:
     if not applications.is_last_answer(model, event.application_id):
         return
     application = model.applications.get(event.application_id)
-    if application is not None and application.state is not ApplicationState.WAITING:
+    if application is None:
+        return
+    if application.is_changing:
+        applications.change_answered(model, application, event.reason)
+    elif application.state is not ApplicationState.WAITING:
         _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
+
+
+def report_begun(model: Model, event: ReportBegun) -> None:
+    """What the daemon has not answered yet it will never answer; but it answers the whole report. What it has rejected
+    is tried at once, as its queue file may be another one."""
+    model.unanswered = dict.fromkeys(event.applications, 1)
+    for application in model.applications.values():
+        application.has_started = application.is_changing = False
+    nodes = model.nodes
+    nodes.unanswered = set(event.nodes)
+    nodes.to_remove &= nodes.unanswered
+    for report in nodes.known.values():
+        if not report.is_created:
+            report.failures = 0
+            nodes.changed[report.name] = None
+    for application in [one for one in model.applications.values() if one.state is ApplicationState.WAITING]:
+        application.failures = 0
+        add_application_again(model, application.id)
 
 
 def resynced(model: Model) -> None:
@@ -88,6 +118,21 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, event.reason)
+        return
+    own = model.pods.get(event.key)
+    if own is not None and own.uuid:
+        own.amounts = {}  # they may be those of an earlier ask
+        asking.rejected(model, own, event.reason)
+
+
+def ask_released(model: Model, event: AskReleased) -> None:
+    """A pod that still needs a node was asked for before the removal of an earlier application of this id had come, or
+    is asked for again already; to repeat an ask changes nothing."""
+    if gang_answers.ask_released(model, event):
+        return
+    own = _asked(model, event.application_id, event.key)
+    if own is not None:
+        asking.consider(model, own, again=True)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> None:
@@ -107,6 +152,8 @@ def ask_again(model: Model, uid: str) -> None:
         del own.left_out[node]
     if own.state is PodState.ASKED:
         asking.consider(model, own, again=True)
+    elif own.state is PodState.BOUND and own.uuid:
+        pods.follow_resize(model, own)
 
 
 def ask_refused_again(model: Model) -> None:
@@ -144,6 +191,8 @@ def _resubmit(model: Model, application: Application) -> None:
                 model.effects.append(ReleaseAsk(application.id, own.uid))
                 own.state, own.ask = PodState.HELD, None
                 asking.stop_using_class(model, own)
+            elif own.state is PodState.BOUND and not own.uuid:
+                model.nodes.arrive(own.uid, own.node)
         life.start_over(model, application)
         return
     applications.submit(model, application)
@@ -151,11 +200,14 @@ def _resubmit(model: Model, application: Application) -> None:
         if own.state in (PodState.ASKED, PodState.HELD):
             own.state, own.ask = PodState.HELD, None
             asking.consider(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
 
 
 def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
     """Pods without a node keep waiting, and the application is added again later."""
-    applications.wait(model, application)
+    why = held(message, reason, is_about_nodes=False)
+    applications.wait(model, application, why)
     for own in application.pods.values():
         waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
@@ -164,5 +216,5 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         elif not waits_for_gang:
             continue
         if not own.is_placeholder:
-            model.record(own, reason, "Scheduling", message, is_warning=True)
+            conditions.waits(model, own, why)
     life.failed(model, application, message, is_rejected=is_rejected)

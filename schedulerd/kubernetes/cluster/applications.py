@@ -1,4 +1,4 @@
-"""Applications: pods join and leave them, and the daemon is told of them with their first ask.
+"""Applications: pods join and leave them, and the daemon is told of them with their first pod.
 
 | state | entered by | left by |
 |---|---|---|
@@ -12,6 +12,8 @@ The daemon completes an application by itself. Only one that may never have had 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
@@ -20,7 +22,9 @@ from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
+_NAMESPACE_TAG_PREFIX = "namespace."
 FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
@@ -38,7 +42,7 @@ def join(model: Model, own: OwnPod) -> bool:
     if application is None:
         application = _made(model, own)
     elif application.namespace != own.pod.metadata.namespace and not model.settings.shares_applications:
-        _refuse_other(model, application, own)
+        application.others[own.uid] = own
         return False
     application.pods[own.uid] = own
     own.application = application
@@ -68,6 +72,19 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     return forget(model, application)
 
 
+def why_waits(model: Model, own: OwnPod) -> Waiting:
+    """Why the pod cannot be asked for, though nothing is wrong with it."""
+    if own.application is not None and own.application.problem is not None:
+        return own.application.problem
+    other = model.applications.get(own.metadata.application_id)
+    namespace = other.namespace if other is not None else ""
+    note = (
+        f"application {own.metadata.application_id!r} is one of namespace {namespace!r}: "
+        "the pod waits until it has ended, or needs another application id"
+    )
+    return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
+
+
 def forget(model: Model, application: Application) -> list[OwnPod]:
     """The application ends; the pods of other namespaces that waited for that."""
     del model.applications[application.id]
@@ -79,9 +96,52 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 
 def submit(model: Model, application: Application) -> None:
     application.state = ApplicationState.SUBMITTED
-    application.has_started = False
+    application.has_started = application.is_changing = False
+    application.problem = None
+    _tell(model, application, _add(model, application))
+
+
+def namespace_changed(model: Model, namespace: str) -> None:
+    """Applications of the namespace that have pods follow its annotations."""
+    for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        follow_namespace(model, application)
+
+
+def follow_namespace(model: Model, application: Application) -> None:
+    """Tells the daemon of other tags, if it has the application as it was told last."""
+    old = application.added
+    if old is None or application.state is not ApplicationState.ACCEPTED or application.is_changing:
+        return
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    tags = {name: text for name, text in old.tags.items() if not name.startswith(_NAMESPACE_TAG_PREFIX)}
+    tags.update(found.tags)
+    if tags == old.tags or not application.pods:
+        return
+    first = membership.first_pod(application)
+    for problem in found.problems:
+        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    application.is_changing = True
+    _tell(model, application, replace(old, tags=tags))
+
+
+def change_answered(model: Model, application: Application, problem: str = "") -> None:
+    """The daemon has taken the other tags, or has not, for this reason; the application goes on in either case."""
+    application.is_changing = False
+    if not application.pods:
+        # It may have ended there before it was told again, and is a new one that nothing would end.
+        model.effects.append(RemoveApplication(application.id))
+        forget(model, application)
+        return
+    if problem:
+        first = membership.first_pod(application)
+        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    follow_namespace(model, application)
+
+
+def _tell(model: Model, application: Application, added: AddApplication) -> None:
     model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
-    model.effects.append(_add(model, application))
+    application.added = added
+    model.effects.append(added)
 
 
 def is_last_answer(model: Model, application_id: str) -> bool:
@@ -92,18 +152,19 @@ def is_last_answer(model: Model, application_id: str) -> bool:
     return not left
 
 
-def wait(model: Model, application: Application) -> None:
+def wait(model: Model, application: Application, problem: Waiting) -> None:
     """It was rejected or has failed: it is added again later, less and less often."""
     application.state = ApplicationState.WAITING
+    application.problem = problem
     delay_ns = min(RETRY_FIRST_NS << min(application.failures, 10), RETRY_MOST_NS)
     application.failures += 1
     model.timers.set(model.now_ns + delay_ns, Due.ADD_APPLICATION, application.id)
 
 
-def remove_and_wait(model: Model, application: Application) -> None:
+def remove_and_wait(model: Model, application: Application, problem: Waiting) -> None:
     """The shim itself gives the application up, for a while."""
     model.effects.append(RemoveApplication(application.id))
-    wait(model, application)
+    wait(model, application, problem)
 
 
 def _made(model: Model, own: OwnPod) -> Application:
@@ -138,13 +199,3 @@ def _tags(pod: Pod) -> dict[str, str]:
     if pod.spec.image_pull_secrets:
         tags["imagePullSecrets"] = ",".join(secret.name for secret in pod.spec.image_pull_secrets)
     return tags
-
-
-def _refuse_other(model: Model, application: Application, own: OwnPod) -> None:
-    if own.uid not in application.others:
-        application.others[own.uid] = own
-        note = (
-            f"application {application.id!r} is one of namespace {application.namespace!r}: "
-            "the pod waits until it has ended, or needs another application id"
-        )
-        model.record(own, "ApplicationOfOtherNamespace", "Scheduling", note, is_warning=True)

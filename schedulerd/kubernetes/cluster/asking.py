@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from schedulerd.kubernetes.cluster import applications, claims
+from schedulerd.kubernetes.cluster import applications, claims, conditions
 from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
-from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAsk
+from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import ClassKey
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
@@ -23,6 +23,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
 from schedulerd.kubernetes.resources import scheduler_names
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
@@ -44,37 +45,41 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         withdraw(model, own, PodState.LEAVING)
         return
     if pod.spec.scheduling_gates:
-        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        _hold(model, own, "SchedulingGated", f"the pod waits for its scheduling gates: {names}", is_warning=False)
+        withdraw(model, own, PodState.HELD)  # the API server says why, in a condition of its own
         return
     try:
         resources = scheduler_names(pod_requests(pod))
     except MalformedQuantity as error:
-        _hold(model, own, "FailedScheduling", f"unreadable request: {error}")
+        hold(model, own, held(f"unreadable request: {error}"))
+        return
+    if pod.spec.resource_claims:
+        hold(model, own, held("pod has resource claims, which schedulerd does not support"))
         return
     if pod.spec.volumes and (problem := claims.missing(model, pod)):
         claims.wait(model, own)
-        _hold(model, own, "FailedScheduling", problem)
+        hold(model, own, held(problem))
         return
     if own.is_unwanted:
         return
     is_special = own.declares_gang or own.group is not None
     if is_special and (problem := declaration.check(model, own) or declaration.missing_group(model, own)):
-        _hold(model, own, "FailedScheduling", problem)
+        hold(model, own, held(problem))
         return
-    if not applications.join(model, own) or not membership.may_ask(own):
-        own.state = PodState.HELD
-        own.ask = None
+    if not applications.join(model, own):
+        own.state, own.ask = PodState.HELD, None
+        if not own.is_placeholder:
+            conditions.waits(model, own, applications.why_waits(model, own))
+        return
+    if not membership.may_ask(own):
+        own.state, own.ask = PodState.HELD, None  # its gang says why
         return
     _send(model, own, resources, again=again)
 
 
-def _hold(model: Model, own: OwnPod, reason: str, note: str, *, is_warning: bool = True) -> None:
-    """The pod cannot be asked for; an event says so when the reason is new."""
-    if own.held_for != note:
-        own.held_for = note
-        model.record(own, reason, "Scheduling", note, is_warning=is_warning)
+def hold(model: Model, own: OwnPod, why: Waiting) -> None:
+    """The pod cannot be asked for."""
     withdraw(model, own, PodState.HELD)
+    conditions.waits(model, own, why)
 
 
 def ask_again(model: Model, own: OwnPod) -> None:
@@ -97,13 +102,19 @@ def consider_all(model: Model, pods: list[OwnPod]) -> None:
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
 
 
 def rejected(model: Model, own: OwnPod, reason: str) -> None:
     """The daemon has rejected the ask: it is sent again later, less and less often."""
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
-    model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
+    own.is_ask_rejected = True
+    if own.state is PodState.ASKED:
+        conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
+    else:  # a resize of a pod that has its node
+        model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
 
@@ -112,15 +123,27 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     ask = ask_of(model, own, {name: amount for name, amount in resources.items() if amount > 0})
     if ask == own.ask and not again:
         return
-    own.state, own.ask, own.held_for = PodState.ASKED, ask, ""
+    own.state, own.ask = PodState.ASKED, ask
+    if is_new:
+        conditions.asked(model, own)
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    own.is_ask_rejected = False
+    own.amounts_asked, own.task_group = ask.resources, ask.task_group
     model.effects.append(ask)
 
 
-def ask_of(model: Model, own: OwnPod, resources: dict[str, int]) -> Ask:
-    """The ask of a pod that is in an application."""
+def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
+    """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
+    own.amounts = own.amounts_asked = amounts
+    own.asks_sent += 1
+    model.effects.append(ask_of(model, own, amounts, is_resize=True))
+
+
+def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = False) -> Ask:
+    """The ask of a pod that is in an application. For a resize, it asks nothing of nodes, and the pod stays in its task
+    group."""
     assert own.application is not None
     pod = own.pod
     return Ask(
@@ -128,11 +151,11 @@ def ask_of(model: Model, own: OwnPod, resources: dict[str, int]) -> Ask:
         own.uid,
         resources,
         pod.spec.priority or 0,
-        _tags(model, own),
+        _own_tags(pod) if is_resize else _tags(model, own),
         may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
         may_preempt(pod),
-        _created_ns(pod) if own.keeps_age else 0,
-        task_group_of(model, own),
+        _created_ns(pod) if own.keeps_age and not is_resize else 0,
+        own.task_group if is_resize else task_group_of(model, own),
         own.is_placeholder,
         membership.is_originator(own),
     )
@@ -140,9 +163,11 @@ def ask_of(model: Model, own: OwnPod, resources: dict[str, int]) -> Ask:
 
 def task_group_of(model: Model, own: OwnPod) -> str:
     """The task group of the pod in the gang of its application; empty if it is in none."""
-    if own.is_placeholder or own.application is None or own.application.gang is None:
+    if own.is_placeholder:
         return own.task_group
-    gang = own.application.gang
+    gang = own.application.gang if own.application is not None else None
+    if gang is None:
+        return ""
     if not gang.classes:
         name = task_group_name(own.pod.metadata)
         return name if name in gang.groups else ""
@@ -157,8 +182,7 @@ def _created_ns(pod: Pod) -> int:
     return epoch_seconds(pod.metadata.creation_timestamp) * SECOND_NS
 
 
-def _tags(model: Model, own: OwnPod) -> dict[str, str]:
-    pod = own.pod
+def _own_tags(pod: Pod) -> dict[str, str]:
     metadata = pod.metadata
     tags = {
         NAMESPACE_TAG: metadata.namespace,
@@ -167,6 +191,12 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     }
     for key, value in (metadata.labels or {}).items():
         tags[LABEL_TAG_PREFIX + key] = value
+    return tags
+
+
+def _tags(model: Model, own: OwnPod) -> dict[str, str]:
+    pod = own.pod
+    tags = _own_tags(pod)
     node = required_node(pod)
     needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
     if node:
@@ -187,7 +217,7 @@ def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         stop_using_class(model, own)
-        own.class_attribute, is_new = classes.acquire(parts.rest, model.now_ns)
+        own.class_attribute, is_new = classes.acquire(parts.rest, attribute, model.now_ns)
         if is_new and model.is_started:
             classes.passed(model.now_ns)
             model.nodes.all_changed()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, questions, start
+from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, pods, questions, start
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -23,6 +23,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     BindEnded,
     CreateEnded,
@@ -32,10 +33,11 @@ from schedulerd.kubernetes.cluster.events import (
     Gone,
     NodeAccepted,
     NodeRejected,
+    PendingReasonTold,
     Put,
     ReleaseWanted,
+    ReportBegun,
     Resynced,
-    SchedulingStateTold,
     Started,
     Tick,
 )
@@ -67,6 +69,7 @@ class Cluster:
             _due(model)
             life.review(model)
             nodes.report_changes(model)
+            conditions.report(model)
         effects, model.effects = model.effects, []
         return effects
 
@@ -93,6 +96,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     Gone: lambda model, event: gone(model, event.object),
     Started: lambda model, event: start.started(model),
     Tick: lambda model, event: None,
+    ReportBegun: answers.report_begun,
     Resynced: lambda model, event: answers.resynced(model),
     ApplicationAccepted: answers.application_accepted,
     ApplicationRejected: answers.application_rejected,
@@ -103,8 +107,9 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AllocationReleased: allocations.released,
     ReleaseWanted: allocations.release_wanted,
     AskRejected: answers.ask_rejected,
+    AskReleased: answers.ask_released,
     AskTimedOut: answers.ask_timed_out,
-    SchedulingStateTold: gang_answers.told,
+    PendingReasonTold: gang_answers.told,
     BindEnded: allocations.bind_ended,
     DeleteEnded: allocations.delete_ended,
     CreateEnded: slots.create_ended,
@@ -115,9 +120,12 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.ASK_AGAIN: answers.ask_again,
     Due.BIND_AGAIN: allocations.bind_again,
     Due.DELETE_AGAIN: allocations.delete_again,
-    Due.TELL_CONDITION: conditions.tell_again,
+    Due.TELL_CONDITION: lambda model, key: conditions.timer_rang(model),
     Due.ADD_APPLICATION: answers.add_application_again,
     Due.CREATE_NODE: nodes.create_again,
+    Due.UPDATE_NODE: nodes.update_again,
+    Due.RELEASE_AGAIN: pods.release_again,
+    Due.REPORT_POD: nodes.report_pod_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),

@@ -1,51 +1,192 @@
-"""Why a pod waits, as its condition PodScheduled and as an event: written when it changes, and not too often."""
+"""Why pods wait, as their condition PodScheduled and as events: written when it changes, at a bounded rate.
+
+| pod | condition PodScheduled=False | event |
+|---|---|---|
+| refused by nodes or predicates | `Unschedulable` | `FailedScheduling` |
+| waits for anything else | `SchedulingSkipped` | `SchedulingSkipped`, or one that says more |
+| of a DaemonSet | none | as above |
+| with scheduling gates | that of the API server | none |
+
+Whoever finds out that a pod waits says so with `waits`. The words are made when it is the pod's turn to be written, so
+they are always the newest. An event is repeated after half an hour, as the API server forgets events after an hour.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
-from schedulerd.kubernetes.cluster.events import SchedulingState, SchedulingStateTold
+from schedulerd.kubernetes.cluster.events import PendingReasonTold
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.metadata.pods import required_node
+from schedulerd.kubernetes.reasons.pod_reason import PodReason
+from schedulerd.kubernetes.reasons.sentences import (
+    UNSCHEDULABLE,
+    condition_reason,
+    event_reason,
+    refused,
+    skipped,
+)
+from schedulerd.kubernetes.reasons.waiting import UNANSWERED, State, Waiting
 
 POD_SCHEDULED = "PodScheduled"
-UNSCHEDULABLE = "Unschedulable"
-SKIPPED = "SchedulingSkipped"
-EVERY_NS = 10 * SECOND_NS
-"""Between two writes for one pod."""
+EVERY_NS = 3 * SECOND_NS
+"""Between two conditions of one pod."""
+NUMBERS_EVERY_NS = 300 * SECOND_NS
+"""Between two events of one pod that differ in numbers only."""
+REPEAT_NS = 1800 * SECOND_NS
+"""Until an event whose reason has not changed is written again."""
+SILENT_NS = 10 * SECOND_NS
+"""After so long without a word from the daemon, that is the reason."""
+_WAIT = (PodState.ASKED, PodState.HELD)
 
-_REASONS = {SchedulingState.FAILED: UNSCHEDULABLE, SchedulingState.SKIPPED: SKIPPED}
 
-
-def told(model: Model, event: SchedulingStateTold) -> None:
-    """The daemon says how far an ask has come."""
+def told(model: Model, event: PendingReasonTold) -> None:
+    """The daemon says why an ask waits."""
     own = model.pods.get(event.key)
-    if own is not None and own.state is PodState.ASKED and event.state in _REASONS:
-        note(model, own, event.state, event.reason)
+    if own is not None and own.state is PodState.ASKED:
+        waits(model, own, event.waiting)
 
 
-def note(model: Model, own: OwnPod, state: SchedulingState, text: str) -> None:
-    """The pod is to show this."""
-    own.to_tell = (_REASONS[state], text)
-    if own.told_ns is None or model.now_ns - own.told_ns >= EVERY_NS:
-        _tell(model, own)
-    else:
-        model.timers.set(own.told_ns + EVERY_NS, Due.TELL_CONDITION, own.uid)
+def waits(model: Model, own: OwnPod, waiting: Waiting) -> None:
+    """This is why the pod waits, from now on."""
+    model.reasons.silent.pop(own.uid, None)
+    if own.reason.waiting != waiting:
+        own.reason.waiting = waiting
+        model.reasons.backlog.conditions.setdefault(own.uid)
 
 
-def tell_again(model: Model, uid: str) -> None:
-    """Enough time has passed since the last write."""
+def share(model: Model, pods: Iterable[OwnPod], waiting: Waiting | None) -> None:
+    """All these pods say that they wait for this, whatever each of them waits for; None: each says its own again."""
+    for own in pods:
+        if own.reason.shared != waiting:
+            own.reason.shared = waiting
+            model.reasons.backlog.conditions.setdefault(own.uid)
+
+
+def asked(model: Model, own: OwnPod) -> None:
+    """The pod is asked for: what kept it from that does so no longer."""
+    if own.reason.waiting is not None and own.reason.waiting.state is State.HELD:
+        own.reason.waiting = None
+    if own.reason.waiting is None:
+        model.reasons.silent[own.uid] = model.now_ns + SILENT_NS
+        model.reasons.silent.move_to_end(own.uid)
+
+
+def done(own: OwnPod) -> None:
+    """The pod is on its node, and waits for nothing any longer."""
+    own.reason = PodReason()
+
+
+def report(model: Model) -> None:
+    """Writes what may be written now, and sets a timer for the rest."""
+    reasons = model.reasons
+    _note_silent(model)
+    reasons.backlog.add_due(model.now_ns)
+    _write_conditions(model)
+    for uid in reasons.counts.count_due(model.now_ns, lambda uid: _waiting(model, uid) is not None):
+        reasons.backlog.conditions.setdefault(uid)
+    _write_conditions(model)
+    _write_events(model)
+    silent = next(iter(reasons.silent.values()), None)
+    due = (reasons.backlog.next_due_ns(model.now_ns), reasons.counts.next_due_ns(), silent)
+    due_ns = min((one for one in due if one is not None), default=None)
+    if due_ns is not None and (reasons.timer_ns is None or due_ns < reasons.timer_ns):
+        reasons.timer_ns = max(due_ns, model.now_ns + 1)
+        model.timers.set(reasons.timer_ns, Due.TELL_CONDITION)
+
+
+def timer_rang(model: Model) -> None:
+    if model.reasons.timer_ns is not None and model.reasons.timer_ns <= model.now_ns:
+        model.reasons.timer_ns = None
+
+
+def _waiting(model: Model, uid: str) -> OwnPod | None:
     own = model.pods.get(uid)
-    if own is not None and own.state in (PodState.ASKED, PodState.HELD):
-        _tell(model, own)
+    return own if own is not None and own.state in _WAIT and not own.pod.spec.scheduling_gates else None
 
 
-def _tell(model: Model, own: OwnPod) -> None:
-    if own.to_tell == own.told:
+def _note_silent(model: Model) -> None:
+    silent = model.reasons.silent
+    while silent and (uid := next(iter(silent))) and silent[uid] <= model.now_ns:
+        del silent[uid]
+        own = _waiting(model, uid)
+        if own is not None and own.reason.waiting is None:
+            waits(model, own, UNANSWERED)
+
+
+def _write_conditions(model: Model) -> None:
+    backlog = model.reasons.backlog
+    while backlog.conditions and backlog.may_write(model.now_ns):
+        uid, _ = backlog.conditions.popitem(last=False)
+        own = _waiting(model, uid)
+        if own is None:
+            backlog.forget(uid)
+            model.reasons.counts.forget(uid)
+            continue
+        _write_condition(model, own)
+
+
+def _write_condition(model: Model, own: OwnPod) -> None:
+    reason, backlog = own.reason, model.reasons.backlog
+    said = _said(model, own)
+    if said is None:
         return
-    own.told, own.told_ns = own.to_tell, model.now_ns
-    reason, message = own.told
-    is_known = any(one.type == POD_SCHEDULED and one.status == "False" for one in own.pod.status.conditions or ())
-    model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, reason, message, not is_known))
-    event_reason = "FailedScheduling" if reason == UNSCHEDULABLE else reason
-    model.record(own, event_reason, "Scheduling", message, is_warning=True)
+    if said == reason.condition:
+        _want_event(model, own)
+        return
+    if reason.condition_ns is not None and model.now_ns - reason.condition_ns < EVERY_NS:
+        backlog.later(reason.condition_ns + EVERY_NS, own.uid)
+        return
+    reason.condition, reason.condition_ns = said, model.now_ns
+    if not required_node(own.pod) and not _has_condition(own, *said):
+        is_known = any(one.type == POD_SCHEDULED and one.status == "False" for one in own.pod.status.conditions or ())
+        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not is_known))
+        backlog.count_write(model.now_ns)
+    _want_event(model, own)
+
+
+def _said(model: Model, own: OwnPod) -> tuple[str, str] | None:
+    """Reason and message; None if nothing is known, or nodes are to be counted first."""
+    waiting = own.reason.current
+    if waiting is None:
+        return None
+    reason = condition_reason(waiting)
+    if reason != UNSCHEDULABLE:
+        model.reasons.counts.forget(own.uid)
+        return reason, skipped(waiting, len(model.nodes.known))
+    counts = model.reasons.counts.get(own.pod)
+    return (reason, refused(waiting, counts)) if counts is not None else None
+
+
+def _has_condition(own: OwnPod, reason: str, message: str) -> bool:
+    """The API server has it already, from before this process."""
+    return any(
+        (one.type, one.status, one.reason, one.message) == (POD_SCHEDULED, "False", reason, message)
+        for one in own.pod.status.conditions or ()
+    )
+
+
+def _want_event(model: Model, own: OwnPod) -> None:
+    waiting = own.reason.current
+    if waiting is not None and (
+        own.reason.event_kind != waiting.kind or model.now_ns - own.reason.event_ns >= NUMBERS_EVERY_NS
+    ):
+        model.reasons.backlog.events.setdefault(own.uid)
+
+
+def _write_events(model: Model) -> None:
+    backlog = model.reasons.backlog
+    while backlog.events and not backlog.conditions and backlog.may_write(model.now_ns):
+        uid, _ = backlog.events.popitem(last=False)
+        own = _waiting(model, uid)
+        waiting = own.reason.current if own is not None else None
+        if own is None or waiting is None or not own.reason.condition[1]:
+            backlog.forget(uid)
+            continue
+        own.reason.event_kind, own.reason.event_ns = waiting.kind, model.now_ns
+        model.record(own, event_reason(waiting), "Scheduling", own.reason.condition[1], is_warning=True)
+        backlog.count_write(model.now_ns)
+        backlog.repeat_event(model.now_ns + REPEAT_NS, uid)

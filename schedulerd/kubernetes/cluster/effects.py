@@ -109,6 +109,8 @@ class UpdateNode:
     resources: Amounts | None = None
     occupied: Amounts | None = None
     attributes: Mapping[str, str] | None = None
+    existing: tuple[ExistingAllocation, ...] = ()
+    """Pods that run there and that the daemon does not know, or knows with another node or other amounts."""
 
 
 @dataclass(frozen=True, slots=True)

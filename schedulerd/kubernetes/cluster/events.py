@@ -20,6 +20,7 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 KubernetesObject: TypeAlias = (
     Pod
@@ -69,6 +70,14 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed: `Cluster.next_due_ns` was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportBegun:
+    """The daemon has lost its state, and these are being reported to it again: all answers from now on are to that."""
+
+    applications: tuple[str, ...]
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,14 @@ class AskRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class AskReleased:
+    """The daemon confirms that an ask is gone: it was withdrawn, or its application removed."""
+
+    application_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTimedOut:
     """The daemon has given up the ask."""
 
@@ -154,20 +171,13 @@ class AskTimedOut:
     key: str
 
 
-class SchedulingState(Enum):
-    SKIPPED = "skipped"
-    """Not tried, for a reason of quota or order."""
-    FAILED = "failed"
-    """No node would do."""
-    OTHER = "other"
-
-
 @dataclass(frozen=True, slots=True)
-class SchedulingStateTold:
+class PendingReasonTold:
+    """The daemon says why an ask waits."""
+
     application_id: str
     key: str
-    state: SchedulingState
-    reason: str
+    waiting: Waiting
 
 
 class BindResult(Enum):
@@ -224,6 +234,7 @@ Event: TypeAlias = (
     | GangSourceServed
     | Started
     | Tick
+    | ReportBegun
     | Resynced
     | ApplicationAccepted
     | ApplicationRejected
@@ -234,8 +245,9 @@ Event: TypeAlias = (
     | AllocationReleased
     | ReleaseWanted
     | AskRejected
+    | AskReleased
     | AskTimedOut
-    | SchedulingStateTold
+    | PendingReasonTold
     | BindEnded
     | DeleteEnded
     | CreateEnded

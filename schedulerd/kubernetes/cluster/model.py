@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schedulerd.kubernetes.cluster.effects import Ask, Effect, ObjectName, PodName, RecordEvent
+from schedulerd.kubernetes.cluster.effects import (
+    AddApplication,
+    Amounts,
+    Ask,
+    Effect,
+    ObjectName,
+    PodName,
+    RecordEvent,
+    ReleaseAllocation,
+)
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
@@ -19,6 +28,8 @@ from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.storage import ClaimKey
+from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 
 class PodState(Enum):
@@ -50,31 +61,35 @@ class OwnPod:
     """Of its allocation, or of its spec."""
     uuid: str = ""
     """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
+    amounts: Amounts = field(default_factory=dict)
+    """Of its allocation."""
+    is_reported: bool = False
+    """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
+    is_reported_late: bool = False
+    """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
+    amounts_asked: Amounts = field(default_factory=dict)
+    """Of the last ask that was sent, which may still be under way."""
     class_attribute: str = ""
     """The class that it keeps in use."""
+    is_ask_rejected: bool = False
+    """The last ask was: an allocation may have the amounts of an earlier one."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
+    is_left_out: bool = False
+    """The daemon has rejected its node because of it: it is counted as occupied until it is tried again."""
     keeps_age: bool = False
     """Its ask is not the first one: its age counts from the creation of the pod."""
     needs_callback: bool = False
     """A node refused it after it was allocated: the daemon has to ask about every node."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Nodes that could not be bound to, with the time until which they are left out."""
-    held_for: str = ""
-    """Why it is HELD, as the last event says."""
     failures: int = 0
-    """In a row: rejections of its ask."""
+    """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
     """How often it was reported as running."""
-    told: tuple[str, str] = ("", "")
-    """Reason and message of the condition that was written last."""
-    to_tell: tuple[str, str] = ("", "")
-    """Of the condition that is to be written."""
-    told_ns: int | None = None
-    """When."""
     group: GroupKey | None = None
     """Its PodGroup, if it has one that counts."""
     declares_gang: bool = False
@@ -84,13 +99,15 @@ class OwnPod:
     is_placeholder: bool = False
     """Holds room for a member of a gang; a virtual one is no pod."""
     task_group: str = ""
-    """Of a placeholder."""
+    """Of a placeholder; of any other pod as the daemon was told last."""
     slot: Slot | None = None
     """Of a placeholder that its gang wants."""
     is_unwanted: bool = False
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
     """Why the daemon wants its end."""
+    reason: PodReason = field(default_factory=PodReason)
+    """Why it waits."""
 
     @property
     def uid(self) -> str:
@@ -129,6 +146,12 @@ class Application:
     failures: int = 0
     """In a row."""
     gang: Gang | None = None
+    problem: Waiting | None = None
+    """While WAITING: why."""
+    added: AddApplication | None = None
+    """As the daemon was told last."""
+    is_changing: bool = False
+    """It was told again with other tags of its namespace, and has not answered that."""
 
 
 class Model:
@@ -161,7 +184,11 @@ class Model:
         """By object its groups; a PodGroup has one, without a name."""
         self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
         """Uids of pods by the object that they wait for."""
+        self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}
+        """By UUID: releases of allocations that updates of nodes have reported, and how often they may be repeated."""
         self.timers = Timers()
+        self.reasons = PodReasons(self.view, settings.reason_writes_per_s)
+        """Why pods wait, and what of that is to be written."""
         self.effects: list[Effect] = []
         self.now_ns = 0
         self.is_started = False

@@ -39,9 +39,8 @@ class NodeClassesInUse:
         """When classes that are wanted may come; None if none is wanted."""
         return self._next_pass_ns if self._wanted else None
 
-    def acquire(self, node_class: NodeClass, now_ns: int) -> tuple[str, bool]:
+    def acquire(self, node_class: NodeClass, attribute: str, now_ns: int) -> tuple[str, bool]:
         """The attribute that stands for the class, and whether it is new; empty if nodes do not carry it (yet)."""
-        attribute = node_class.attribute
         used = self._used.get(attribute)
         is_new = used is None
         if used is None:

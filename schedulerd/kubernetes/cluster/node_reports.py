@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schedulerd.kubernetes.cluster.effects import UpdateNode
+from schedulerd.kubernetes.cluster.effects import ExistingAllocation, UpdateNode
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.objects.node import Node
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE
+from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, is_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 from schedulerd.kubernetes.resources import scheduler_names
-
-RESERVED_LABELS = frozenset({"ready", "hostname"})
-"""Attributes that mean something else to the daemon."""
-_RESERVED_PREFIX = "si/"
 
 
 @dataclass(slots=True)
@@ -34,6 +30,10 @@ class NodeReport:
     """As reported last; so are the next two."""
     occupied: dict[str, int] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
+    is_doubtful: bool = False
+    """An update was rejected: what the daemon knows may not be what was reported last."""
+    arrived: dict[str, None] = field(default_factory=dict)
+    """Uids of pods that are to be reported as running there, with the next update."""
 
 
 class NodeReports:
@@ -71,6 +71,11 @@ class NodeReports:
         report = self.known.get(name)
         return report is not None and report.is_created
 
+    def is_there(self, name: str) -> bool:
+        """The daemon has the node, and can be told of changes."""
+        report = self.known.get(name)
+        return report is not None and report.is_created and name not in self.unanswered
+
     def occupy(self, uid: str, node: str, amounts: dict[str, int]) -> None:
         """The pod uses so much of the node, and has no allocation there."""
         if self._users.get(uid) == (node, amounts):
@@ -79,11 +84,24 @@ class NodeReports:
         self._users[uid] = (node, amounts)
         self._count(node, amounts, 1)
 
+    def recount(self, uid: str, amounts: dict[str, int]) -> None:
+        """The pod uses so much now, if it is one that is counted as occupied."""
+        found = self._users.get(uid)
+        if found is not None:
+            self.occupy(uid, found[0], amounts)
+
     def vacate(self, uid: str) -> None:
         """The pod is gone, or has an allocation now."""
         found = self._users.pop(uid, None)
         if found is not None:
             self._count(*found, -1)
+
+    def arrive(self, uid: str, node: str) -> None:
+        """The pod runs on the node, and the daemon does not know it there, or not with these amounts."""
+        report = self.known.get(node)
+        if report is not None and report.is_created:
+            report.arrived[uid] = None
+            self.changed[node] = None
 
     def all_changed(self) -> None:
         """A class has come or gone: every node may have other attributes."""
@@ -92,24 +110,22 @@ class NodeReports:
     def current(self, report: NodeReport) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
         """Resources, occupied and attributes as they are now."""
         facts = report.facts
-        attributes = {
-            key: value
-            for key, value in facts.labels.items()
-            if key not in RESERVED_LABELS and not key.startswith(_RESERVED_PREFIX)
-        }
+        attributes = {key: value for key, value in facts.labels.items() if is_attribute(key)}
         attributes.update(self.classes.attributes(facts))
         attributes[HOST_NAME_ATTRIBUTE] = facts.name
         used = {name: amount for name, amount in self._used.get(facts.name, {}).items() if amount}
         return scheduler_names(facts.allocatable), used, attributes
 
-    def update(self, report: NodeReport) -> UpdateNode | None:
+    def update(self, report: NodeReport, existing: tuple[ExistingAllocation, ...]) -> UpdateNode | None:
         """What the daemon has to be told of a node that it knows; None if nothing."""
         resources, occupied, attributes = self.current(report)
+        is_doubtful, report.is_doubtful = report.is_doubtful, False
         change = UpdateNode(
             report.name,
-            resources if resources != report.resources else None,
-            occupied if occupied != report.occupied else None,
-            attributes if attributes != report.attributes else None,
+            resources if is_doubtful or resources != report.resources else None,
+            occupied if is_doubtful or occupied != report.occupied else None,
+            attributes if is_doubtful or attributes != report.attributes else None,
+            existing,
         )
         if change == UpdateNode(report.name):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import nodes, pods
+from schedulerd.kubernetes.cluster import applications, nodes, pods
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
@@ -29,16 +29,25 @@ _Handler = Callable[[Model, Any], None]
 def put(model: Model, thing: object) -> None:
     """The object is new, or has changed."""
     _PUT[type(thing)](model, thing)
+    _note_change(model, thing)
 
 
 def gone(model: Model, thing: object) -> None:
     """The object is deleted."""
     _GONE[type(thing)](model, thing)
+    _note_change(model, thing)
+
+
+def _note_change(model: Model, thing: object) -> None:
+    """The nodes may say something else of pods that wait."""
+    if not isinstance(thing, Pod) or thing.spec.node_name:
+        model.reasons.counts.version += 1
 
 
 def _put_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces[namespace.metadata.name] = namespace
     model.view.put_namespace(namespace)
+    applications.namespace_changed(model, namespace.metadata.name)
     pods.wake_refused(model)
 
 

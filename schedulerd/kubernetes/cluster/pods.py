@@ -5,14 +5,14 @@
 | of another scheduler, with a node | counted as occupied until it has ended |
 | own, without a node | asked for (`asking`) |
 | own, with the node of its allocation | bound |
-| own, with any other node | its allocation is given back; counted as occupied |
+| own, with any other node | reported as running there |
 | ended or deleted | ask or allocation is released, or the wanted release confirmed |
 """
 
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, claims
-from schedulerd.kubernetes.cluster.asking import consider, consider_all, stop_using_class
+from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
@@ -26,13 +26,15 @@ from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.resources import scheduler_names
 
 WAKE_AFTER_NS = SECOND_NS // 100
+RELEASE_AGAIN_NS = 5 * SECOND_NS
+RELEASES_AGAIN = 3
 
 
 def put(model: Model, pod: Pod) -> None:
     if is_terminal(pod):
         gone(model, pod)
         return
-    model.view.put_pod(pod)
+    is_changed = model.view.put_pod(pod)
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))
@@ -43,11 +45,25 @@ def put(model: Model, pod: Pod) -> None:
         own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
     own.pod = pod
     if pod.spec.node_name:
-        _has_node(model, own)
+        _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):
         if own.is_placeholder and pod.metadata.deletion_timestamp is not None:
             slots.stand_in(model, own)
         consider(model, own)
+    elif own.state is PodState.BOUND and is_changed:
+        follow_resize(model, own)  # an event from before the binding
+
+
+def release_again(model: Model, uuid: str) -> None:
+    """The release of an allocation may have come before the update of the node that reported it."""
+    found = model.unconfirmed.pop(uuid, None)
+    if found is None:
+        return
+    release, again = found
+    model.effects.append(release)
+    if again > 1:
+        model.unconfirmed[uuid] = release, again - 1
+        model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, uuid)
 
 
 def gone(model: Model, pod: Pod) -> None:
@@ -79,61 +95,93 @@ def claim_changed(model: Model, key: ClaimKey) -> None:
     wake_refused(model)
 
 
-def settle(model: Model, own: OwnPod) -> None:
-    """A pod that is on a node without an allocation there: it is reported with the node, or counted as occupied."""
-    own.state, own.uuid, own.ask = PodState.BOUND, "", None
-    own.is_release_wanted = False
+def found_on(model: Model, own: OwnPod, node: str) -> None:
+    """The pod runs on a node where the daemon has not placed it. An allocation elsewhere moves, if the daemon has that
+    node; else it is given back, and the pod reported with its node. A placeholder there is replaced."""
+    if own.is_placeholder:
+        slots.stand_in(model, own)
+    keeps_allocation = model.nodes.is_there(node) and not own.is_placeholder
+    give_up(model, own, "the pod is on another node", keeps_allocation=keeps_allocation)
+    own.node = node
+    report_running(model, own)
+
+
+def report_running(model: Model, own: OwnPod) -> None:
+    """The pod is on its node, and the daemon has to be told so."""
+    own.state, own.ask = PodState.BOUND, None
+    own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
     stop_using_class(model, own)
-    if model.nodes.is_created(own.node):
+    if own.is_placeholder and model.is_started and model.nodes.is_created(own.node):
         model.nodes.occupy(own.uid, own.node, requests(own.pod))
-        if own.is_placeholder and model.is_started:
-            slots.replace_pod(model, own)
+        slots.replace_pod(model, own)
+    else:
+        model.nodes.arrive(own.uid, own.node)
+
+
+def follow_resize(model: Model, own: OwnPod) -> None:
+    """The pod is bound: its allocation follows what it requests now."""
+    amounts = requests(own.pod)
+    if not amounts:
+        return
+    if not own.uuid:
+        model.nodes.recount(own.uid, amounts)
+    elif amounts == own.amounts:
+        return
+    elif own.is_reported:
+        model.nodes.arrive(own.uid, own.node)  # after what has reported it
+    else:
+        resize(model, own, amounts)  # after its asks
 
 
 def requests(pod: Pod) -> dict[str, int]:
     """What the pod uses of its node; nothing if that cannot be read."""
     try:
-        return scheduler_names(pod_requests(pod))
+        amounts = scheduler_names(pod_requests(pod))
     except MalformedQuantity:
         return {}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
 
 
-def _has_node(model: Model, own: OwnPod) -> None:
+def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:
     node = own.pod.spec.node_name
-    if own.uuid and own.node == node:
-        own.state = PodState.BOUND
+    if own.node != node or (own.state is not PodState.BOUND and not own.uuid):
+        found_on(model, own, node)
         return
-    if own.state is PodState.BOUND and own.node == node:
-        if model.nodes.is_created(node):
-            model.nodes.occupy(own.uid, node, requests(own.pod))  # it may have been resized
-        return
-    if own.is_placeholder:
-        slots.stand_in(model, own)
-    _give_up(model, own, "the pod is on another node")
-    own.node = node
-    settle(model, own)
+    is_changed = is_changed or own.state is not PodState.BOUND
+    own.state = PodState.BOUND
+    if is_changed:
+        follow_resize(model, own)
 
 
 def _end(model: Model, own: OwnPod) -> None:
     if own.is_placeholder:
         slots.stand_in(model, own)
-    _give_up(model, own, "")
+    give_up(model, own, "")
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
     membership.gone(model, own)
     consider_all(model, applications.leave(model, own))
 
 
-def _give_up(model: Model, own: OwnPod, message: str) -> None:
+def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool = False) -> None:
     """What the daemon holds for the pod is given back."""
     if own.application is None:
         return
-    if own.uuid and own.is_release_wanted:
+    if keeps_allocation:
+        pass
+    elif own.uuid and own.is_release_wanted:
         model.effects.append(ConfirmRelease(own.uuid))
     elif own.uuid:
-        model.effects.append(ReleaseAllocation(own.application.id, own.uid, own.uuid, message))
-    if own.state is PodState.ASKED or own.asks_sent > 1 or own.is_placeholder:
-        # The ask of a placeholder may be pending again. An ask that was repeated may come after the allocation was
-        # gone, and is pending then.
+        release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
+        model.effects.append(release)
+        if own.is_reported_late:
+            model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
+            model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
+    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
+    if own.state is PodState.ASKED or may_be_pending:
+        # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
+        # may be pending again.
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
-    own.uuid, own.asks_sent = "", 0
+    own.asks_sent = 0
+    if not keeps_allocation:
+        own.uuid = ""

@@ -28,5 +28,7 @@ class ClusterSettings:
     placeholder_image: str = "registry.k8s.io/pause:3.10"
     gang_timeout_ns: int = 900 * SECOND_NS
     """How long placeholders may be refused by the API server, for gangs without a timeout of their own."""
+    reason_writes_per_s: float = 100.0
+    """Conditions and events that say why pods wait, beyond a burst of 1,000."""
     classes_max: int = 64
     """Classes that nodes have attributes for; pods of all others are asked about."""

@@ -48,6 +48,8 @@ class ClusterView:
         """Volumes, claims and classes are put here."""
         self.budgets = DisruptionBudgets()
         self._pods: dict[str, KnownPod] = {}
+        self._last: tuple[Pod, PendingPod] | None = None
+        """What was read last of a pod that is not judged yet: one pod is asked about several times in a row."""
 
     @property
     def node_names(self) -> list[str]:
@@ -74,22 +76,24 @@ class ClusterView:
         self._set_namespace(name, {})
         self.state.namespaces.pop(name, None)
 
-    def put_pod(self, pod: Pod) -> None:
-        """A pod was added or has changed. A pod without a node stays where it is assumed."""
+    def put_pod(self, pod: Pod) -> bool:
+        """A pod was added or has changed. A pod without a node stays where it is assumed. False if nothing has changed
+        that predicates read."""
         if is_terminal(pod):
             self.remove_pod(pod.metadata.uid)
-            return
+            return True
         known = self._pods.get(pod.metadata.uid)
         if known is None:
             self._place(self._know(pod), pod.spec.node_name)
-            return
+            return True
         is_at = known.node.name if known.node is not None else ""
         node_name = pod.spec.node_name or is_at
-        if is_at == node_name and _is_alike(known.pod, pod):
+        if is_at == node_name and (_occupies_alike if node_name else _is_alike)(known.pod, pod):
             known.pod = pod
-            return
+            return False
         self._forget(known)
         self._place(self._know(pod), node_name)
+        return True
 
     def remove_pod(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
@@ -133,12 +137,19 @@ class ClusterView:
             if not is_kept:
                 judged.release(self.state)
 
-    def judge_all(self, pod: Pod, plugins: Sequence[Plugin] = ALL, first_only: bool = True) -> dict[str, Refusals]:
-        """What every node that refuses the pod says, by node name."""
+    def judge_all(
+        self,
+        pod: Pod,
+        plugins: Sequence[Plugin] = ALL,
+        first_only: bool = True,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Refusals]:
+        """What every node that refuses the pod says, by node name; with `names`, of these nodes."""
         judged, is_kept = self._judged(pod)
         gone = self._gone(pod, ())
         try:
-            found = {name: self._judge(judged, name, plugins, gone, first_only) for name in self.node_names}
+            nodes = self.node_names if names is None else names
+            found = {name: self._judge(judged, name, plugins, gone, first_only) for name in nodes}
         finally:
             if not is_kept:
                 judged.release(self.state)
@@ -177,9 +188,13 @@ class ClusterView:
 
     def _pending(self, pod: Pod) -> PendingPod:
         known = self._pods.get(pod.metadata.uid)
-        if known is not None and known.pod is pod:
-            return known.judged.pod if known.judged is not None else read_pending(pod, known.info)
-        return read_pending(pod, read_info(pod))
+        if known is None or known.pod is not pod:
+            return read_pending(pod, read_info(pod))
+        if known.judged is not None:
+            return known.judged.pod
+        if self._last is None or self._last[0] is not pod:
+            self._last = pod, read_pending(pod, known.info)
+        return self._last[1]
 
     def _judge(
         self, judged: JudgedPod, node_name: str, plugins: Sequence[Plugin], gone: Gone | None, first_only: bool
@@ -281,6 +296,24 @@ class ClusterView:
         self.state.namespaces[name] = labels
         self.state.counters.namespace_changed(name)
         self.state.anti_affinity.namespace_changed()
+
+
+def _occupies_alike(old: Pod, new: Pod) -> bool:
+    """Nothing has changed for which other pods are held against a pod that is on a node."""
+    before, after = old.spec, new.spec
+    return (
+        before.containers == after.containers
+        and before.init_containers == after.init_containers
+        and before.affinity == after.affinity
+        and before.volumes == after.volumes
+        and before.overhead == after.overhead
+        and before.resources == after.resources
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.name == new.metadata.name
+        and old.metadata.namespace == new.metadata.namespace
+        and (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
+        and resize_state(old) == resize_state(new)
+    )
 
 
 def _is_alike(old: Pod, new: Pod) -> bool:

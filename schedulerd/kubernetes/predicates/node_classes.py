@@ -29,6 +29,8 @@ from schedulerd.kubernetes.predicates.tolerations import UNSCHEDULABLE_TAINT, To
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 ATTRIBUTE_PREFIX = "c/"
 HOST_NAME_ATTRIBUTE = "si/hostname"
+_RESERVED_LABELS = frozenset({"ready", "hostname"})
+_RESERVED_PREFIXES = ("si/", ATTRIBUTE_PREFIX)
 
 _SELECTOR_LENGTH_MAX = 16_384
 """Characters of the tag `schedulerd.io/node-selector`."""
@@ -100,7 +102,7 @@ def split(node_class: NodeClass) -> PlainAndRest:
         terms = None
     said = [_said(one) for one in plain]
     name = Requirement(HOST_NAME_ATTRIBUTE, IN, (node_class.node_name,))
-    is_name_plain = bool(node_class.node_name) and _is_plain(name)
+    is_name_plain = bool(node_class.node_name) and _can_be_said(name)
     if is_name_plain:
         said.append(_said(name))
     selector = ",".join(dict.fromkeys(said))
@@ -127,8 +129,19 @@ def _place(namespace: str, name: str, storage: Storage) -> VolumePlace | None:
     return place if place != VolumePlace(ANY_NODE, ()) else None
 
 
+def is_attribute(label: str) -> bool:
+    """Whether nodes have the label as an attribute. Some names mean something else to the daemon, or stand for
+    classes: pods that select nodes by such a label have a class for it."""
+    return label not in _RESERVED_LABELS and not label.startswith(_RESERVED_PREFIXES)
+
+
 def _is_plain(one: Requirement) -> bool:
-    """A node selector of the daemon can say it: no empty values, no comparisons, names as Kubernetes has them."""
+    """A node selector of the daemon can say it: no empty values, no comparisons, names as Kubernetes has them, and
+    labels that nodes have as attributes."""
+    return is_attribute(one.key) and _can_be_said(one)
+
+
+def _can_be_said(one: Requirement) -> bool:
     try:
         label_key(one.key)
         has_all = all(label_value(value) for value in one.values)

@@ -12,6 +12,7 @@ from schedulerd.kubernetes.api import Outcome, Recorder, Result, WritePool
 from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.writes import Bind as BindWrite
 from schedulerd.kubernetes.api.writes import Create, Delete, Patch, Reference
+from schedulerd.kubernetes.api.writes.patching import patch_key
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
     CreatePod,
@@ -80,6 +81,14 @@ class ApiWriter:
                 raise AssertionError(f"no effect for the API server: {effect}")
 
     def _bind(self, effect: Bind) -> None:
+        """A binding makes PodScheduled true, so a condition that says why the pod waits must not come after it."""
+        under_way = self._pool.withdraw(patch_key(PODS, effect.pod.namespace, effect.pod.name))
+        if under_way is not None:
+            under_way.add_done_callback(lambda _: self._bind_now(effect))
+        else:
+            self._bind_now(effect)
+
+    def _bind_now(self, effect: Bind) -> None:
         pod = effect.pod
 
         def ended(done: asyncio.Future[Outcome]) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import (
     AllocationRelease,
+    PendingReason,
     PredicatesCall,
     PreemptionPredicatesCall,
     ResourceManager,
-    UpdateContainerSchedulingStateRequest,
 )
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import (
@@ -22,28 +23,28 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationRejected,
     ApplicationUpdated,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     Cause,
     Event,
     NodeAccepted,
     NodeRejected,
+    PendingReasonTold,
     ReleaseWanted,
+    ReportBegun,
     Resynced,
-    SchedulingState,
-    SchedulingStateTold,
 )
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.gang_times import left_ms
+from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 
 _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
     si_pb2.TIMEOUT: Cause.TIMEOUT,
     si_pb2.PREEMPTED_BY_SCHEDULER: Cause.PREEMPTED,
     si_pb2.PLACEHOLDER_REPLACED: Cause.REPLACED,
 }
-_STATES = {
-    UpdateContainerSchedulingStateRequest.SKIPPED: SchedulingState.SKIPPED,
-    UpdateContainerSchedulingStateRequest.FAILED: SchedulingState.FAILED,
-}
+
+LOG = logging.getLogger(__name__)
 
 Handle = Callable[[list[Event]], None]
 
@@ -60,13 +61,17 @@ class DaemonLink(ResourceManager):
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
-        events += [NodeRejected(one.nodeID, one.reason) for one in response.rejected]
+        for one in response.rejected:
+            LOG.warning("the daemon has rejected node %s: %s", one.nodeID, one.reason)
+            events.append(NodeRejected(one.nodeID, one.reason))
         self._handle(events)
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
         events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
-        events += [ApplicationRejected(one.applicationID, one.reason) for one in response.rejected]
+        for refused in response.rejected:
+            LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
+            events.append(ApplicationRejected(refused.applicationID, refused.reason))
         events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
@@ -78,9 +83,10 @@ class DaemonLink(ResourceManager):
         ]
         # First, so that placeholders whose time is over are not taken for such that give way.
         events += [
-            AskTimedOut(one.applicationID, one.allocationKey)
+            (AskTimedOut if one.terminationType == si_pb2.TIMEOUT else AskReleased)(
+                one.applicationID, one.allocationKey
+            )
             for one in response.releasedAsks
-            if one.terminationType == si_pb2.TIMEOUT
         ]
         events += [self._released(release) for release in response.released]
         events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
@@ -96,15 +102,16 @@ class DaemonLink(ResourceManager):
             args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
         )
 
-    def on_scheduling_states(self, states: Sequence[UpdateContainerSchedulingStateRequest]) -> None:
-        self._handle(
-            [
-                SchedulingStateTold(
-                    one.applicartionID, one.allocationKey, _STATES.get(one.state, SchedulingState.OTHER), one.reason
-                )
-                for one in states
-            ]
+    def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
+        self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
+
+    def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
+        LOG.warning(
+            "the daemon has lost its state: %d applications and %d nodes are reported again",
+            len(applications),
+            len(nodes),
         )
+        self._handle([ReportBegun(tuple(applications), tuple(nodes))])
 
     def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """A gang gets what is left of its time, not all of it again."""

@@ -53,6 +53,7 @@ class DaemonWriter:
                     resources=effect.resources,
                     occupied=effect.occupied,
                     attributes=effect.attributes,
+                    existing=[_existing(one, effect.name) for one in effect.existing],
                 )
             case AddApplication():
                 client.send(si_pb2.ApplicationRequest(new=[_application(effect)]))

@@ -133,6 +133,13 @@ class KubernetesSettings(BaseModel):
     writes_in_flight: int = Field(
         default=64, ge=1, le=1_000, description="Writes to the API server that are under way at a time."
     )
+    reason_writes_per_s: float = Field(
+        default=100,
+        gt=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="Conditions and events per second that say why pods wait, when more than 1,000 are to be written.",
+    )
     connect_timeout_s: Seconds = Field(default=60, description="Seconds to wait for the daemon at the start.")
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
@@ -151,6 +158,7 @@ class KubernetesSettings(BaseModel):
             placeholders=self.placeholders,
             placeholder_image=self.placeholder_image,
             left_out_ns=int(self.leave_out_node_s * SECOND_NS),
+            reason_writes_per_s=self.reason_writes_per_s,
         )
 
     def gang_sources(self) -> frozenset[GangSource]:

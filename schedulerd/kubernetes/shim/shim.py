@@ -71,6 +71,9 @@ class Shim:
         self._transport = transport
         self._options = options
         self._queue = EventQueue()
+        backlog = self.cluster.model.reasons.backlog
+        transport.metrics.reasons_written = lambda: backlog.written
+        transport.metrics.reasons_waiting = lambda: len(backlog)
 
     async def run(self) -> None:
         """Ends with an error of `schedulerd.client`, or with the cancellation of its task."""

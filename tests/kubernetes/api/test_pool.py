@@ -282,3 +282,32 @@ async def test_the_wait_of_each_write_is_measured() -> None:
         assert histogram.observations == 3
         assert histogram.total == pytest.approx(3.0, abs=0.01)
         assert world.metrics.queued(Urgency.DELETE.name) == 0
+
+
+async def test_a_patch_that_is_withdrawn_does_not_leave_and_is_not_tried_again() -> None:
+    async with World() as world:
+        pool = world.pool(PoolSettings(in_flight_max=1))
+        world.cluster.faults.add(Fault("hang"), method="DELETE")
+        pool.submit(Delete(r.PODS, "default", "first", U))
+        await pause()
+        waits = pool.submit(patch("p", "m"))
+        assert pool.withdraw(patch("p", "").key) is None
+        assert (await waits).result is Result.SUPERSEDED
+        assert pool.withdraw(patch("p", "").key) is None, "nothing is there"
+        world.cluster.faults.released.set()
+        await pause()
+        world.cluster.faults.add(Fault("refuse", code=429, retry_after_s=1), method="PATCH", times=10)
+        flies = pool.submit(patch("p", "m"))
+        under_way = pool.withdraw(patch("p", "").key)
+        assert under_way is flies
+        assert (await flies).result is Result.SUPERSEDED
+        delayed = pool.submit(patch("q", "m"))
+        await asyncio.sleep(0.5)
+        assert pool.withdraw(patch("q", "").key) is None, "it waits to be tried again"
+        assert (await delayed).result is Result.SUPERSEDED
+        await asyncio.sleep(60)
+        assert [path for method, path in world.cluster.server.requests if method == "PATCH"] == [
+            "/api/v1/namespaces/default/pods/p/status",
+            "/api/v1/namespaces/default/pods/q/status",
+        ]
+        assert pool.waiting == 0

@@ -58,7 +58,7 @@ class GangDaemon(ToyDaemon):
             for awaited in (self.awaited, self.again):
                 for uuid in [uuid for uuid, ask in awaited.items() if ask.key == effect.key]:
                     del awaited[uuid]
-        if isinstance(effect, e.CreateNode):
+        if isinstance(effect, e.CreateNode | e.UpdateNode):
             for one in effect.existing:
                 if not one.is_placeholder:
                     self.styles.pop(one.application_id, None)
@@ -260,7 +260,7 @@ class GangWorld(ToyWorld):
         for effect in list(self._to_api):
             if self.random.random() < 0.5:
                 self._api(effect)
-        for way in (self._watch, self._ends, self._to_daemon, self._to_api):
+        for way in (self._watch, self._ends, *self._to_daemon.values(), self._to_api):
             way.clear()
         ended = f"gang{self.random.choice((2, 4))}"  # with placeholder pods
         for uid in sorted(self.pods):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.cluster.effects import Ask, Bind, CreateNode, Effect, RecordEvent, Recovery
+from schedulerd.kubernetes.cluster.effects import (
+    Ask,
+    Bind,
+    CreateNode,
+    Effect,
+    PatchPodCondition,
+    RecordEvent,
+    Recovery,
+)
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
     BindEnded,
@@ -38,11 +46,12 @@ class Play:
         self.accepts_nodes = True
 
     def tell(self, *events: Event) -> list[Effect]:
-        """What is wanted, without events for people. The daemon accepts every node."""
-        effects: list[Effect] = [effect for effect in self.all(*events) if not isinstance(effect, RecordEvent)]
+        """What is wanted, without what is for people. The daemon accepts every node."""
+        effects = [effect for effect in self.all(*events) if not is_for_people(effect)]
         told = [effect for one in effects if isinstance(one, Recovery) for effect in one.nodes]
         if self.accepts_nodes and (created := [*told, *of(effects, CreateNode)]):
-            assert self.all(*(NodeAccepted(node.name) for node in created)) == []
+            accepted = self.all(*(NodeAccepted(node.name) for node in created))
+            assert [effect for effect in accepted if not is_for_people(effect)] == []
         return effects
 
     def all(self, *events: Event) -> list[Effect]:
@@ -50,6 +59,10 @@ class Play:
 
     def put(self, *things: object) -> list[Effect]:
         return self.tell(*(Put(thing) for thing in things))
+
+    def all_put(self, *things: object) -> list[Effect]:
+        """With events for people."""
+        return self.all(*(Put(thing) for thing in things))
 
     def gone(self, *things: object) -> list[Effect]:
         return self.tell(*(Gone(thing) for thing in things))
@@ -80,6 +93,10 @@ class Play:
         (effect,) = of(self.allocate(key, node), Bind)
         assert effect.node == node
         assert self.tell(BindEnded(key, node, BindResult.DONE)) == []
+
+
+def is_for_people(effect: Effect) -> bool:
+    return isinstance(effect, RecordEvent) or (isinstance(effect, PatchPodCondition) and effect.type == "PodScheduled")
 
 
 def of(effects: list[Effect] | tuple[Any, ...], kind: type[EffectT]) -> list[EffectT]:

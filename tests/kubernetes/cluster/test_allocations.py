@@ -24,8 +24,6 @@ from schedulerd.kubernetes.cluster.events import (
     DeleteEnded,
     Put,
     ReleaseWanted,
-    SchedulingState,
-    SchedulingStateTold,
 )
 from tests.kubernetes.builders import bound, containers, node, placed, ports, terminating
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
@@ -120,16 +118,6 @@ def test_a_bind_of_unknown_end_is_repeated(play: Play) -> None:
     assert play.tell(BindEnded("p", "n", BindResult.DONE)) == []
 
 
-def test_a_pod_that_somebody_else_has_bound_counts_as_occupied(play: Play) -> None:
-    play.put(own("p"))
-    play.allocate("p", "n")
-    release, update = play.tell(BindEnded("p", "n", BindResult.ELSEWHERE, is_at="m"))
-    assert isinstance(release, ReleaseAllocation)
-    assert update == UpdateNode("m", occupied={"vcore": 1000, "pods": 1})
-    assert play.put(placed(own("p"), "m")) == []
-    assert play.gone(placed(own("p"), "m"))[-1] == UpdateNode("m", occupied={})
-
-
 def test_a_pod_that_is_gone_when_it_is_bound_is_not_asked_for_again(play: Play) -> None:
     play.put(own("p"))
     play.allocate("p", "n")
@@ -192,20 +180,6 @@ def test_foreign_pods_are_occupied(play: Play) -> None:
     assert play.gone(foreign) == [UpdateNode("n", occupied={})]
 
 
-def test_why_a_pod_waits_is_written_when_it_changes_and_not_too_often(play: Play) -> None:
-    play.put(own("p"))
-    failed = SchedulingStateTold(APP, "p", SchedulingState.FAILED, "no room")
-    condition, event = play.all(failed)
-    assert condition == PatchPodCondition(POD, "PodScheduled", False, "Unschedulable", "no room", True)
-    assert isinstance(event, RecordEvent)
-    assert (event.reason, event.note) == ("FailedScheduling", "no room")
-    assert play.all(failed) == []
-    assert play.all(SchedulingStateTold(APP, "p", SchedulingState.SKIPPED, "quota")) == []
-    (condition,) = play.wait(10)
-    assert isinstance(condition, PatchPodCondition)
-    assert (condition.reason, condition.message) == ("SchedulingSkipped", "quota")
-
-
 def test_victims_and_budgets(play: Play) -> None:
     for name in ("p", "q"):
         play.put(own(name, cpu="1", meta={"labels": {"queue": "root.q", "app": name}}))
@@ -222,13 +196,6 @@ def test_an_allocation_that_goes_with_its_node(play: Play) -> None:
     play.gone(node("n"))
     assert play.tell(AllocationReleased(APP, "p", "u-p")) == []
     assert not of(play.gone(placed(own("p"), "n")), ReleaseAllocation)
-
-
-def test_a_release_that_nobody_asked_for_leaves_the_pod_as_occupied(play: Play) -> None:
-    play.put(own("p"))
-    play.bind("p", "n")
-    (update,) = play.tell(AllocationReleased(APP, "p", "u-p"))
-    assert update == UpdateNode("n", occupied={"vcore": 1000, "pods": 1})
 
 
 def test_events_of_a_pod_that_is_assumed_change_nothing(play: Play) -> None:

@@ -110,7 +110,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
     "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
-    "virtual placeholders outlive their application": (membership, "forget", lambda _: _nothing),
+    "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
     "evicted placeholders are not made again": (membership, "_lose_pod", _spends),
 }
 

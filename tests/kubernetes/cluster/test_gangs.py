@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.gangs import waiting
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.objects.decode import convert
@@ -21,11 +22,12 @@ from schedulerd.kubernetes.objects.pod_groups import (
     WorkloadGroup,
     WorkloadSpec,
 )
+from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
 from tests.kubernetes.builders import JSON, containers, node, placed, terminating
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 
-def member(name: str, members: int = 2, style: str = "Soft", **annotations: str) -> Pod:
+def member(name: str, members: int = 2, style: str = "Soft", cpu: str = "1", **annotations: str) -> Pod:
     """A pod of the application `a`, with the task group `g` of 1 processor each."""
     group = {"name": "g", "minMember": members, "minResource": {"cpu": "1"}}
     said = {
@@ -34,7 +36,7 @@ def member(name: str, members: int = 2, style: str = "Soft", **annotations: str)
         "schedulerd.io/schedulingPolicyParameters": f"placeholderTimeoutInSeconds=100 gangSchedulingStyle={style}",
         **{f"schedulerd.io/{key.replace('_', '-')}": value for key, value in annotations.items()},
     }
-    return own(name, meta={"labels": {"applicationId": "a"}, "annotations": said})
+    return own(name, cpu=cpu, meta={"labels": {"applicationId": "a"}, "annotations": said})
 
 
 def grouped(name: str, cpu: str = "1", at: int = 0, **spec: Any) -> Pod:
@@ -43,6 +45,11 @@ def grouped(name: str, cpu: str = "1", at: int = 0, **spec: Any) -> Pod:
         "creationTimestamp": f"2026-01-01T00:00:{at:02}Z",
     }
     return own(name, cpu=cpu, meta=meta, **spec)
+
+
+def conditions(effects: list[e.Effect]) -> list[tuple[str, str]]:
+    """Pods and reasons."""
+    return [(one.pod.name, one.reason) for one in of(effects, e.PatchPodCondition) if one.type == "PodScheduled"]
 
 
 def pod_group(members: int) -> CoschedulingPodGroup:
@@ -147,9 +154,8 @@ def test_a_refused_creation_is_told_and_tried_again_until_the_time_is_over() -> 
     effects = play.all(refused)
     (event,) = of(effects, e.RecordEvent)[:1]
     assert (event.reason, event.regarding.name, event.is_warning) == ("PlaceholderCreateFailed", "w0", True)
-    (condition,) = of(effects, e.PatchPodCondition)
-    assert (condition.pod.name, condition.reason) == ("w0", "SchedulingSkipped")
-    assert "exceeded quota" in condition.message
+    assert conditions(effects) == [("w0", "SchedulingSkipped"), ("w1", "SchedulingSkipped")]
+    assert all("exceeded quota" in one.message for one in of(effects, e.PatchPodCondition))
     tries, asks = 0, []
     for _ in range(101):
         effects = play.wait(1)
@@ -362,24 +368,54 @@ def test_a_workload_of_kubernetes_makes_a_gang_of_each_replica() -> None:
 def test_what_a_virtual_gang_waits_for_shows_on_all_its_pods() -> None:
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    application = play.cluster.model.applications["a"]
     first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    assert waiting.gang_state(application) is v.SchedulingState.SKIPPED
-    told = play.tell(v.SchedulingStateTold("a", first, v.SchedulingState.SKIPPED, "quota"))
-    assert [(one.pod.name, one.reason) for one in of(told, e.PatchPodCondition)] == [
-        ("w0", "SchedulingSkipped"),
-        ("w1", "SchedulingSkipped"),
-    ]
+
+    def told(key: str, waiting: Waiting) -> list[tuple[str, str]]:
+        return conditions(play.all(v.PendingReasonTold("a", key, waiting)))
+
+    quota = Waiting(State.QUOTA_BLOCKED, rule=Rule.QUOTA, queue="root.q", resource="vcore", asked=2000, max=1000)
+    assert told(first, quota) == [("w0", "SchedulingSkipped"), ("w1", "SchedulingSkipped")]
     play.wait(11)
     play.tell(v.Allocated("a", second, "u", "n"))
-    told = play.tell(v.SchedulingStateTold("a", first, v.SchedulingState.FAILED, "no node has room"))
-    assert {one.reason for one in of(told, e.PatchPodCondition)} == {"Unschedulable"}
-    assert len(of(told, e.PatchPodCondition)) == 2, "not only as many as are missing"
-    assert waiting.gang_state(application) is v.SchedulingState.FAILED
+    both = [("w0", "Unschedulable"), ("w1", "Unschedulable")]
+    assert told(first, Waiting(State.UNSCHEDULABLE)) == both, "not only as many as are missing"
     play.wait(11)
-    assert play.tell(v.SchedulingStateTold("a", "w0", v.SchedulingState.SKIPPED, "waits for placeholders")) == []
+    assert told("w0", Waiting(State.AWAITING_GANG)) == []
+    third = play.all(v.Put(member("w2")))
+    assert conditions([*third, *play.all(v.Tick())]) == [("w2", "Unschedulable")]
     play.tell(v.Allocated("a", first, "u1", "n"))
-    assert waiting.gang_state(application) is None
+    assert conditions(play.all(v.Tick())) == []
+    shown = {uid: own.reason.current for uid, own in play.cluster.model.pods.items()}
+    own_reasons = {"w0": Waiting(State.AWAITING_GANG), "w1": UNANSWERED, "w2": None}
+    assert shown == own_reasons, "each its own again"
+
+
+def test_a_member_or_placeholder_that_is_resized_stays_in_its_task_group() -> None:
+    play = started()
+    (pod, other) = placeholders(play)
+    play.put(pod, other)
+    for one in (pod, other):
+        play.bind(one.metadata.uid, "n")
+    larger = msgspec.structs.replace(placed(pod, "n").spec, containers=own("x", cpu="2").spec.containers)
+    ask = the_ask(play.put(msgspec.structs.replace(pod, spec=larger)))
+    assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == (pod.metadata.uid, "g", True, 2000)
+    play.bind("w0", "n")
+    ask = the_ask(play.put(placed(member("w0", cpu="3"), "n")))
+    assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == ("w0", "g", False, 3000)
+
+
+def test_a_member_of_a_pod_group_that_is_resized_stays_in_its_task_group() -> None:
+    play = grouping(GangSource.COSCHEDULING)
+    play.put(node("n", cpu="8"), pod_group(2))
+    effects = play.put(grouped("w0"), grouped("w1", at=1))
+    for ask in of(effects, e.Ask):
+        if ask.is_placeholder:
+            play.tell(v.Allocated(ask.application_id, ask.key, f"u-{ask.key}", "n"))
+    group = next(ask.task_group for ask in of(effects, e.Ask) if ask.key == "w0")
+    assert group
+    play.bind("w0", "n")
+    ask = the_ask(play.put(placed(grouped("w0", cpu="3"), "n")))
+    assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == ("w0", group, False, 3000)
 
 
 def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:
@@ -451,13 +487,21 @@ def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
     play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
-    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
     effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
-    assert of(effects, e.ReleaseAsk) == [e.ReleaseAsk("a", "w0"), e.ReleaseAsk("a", "w1")]
-    order = [one.key for one in of(effects, e.Ask)]
-    assert order[2:] == ["w0", "w1"]
-    assert key in order[:2]
-    assert isinstance(effects[2], e.AddApplication)
+    assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", "w1", *keys], "they may be under way"
+    assert [one.key for one in of(effects, e.Ask)] == [*keys, "w0", "w1"]
+    assert isinstance(effects[4], e.AddApplication)
+
+
+def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"))
+    keys = {ask.key for ask in of(effects, e.Ask)}
+    effects = play.gone(member("w0"))
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == keys, "they may come after the next one of its id"
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert play.cluster.model.virtual == {}
 
 
 def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:

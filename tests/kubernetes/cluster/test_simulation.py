@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.toy_world import ToyWorld
 
 TURNS = 400
@@ -28,7 +29,10 @@ def check(world: ToyWorld) -> None:
             waits = own.application is not None and own.application.state is ApplicationState.WAITING
             assert waits or (own.state is PodState.ASKED and uid in daemon.asks), f"{uid}: {own.state}"
         elif node in world.nodes:
+            waits = own.application is None or own.application.state is ApplicationState.WAITING
+            assert waits or uid in at, f"{uid} runs and has no allocation"
             assert at.get(uid, node) == node, f"{uid} is counted on another node"
+            assert waits or daemon.amounts[uid] == requests(pod), f"{uid} was resized"
             occupied[node] += uid not in at
         else:
             assert uid not in at

@@ -6,7 +6,6 @@ from schedulerd.kubernetes.cluster.effects import (
     AddApplication,
     CreateNode,
     ExistingAllocation,
-    RecordEvent,
     ReleaseAllocation,
     RemoveApplication,
     RemoveNode,
@@ -16,12 +15,11 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationUpdated,
     NodeAccepted,
-    NodeRejected,
     Put,
     Resynced,
 )
 from tests.kubernetes.builders import bound, containers, node, placed
-from tests.kubernetes.cluster.play import Play, of, own, the_node
+from tests.kubernetes.cluster.play import Play, own, the_node
 
 APP = "yunikorn-ns-autogen"
 
@@ -75,26 +73,6 @@ def test_a_node_that_comes_back_has_its_pods_under_new_uuids() -> None:
     created = the_node(play.put(node("n")))
     assert [one.uuid for one in created.existing] == ["p-2"]
     assert play.gone(placed(own("p"), "n"))[0] == ReleaseAllocation(APP, "p", "p-2")
-
-
-def test_a_pod_that_comes_with_a_node_counts_as_occupied() -> None:
-    play = Play()
-    play.start(node("n"))
-    assert play.put(placed(own("p"), "n")) == [UpdateNode("n", occupied={"vcore": 1000, "pods": 1})]
-
-
-def test_a_rejected_node_is_reported_again_without_its_pods() -> None:
-    play = Play()
-    play.accepts_nodes = False
-    play.start(placed(own("p"), "n"), node("n"))
-    (event,) = play.all(NodeRejected("n", "existing allocation 0 is wrong"))
-    assert isinstance(event, RecordEvent)
-    assert event.reason == "NodeRejected"
-    assert play.put(node("n", labels={"a": "b"})) == []
-    created = the_node(play.wait(5))
-    assert created.existing == ()
-    assert created.occupied == {"vcore": 1000, "pods": 1}
-    assert not of(play.gone(placed(own("p"), "n")), ReleaseAllocation)
 
 
 def test_after_a_new_report_of_the_client_idle_applications_go() -> None:

@@ -6,6 +6,9 @@ import itertools
 import random
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
@@ -30,6 +33,8 @@ class ToyDaemon:
     """UUIDs that are wanted back."""
     occupied: dict[str, dict[str, int]] = field(default_factory=dict)
     """By node."""
+    amounts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By key of an ask or allocation."""
     _uuids: itertools.count[int] = field(default_factory=itertools.count)
 
     def take(self, effect: e.Effect) -> None:
@@ -44,8 +49,9 @@ class ToyDaemon:
                 self.forget(application_id)
             case e.Ask():
                 self._ask(effect)
-            case e.ReleaseAsk(_, key):
-                self.asks.pop(key, None)
+            case e.ReleaseAsk(application_id, key):
+                if self.asks.pop(key, None) is not None:
+                    self.said.append(v.AskReleased(application_id, key))
             case e.ReleaseAllocation(application_id, key, uuid):
                 if self.allocations.pop(uuid, None) is not None:
                     self.leaving.discard(uuid)
@@ -55,10 +61,8 @@ class ToyDaemon:
                 self.leaving.discard(uuid)
             case e.CreateNode():
                 self._create(effect)
-            case e.UpdateNode(name, occupied=occupied):
-                assert name in self.occupied, f"update of {name}, which is not known"
-                if occupied is not None:
-                    self.occupied[name] = dict(occupied)
+            case e.UpdateNode():
+                self._update(effect)
             case e.RemoveNode(name):
                 del self.occupied[name]
                 for uuid in [uuid for uuid, (_, _, at) in self.allocations.items() if at == name]:
@@ -94,6 +98,7 @@ class ToyDaemon:
         self.applications.discard(application_id)
         for key in [key for key, ask in self.asks.items() if ask.application_id == application_id]:
             del self.asks[key]
+            self.said.append(v.AskReleased(application_id, key))
         for uuid in [uuid for uuid, (owner, _, _) in self.allocations.items() if owner == application_id]:
             _, key, _ = self.allocations.pop(uuid)
             self.said.append(v.AllocationReleased(application_id, key, uuid))
@@ -101,19 +106,47 @@ class ToyDaemon:
     def _ask(self, ask: e.Ask) -> None:
         if ask.application_id not in self.applications or self.random.random() < 0.05:
             self.said.append(v.AskRejected(ask.application_id, ask.key, "no"))
-        elif ask.key not in {key for _, key, _ in self.allocations.values()}:
+            return
+        self.amounts[ask.key] = dict(ask.resources)
+        if ask.key not in {key for _, key, _ in self.allocations.values()}:
             self.asks[ask.key] = ask
 
     def _create(self, effect: e.CreateNode) -> None:
-        assert effect.name not in self.occupied, f"{effect.name} is known"
+        if effect.name in self.occupied:
+            self.said.append(v.NodeRejected(effect.name, "is registered already"))
+            return
         if any(one.application_id not in self.applications for one in effect.existing) or self.random.random() < 0.05:
             self.said.append(v.NodeRejected(effect.name, "no"))
             return
         self.occupied[effect.name] = dict(effect.occupied)
         for one in effect.existing:
-            assert one.uuid not in self.allocations
-            self.allocations[one.uuid] = (one.application_id, one.key, effect.name)
+            self._take_over(effect.name, one)
         self.said.append(v.NodeAccepted(effect.name))
+
+    def _update(self, effect: e.UpdateNode) -> None:
+        assert effect.name in self.occupied, f"update of {effect.name}, which is not known"
+        if not effect.existing and self.random.random() < 0.05:
+            self.said.append(v.NodeRejected(effect.name, "no"))
+            return
+        for at, one in enumerate(effect.existing):
+            known = next((uuid for uuid, (_, key, _) in self.allocations.items() if key == one.key), one.uuid)
+            is_leaving = known in self.leaving and known != one.uuid
+            if one.application_id not in self.applications or is_leaving or self.random.random() < 0.1:
+                reason = f"existingAllocations[{at}] (allocationKey {one.key!r}): no"
+                self.said.append(v.NodeRejected(effect.name, reason))
+                return
+        if effect.occupied is not None:
+            self.occupied[effect.name] = dict(effect.occupied)
+        for one in effect.existing:
+            self._take_over(effect.name, one)
+
+    def _take_over(self, node: str, one: e.ExistingAllocation) -> None:
+        """A pending ask is withdrawn, and an allocation of that key moves."""
+        self.asks.pop(one.key, None)
+        for uuid in [uuid for uuid, (_, key, _) in self.allocations.items() if key == one.key]:
+            del self.allocations[uuid]
+        self.allocations[one.uuid] = (one.application_id, one.key, node)
+        self.amounts[one.key] = dict(one.resources)
 
 
 class ToyWorld:
@@ -128,7 +161,8 @@ class ToyWorld:
         self._names = itertools.count()
         self._watch: deque[v.Event] = deque()
         self._ends: deque[v.Event] = deque()
-        self._to_daemon: deque[e.Effect] = deque()
+        self._to_daemon: dict[str, deque[e.Effect]] = {way: deque() for way in ("applications", "nodes", "others")}
+        """By stream of messages: there is no order between them."""
         self._to_api: deque[e.Effect] = deque()
 
     def start(self) -> None:
@@ -151,18 +185,20 @@ class ToyWorld:
 
     def move(self) -> bool:
         """One message arrives; False if there is none."""
-        ways = [way for way in (self._watch, self._ends, self.daemon.said, self._to_daemon, self._to_api) if way]
+        streams = self._streams()
+        others: list[deque[Any]] = [self._watch, self._ends, self.daemon.said, self._to_api]
+        ways = [way for way in (*others, *streams) if way]
         if not ways:
             return False
         way = self.random.choice(ways)
-        if way is self._to_daemon:
-            self.daemon.take(self._to_daemon.popleft())
+        if any(way is stream for stream in streams):
+            self.daemon.take(way.popleft())
         elif way is self._to_api:
             self._api(self._to_api.popleft())
         else:
             event = way.popleft()
             assert not isinstance(event, e.Recovery)
-            self._carry_out(self.cluster.step(self.now_ns, [event]))  # type: ignore[list-item]  # of events
+            self._carry_out(self.cluster.step(self.now_ns, [event]))
         return True
 
     def _carry_out(self, effects: list[e.Effect]) -> None:
@@ -172,9 +208,26 @@ class ToyWorld:
             elif isinstance(effect, e.Bind | e.DeletePod):
                 self._to_api.append(effect)
             elif not isinstance(effect, e.RecordEvent | e.PatchPodCondition):
-                self._to_daemon.append(effect)
+                self._to_daemon[_way(effect)].append(effect)
+
+    def _is_early(self, effect: e.Effect) -> bool:
+        """It is about an application that is under way on another stream: the daemon lets it wait for that."""
+        coming = {one.application_id for one in self._to_daemon["applications"] if isinstance(one, e.AddApplication)}
+        coming -= self.daemon.applications
+        match effect:
+            case e.Ask(application_id):
+                return application_id in coming
+            case e.CreateNode() | e.UpdateNode():
+                return any(one.application_id in coming for one in effect.existing)
+        return False
+
+    def _streams(self) -> list[deque[Any]]:
+        return [stream for stream in self._to_daemon.values() if stream and not self._is_early(stream[0])]
 
     def _pass(self, seconds: int = 1) -> None:
+        """No message to the daemon is under way for longer."""
+        while streams := self._streams():
+            self.daemon.take(self.random.choice(streams).popleft())
         self.now_ns += seconds * SECOND_NS
         self._carry_out(self.cluster.step(self.now_ns, [v.Tick()]))
 
@@ -186,8 +239,13 @@ class ToyWorld:
             self._put(own(name, cpu="100m", meta={"labels": {"applicationId": application}}))
         elif chance < 0.7 and self.pods:
             self._delete(self.random.choice(sorted(self.pods)))
-        elif chance < 0.8 and self.pods:
+        elif chance < 0.77 and self.pods:
             self._remove(self.random.choice(sorted(self.pods)))
+        elif chance < 0.8 and self.pods:
+            self._resize(self.random.choice(sorted(self.pods)))
+        elif chance < 0.82 and self.nodes:
+            name = f"p{next(self._names)}"
+            self._put(placed(own(name, cpu="100m"), self.random.choice(sorted(self.nodes))))
         elif chance < 0.93 or not self.nodes:
             name = f"n{self.random.randrange(4)}"
             if name not in self.nodes:
@@ -239,6 +297,20 @@ class ToyWorld:
     def _remove(self, uid: str) -> None:
         self._watch.append(v.Gone(self.pods.pop(uid)))
 
+    def _resize(self, uid: str) -> None:
+        pod, other = self.pods[uid], own("x", cpu=f"{self.random.randrange(100, 300)}m")
+        spec = msgspec.structs.replace(pod.spec, containers=other.spec.containers)
+        self._put(msgspec.structs.replace(pod, spec=spec))
+
     def _put(self, pod: Pod) -> None:
         self.pods[pod.metadata.uid] = pod
         self._watch.append(v.Put(pod))
+
+
+def _way(effect: e.Effect) -> str:
+    match effect:
+        case e.AddApplication() | e.RemoveApplication():
+            return "applications"
+        case e.CreateNode() | e.UpdateNode() | e.RemoveNode():
+            return "nodes"
+    return "others"

@@ -208,10 +208,9 @@ class Api:
 
     def transport(self) -> Transport:
         """The client of the shim, for the same server."""
-        token = self.headers["Authorization"].removeprefix("Bearer ")
 
         async def read() -> Material:
-            return Material(token=token)
+            return Material(token=self.headers["Authorization"].removeprefix("Bearer "))
 
         fake = self.fake
         if fake is None:

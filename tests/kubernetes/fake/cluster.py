@@ -33,6 +33,7 @@ class FakeCluster:
         self.kubelet = Kubelet(self.operations)
         self.url = "http://fake"
         self._tcp = tcp
+        self._port = 0
         self._folder = tempfile.TemporaryDirectory(prefix="fake-k8s-")
         self.path = str(Path(self._folder.name, "api"))
         """Of the Unix socket."""
@@ -61,11 +62,11 @@ class FakeCluster:
             await web.UnixSite(self._runner, self.path).start()
 
     async def listen(self) -> str:
-        """Serves on a free TCP port too, for processes; its URL."""
+        """Serves on a free TCP port too, for processes, and on the same one after a stop; its URL."""
         assert self._runner is not None
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        host, port = self._runner.addresses[-1][:2]
-        return f"http://{host}:{port}"
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
+        host, self._port = self._runner.addresses[-1][:2]
+        return f"http://{host}:{self._port}"
 
     async def stop(self) -> None:
         """Nobody answers any longer, and all connections end; what is stored stays."""

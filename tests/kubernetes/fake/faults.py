@@ -67,7 +67,7 @@ class Faults:
     """`happened` lists what was done, for tests that want to know that it was."""
 
     happened: list[tuple[str, str, str]] = field(default_factory=list)
-    """Fault, method, path."""
+    """Fault, method, path. `expired` (method: `line` or `code`) and `unauthorized` are there too."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to let hanging requests go."""
     _rules: list[_Rule] = field(default_factory=list)

@@ -72,6 +72,12 @@ class Server:
         """Every continue token is too old from now on."""
         self._pages.clear()
 
+    def watches_end(self) -> None:
+        """The server ends all watches, slow ones too."""
+        for watch in self.watches:
+            watch.is_slow = watch.is_stalled = False
+            watch.end()
+
     def bookmark(self) -> None:
         """A bookmark to every watch that wants them, as comes once a minute."""
         for watch in self.watches:
@@ -166,6 +172,7 @@ class Server:
         if self.tokens is None:
             return
         if scheme == "Bearer" and token not in self.tokens:
+            self.faults.happened.append(("unauthorized", request.method, request.path))
             raise Failure(401, "Unauthorized")
         if scheme != "Bearer":
             text = f'{request.path} is forbidden: User "system:anonymous" cannot use it'
@@ -270,6 +277,7 @@ class Server:
                 watch.bookmark(store.version, {"k8s.io/initial-events-end": "true"})
         elif version < store.compacted:
             failure = expired(f"too old resource version: {version} ({store.compacted})")
+            self.faults.happened.append(("expired", "line" if self.expires_by_line else "code", request.path))
             if not self.expires_by_line:
                 raise failure
             watch.error(failure.body)

@@ -1,12 +1,17 @@
-"""Every test runs on both API servers, on a loop whose time is that of the machine: the daemon is a real process."""
+"""Every test runs on both API servers, on a loop whose time is that of the machine: the daemon is a real process.
+
+Tests share one daemon, as resource managers of their own. A test with a fixture `daemon_flags` has its own daemon.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.daemon_process import DaemonProcess
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.contract.conftest import api, servers
 from tests.kubernetes.shim.world import World
@@ -14,6 +19,31 @@ from tests.kubernetes.shim.world import World
 __all__ = ["api", "servers"]
 
 TEST_SECONDS_MAX = 50.0
+
+
+class SharedDaemon:
+    """Started when it is first used."""
+
+    def __init__(self) -> None:
+        self._daemon: DaemonProcess | None = None
+
+    def shared(self) -> DaemonProcess:
+        if self._daemon is None:
+            self._daemon = DaemonProcess().__enter__()
+        return self._daemon
+
+    def end(self) -> None:
+        if self._daemon is not None:
+            self._daemon.__exit__(None, None, None)
+
+
+DAEMON = SharedDaemon()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_daemon() -> Iterator[None]:
+    yield
+    DAEMON.end()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -26,9 +56,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     async def main() -> None:
         server = pyfuncitem.funcargs["api"]
         assert isinstance(server, Api)
-        flags = pyfuncitem.funcargs.get("daemon_flags", ())
-        assert isinstance(flags, tuple)
-        world = World(server, flags)
+        flags = pyfuncitem.funcargs.get("daemon_flags")
+        assert flags is None or isinstance(flags, tuple)
+        world = World(server, DAEMON.shared() if flags is None else None, flags or ())
         async with asyncio.timeout(TEST_SECONDS_MAX), world:
             await pyfuncitem.obj(world=world, **arguments)
 

@@ -41,7 +41,7 @@ class Command:
     """A context: the process, and its log."""
 
     def __init__(self, world: World, config: Path) -> None:
-        self._flags = ("--kubeconfig", str(config), "--daemon", world.daemon.target)
+        self._flags = ("--kubeconfig", str(config), "--daemon", world.daemon.target, "--rm-id", world.rm_id)
         self._environment = {**os.environ, "SCHEDULERD_KUBERNETES_SCHEDULER_NAME": f"other,{world.scheduler}"}
         self.lines: list[str] = []
 

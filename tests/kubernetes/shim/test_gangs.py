@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,25 @@ from tests.kubernetes.fake.kinds import Kind
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
 PLACEHOLDER = "schedulerd.io/placeholder"
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: default
+          - name: small
+            resources: {max: {vcore: 3}}
+"""
+
+
+@pytest.fixture
+def daemon_flags(tmp_path: Path) -> tuple[str, ...]:
+    """Tests with it have a daemon of their own."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    return ("--config", str(file))
 
 
 def virtual(kind: str = "virtual") -> dict[str, Any]:
@@ -149,11 +169,44 @@ async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: 
     names = [f"w{number}" for number in range(3)]
     for name in names:
         await world.pod(name, metadata=gang(3, **virtual()))
-    pods = await world.until(
-        lambda pods: all(condition(pods.get(name, {}), "PodScheduled").get("reason") for name in names)
-    )
-    assert {condition(pods[name], "PodScheduled")["reason"] for name in names} == {"Unschedulable"}
+    pods = await until_all_told(world, names, "Unschedulable")
+    said = {condition(pods[name], "PodScheduled")["message"] for name in names}
+    assert said == {"0/1 nodes are available: 1 node(s) had room only for other pods."}, "two of them are held room for"
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
+    await world.pod("late", metadata=gang(3, **virtual()))
+    await until_all_told(world, ["late"], "Unschedulable")
+    await world.node("n2", cpu="2")
+    pods = await world.until_bound(*names, "late")
+    assert {condition(pods[name], "PodScheduled")["status"] for name in names} == {"True"}
+
+
+async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
+    world: World, daemon_flags: tuple[str, ...]
+) -> None:
+    await world.node("n", cpu="8")
+    await world.start()
+    await world.pod("other", metadata={"labels": {"queue": "root.small"}})
+    await world.until_bound("other")
+    names = [f"w{number}" for number in range(3)]
+    metadata = gang(3, **virtual())
+    metadata["labels"]["queue"] = "root.small"
+    for name in names:
+        await world.pod(name, metadata=metadata)
+    pods = await until_all_told(world, names, "SchedulingSkipped", "quota of queue root.small")
+    assert len({condition(pods[name], "PodScheduled")["message"] for name in names}) == 1
+    assert not any(node_of(pods[name]) for name in names)
+    await world.end("other")
+    await world.until_bound(*names)
+
+
+async def until_all_told(world: World, names: list[str], reason: str, words: str = "") -> Pods:
+    """Waits until the conditions of all these pods say so."""
+
+    def is_told(pod: JSON) -> bool:
+        found = condition(pod, "PodScheduled")
+        return found.get("reason") == reason and words in found["message"]
+
+    return await world.until(lambda pods: all(is_told(pods.get(name, {})) for name in names))
 
 
 def pod_group(members: int, **spec: Any) -> JSON:
@@ -216,7 +269,7 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_placeholder_is_waited_f
 
 
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
-async def test_a_gang_survives_the_end_of_its_daemon(world: World, kind: str) -> None:
+async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
     await world.node("n", cpu="2")
     await world.start()
     names = [f"w{number}" for number in range(3)]

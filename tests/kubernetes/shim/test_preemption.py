@@ -36,7 +36,7 @@ def queue(name: str) -> dict[str, object]:
 
 
 async def test_a_preempted_pod_is_deleted_and_its_room_used(world: World, daemon_flags: tuple[str, ...]) -> None:
-    await world.node("n", cpu="4")
+    node = await world.node("n", cpu="4")
     await world.start()
     victims = [f"greedy{number}" for number in range(4)]
     for name in victims:
@@ -48,6 +48,10 @@ async def test_a_preempted_pod_is_deleted_and_its_room_used(world: World, daemon
     assert victim in victims
     assert condition(pods[victim], "DisruptionTarget")["reason"] == "PreemptionByScheduler"
     assert not node_of(pods["team"])
+    pods = await world.until(lambda pods: "preempted" in condition(pods["team"], "PodScheduled").get("message", ""))
+    said = condition(pods["team"], "PodScheduled")
+    assert said["reason"] == "SchedulingSkipped", "more nodes are not what it waits for"
+    assert said["message"].endswith(f"room is reserved on node {node}, where 1 preempted pod has to end first.")
     await world.finish(victim)
     await world.until_bound("team")
     assert (await world.api.get(r.PODS, victim)).status == 404

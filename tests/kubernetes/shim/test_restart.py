@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.kubernetes.shim.world import World, node_of
+
+
+@pytest.fixture
+def daemon_flags() -> tuple[str, ...]:
+    """A daemon of its own, which can be ended."""
+    return ()
 
 
 async def test_a_shim_that_starts_anew_knows_what_runs(world: World) -> None:
@@ -25,9 +33,10 @@ async def test_a_shim_that_starts_anew_knows_what_runs(world: World) -> None:
     assert not node_of(world.pods["fifth"])
     await world.end("second")
     await world.until_bound("fifth")
+    await world.agrees()
 
 
-async def test_a_daemon_that_starts_anew_is_told_everything(world: World) -> None:
+async def test_a_daemon_that_starts_anew_is_told_everything(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("n", cpu="3")
     await world.start()
     await world.pod("first")
@@ -42,5 +51,6 @@ async def test_a_daemon_that_starts_anew_is_told_everything(world: World) -> Non
     assert not node_of(world.pods["fourth"])
     await world.end("first")
     await world.until_bound("fourth")
+    await world.agrees()
     names = [name for name, _ in world.history]
     assert len(names) == len(set(names))

@@ -21,6 +21,7 @@ async def test_fifty_pods_are_bound_once_each(world: World) -> None:
     spread = Counter(node_of(pods[name]) for name in names)
     assert set(spread) <= set(nodes)
     assert max(spread.values()) <= 16
+    await world.agrees()
 
 
 async def test_foreign_pods_count_and_their_end_frees_room(world: World) -> None:
@@ -33,6 +34,7 @@ async def test_foreign_pods_count_and_their_end_frees_room(world: World) -> None
     await world.pod("small", cpu="0")
     await world.until_bound("small")
     assert not node_of(world.pods["second"])
+    await world.agrees()
     await world.end("foreign")
     await world.until_bound("second")
 

@@ -8,11 +8,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import grpc
+
+from schedulerd._generated.schedulerd.v1 import admin_pb2
+from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess
+from tests.kubernetes.accounts import disagreements
 from tests.kubernetes.contract.api import Api, WatchStream
 
 LIMIT_SECONDS = 30.0
@@ -23,11 +28,14 @@ Pods = dict[str, JSON]
 class World:
     """A context. Names of nodes and of the scheduler are of this world alone, as a real server serves many tests."""
 
-    def __init__(self, api: Api, daemon_flags: tuple[str, ...] = ()) -> None:
+    def __init__(self, api: Api, daemon: DaemonProcess | None = None, daemon_flags: tuple[str, ...] = ()) -> None:
+        """With a daemon of its own, unless it is given one, which serves others too."""
         self.api = api
-        self.daemon = DaemonProcess(*daemon_flags)
+        self._own_daemon = DaemonProcess(*daemon_flags) if daemon is None else None
+        self._shared_daemon = daemon
         self._daemon_flags = daemon_flags
         self.scheduler = f"scheduler-{api.namespace}"
+        self.rm_id = api.namespace
         self.shim: Shim | None = None
         self.pods: Pods = {}
         """By name, as the watch has told them."""
@@ -37,13 +45,20 @@ class World:
         self._task: asyncio.Task[None] | None = None
         self._stream: WatchStream | None = None
 
+    @property
+    def daemon(self) -> DaemonProcess:
+        daemon = self._own_daemon or self._shared_daemon
+        assert daemon is not None
+        return daemon
+
     async def __aenter__(self) -> World:
-        self.daemon.__enter__()
+        if self._own_daemon is not None:
+            self._own_daemon.__enter__()
         try:
             await self.api.__aenter__()
             self._stream = await self.api.watch(r.PODS, await self.api.version(r.PODS))
         except BaseException as error:
-            self.daemon.__exit__(type(error), error, error.__traceback__)
+            self._end_daemon(type(error), error, error.__traceback__)
             raise
         return self
 
@@ -58,10 +73,30 @@ class World:
                     await self.api.delete(r.NODES, name)
             await self.api.__aexit__(kind, error, at)
         finally:
-            self.daemon.__exit__(kind, error, at)
+            self._end_daemon(kind, error, at)
+
+    def _end_daemon(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._own_daemon is not None:
+            self._own_daemon.__exit__(kind, error, at)
+        else:
+            self._unregister()
+
+    def _unregister(self) -> None:
+        """The daemon forgets this world; others go on."""
+        request = admin_pb2.UnregisterResourceManagerRequest(rmID=self.rm_id)
+        with grpc.insecure_channel(self.daemon.target) as channel, contextlib.suppress(grpc.RpcError):
+            method = channel.unary_unary(
+                "/schedulerd.v1.Admin/UnregisterResourceManager",
+                request_serializer=admin_pb2.UnregisterResourceManagerRequest.SerializeToString,
+                response_deserializer=admin_pb2.UnregisterResourceManagerResponse.FromString,
+            )
+            method(request, timeout=LIMIT_SECONDS)
 
     async def start(
         self,
+        watch: WatchSettings | None = None,
         gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING}),
         discover_s: float = 60.0,
         **settings: Any,
@@ -69,7 +104,14 @@ class World:
         """Starts a shim, and waits until it has reported everything."""
         cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
         transport = self.api.transport()
-        options = ShimOptions(self.daemon.target, gang_sources=gang_sources, discover_s=discover_s, cluster=cluster)
+        options = ShimOptions(
+            self.daemon.target,
+            rm_id=self.rm_id,
+            gang_sources=gang_sources,
+            discover_s=discover_s,
+            cluster=cluster,
+            watch=watch or WatchSettings(),
+        )
         shim = self.shim = Shim(transport, options)
 
         async def run() -> None:
@@ -95,6 +137,11 @@ class World:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
+    def check(self) -> None:
+        """Raises what the shim has failed with, if it has."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
     async def ended(self) -> None:
         """Waits until the shim has ended by itself; raises what it failed with."""
         task, self._task = self._task, None
@@ -104,10 +151,34 @@ class World:
 
     def restart_daemon(self) -> None:
         """Kills the daemon, and starts another one at its address."""
-        target = self.daemon.target
-        self.daemon.__exit__(None, None, None)
-        self.daemon = DaemonProcess(*self._daemon_flags, "--grpc-bind", target)
-        self.daemon.__enter__()
+        assert self._own_daemon is not None, "others use this daemon"
+        target = self._own_daemon.target
+        self._own_daemon.__exit__(None, None, None)
+        self._own_daemon = DaemonProcess(*self._daemon_flags, "--grpc-bind", target)
+        self._own_daemon.__enter__()
+
+    async def agrees(self) -> None:
+        """Waits until API server and daemon agree about all pods that run; fails with what they do not agree about."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + LIMIT_SECONDS
+        while found := await self._disagreements():
+            assert loop.time() < end_s, "\n".join(found)
+            await asyncio.sleep(0.05)
+
+    async def until_told(self, kind: str, name: str, reason: str) -> JSON:
+        """Waits for an event about the object."""
+        namespace = "default" if kind == "Node" else self.api.namespace
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while True:
+                for event in (await self.api.call("GET", r.EVENTS.path(namespace))).json["items"]:
+                    if event["regarding"]["name"] == name and event["reason"] == reason:
+                        return dict(event)
+                await asyncio.sleep(0.1)
+
+    async def _disagreements(self) -> list[str]:
+        pods = (await self.api.get(r.PODS)).json["items"]
+        nodes = (await self.api.get(r.NODES)).json["items"]
+        return await asyncio.to_thread(disagreements, pods, nodes, self.daemon.state, self.rm_id, {self.scheduler})
 
     def node_name(self, name: str) -> str:
         return f"{self.api.namespace}-{name}"

@@ -344,6 +344,38 @@ def test_an_allocation_that_was_found_elsewhere_is_reported_there_and_once(books
     assert there(books) == {}
 
 
+def test_a_placement_that_an_update_has_overtaken_is_not_a_second_one(books: Books) -> None:
+    books.sent_node(a_node("other"))
+    books.sent_ask(an_ask())
+    books.sent_node(found("other", an_allocation("mine", node="other")))
+    books.heard_allocations(placed(an_allocation("u1")))
+    assert there(books) == {"mine": ("other", "pod", 1)}
+    books.sent_release(a_release("mine"))
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u2")))
+    assert set(there(books)) == {"mine", "u2"}
+
+
+def test_a_release_is_not_repeated_under_the_uuid_of_a_later_report(books: Books) -> None:
+    books.sent_node(a_node("other"))
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_node(found("other", an_allocation("mine", node="other")))
+    assert there(books) == {"mine": ("other", "pod", 1)}
+    assert list(books.report_releases()) == []
+
+
+def test_an_update_that_is_rejected_leaves_out_the_allocation_that_the_reason_names(books: Books) -> None:
+    for response in accepted()[:1]:
+        books.heard_nodes(response)
+    for key in ("pod", "other"):
+        books.sent_node(found("node", an_allocation(f"u-{key}", key)))
+    reason = "existingAllocations[0] (allocationKey 'pod'): no"
+    books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node", reason=reason)]))
+    assert there(books) == {"u-other": ("node", "other", 1)}
+
+
 def test_of_an_ask_for_several_the_uuid_says_which_moved(books: Books) -> None:
     books.sent_node(a_node("other"))
     books.sent_ask(an_ask(count=3))
@@ -420,6 +452,30 @@ def test_the_newest_tags_of_a_namespace_are_reported(books: Books) -> None:
     books.heard_applications(accepted()[1])
     books.sent_application(tagged())
     assert quotas(books) == [{}]
+
+
+def test_an_application_that_was_reported_as_running_is_sent_so_with_other_tags_too(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    for is_reported in (False, True):
+        added = an_application()
+        added.tags["namespace.resourcemaxapps"] = "3" if is_reported else "2"
+        books.sent_application(added)
+        assert (FORCE_CREATE_TAG in added.tags) == is_reported
+        (reported,) = books.report_applications()
+        assert reported.tags["namespace.resourcemaxapps"] == added.tags["namespace.resourcemaxapps"]
+
+
+def test_an_application_that_was_reported_otherwise_is_sent_so_with_other_tags_too(books: Books) -> None:
+    books.sent_application(tagged(resourcequota="{}"))
+    (reported,) = books.report_applications()
+    reported.executionTimeoutMilliSeconds = 7  # what is left of its time
+    books.reported_application(reported)
+    added = tagged(resourcequota="lots")
+    books.sent_application(added)
+    assert (added.executionTimeoutMilliSeconds, added.tags["namespace.resourcequota"]) == (7, "lots")
+    (again,) = books.report_applications()
+    assert (again.executionTimeoutMilliSeconds, again.tags["namespace.resourcequota"]) == (0, "lots")
 
 
 def test_tags_of_a_namespace_that_are_rejected_are_not_reported(books: Books) -> None:

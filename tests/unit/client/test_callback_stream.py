@@ -120,13 +120,21 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
 
         def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> None: ...
 
+        def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> None: ...
+
         def state_dump(self) -> str:
             return "{}"
 
     version = callback_pb2.INTERFACE_VERSION_2023_06
     assert hello_of(Picky(), "rm") == callback_pb2.CallbackHello(rmID="rm", predicates=True, version=version)
     assert hello_of(Everything(), "rm") == callback_pb2.CallbackHello(
-        rmID="rm", preemptionPredicates=True, events=True, schedulingStates=True, stateDump=True, version=version
+        rmID="rm",
+        preemptionPredicates=True,
+        events=True,
+        schedulingStates=True,
+        pendingReasons=True,
+        stateDump=True,
+        version=version,
     )
 
 
@@ -166,6 +174,7 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
             super().__init__()
             self.events: list[list[str]] = []
             self.states: list[list[str]] = []
+            self.reasons: list[list[str]] = []
 
         def preemption_predicates(self, call: PreemptionPredicatesCall) -> int | None:
             return call.args.startIndex + 1 if call.callID == 1 else None
@@ -175,6 +184,9 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
 
         async def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> None:
             self.states.append([each.allocationKey for each in states])
+
+        def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> None:
+            self.reasons.append([each.allocationKey for each in reasons])
 
         async def state_dump(self) -> str:
             return '{"pods": 3}'
@@ -190,6 +202,7 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
                 ],
                 events=[si_pb2.EventRecord(objectID=name) for name in ("a", "b")],
                 schedulingStates=[si_pb2.UpdateContainerSchedulingStateRequest(allocationKey="pod")],
+                pendingReasons=[callback_pb2.PendingReason(allocationKey=name) for name in ("c", "d")],
                 stateDump=callback_pb2.StateDumpCall(callID=9),
             )
         )
@@ -200,6 +213,7 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
             answer = await callbacks.answers.get()
         assert (answer.stateDump.callID, answer.stateDump.dump) == (9, '{"pods": 3}')
         assert (rm.events, rm.states) == ([["a", "b"]], [["pod"]])
+        assert rm.reasons == [["c", "d"]]
 
     run(rm, story)
 

@@ -73,7 +73,7 @@ def decide(
     assert placed(talk.schedule()) == []
     application = talk.model().applications[app]
     ask = application.asks["c"]
-    search = Search(talk.model(), application, application.groups[ask.band], ask)
+    search = Search(talk.model(), application, application.groups[ask.group_key], ask)
     assert search.run(10**9)
     return planned(search) or search.refusal
 

@@ -145,8 +145,8 @@ def test_a_user_whose_placeholders_are_still_there_is_not_forgotten(books: Books
 def test_a_node_is_in_the_order_once_while_it_is_open(books: Books) -> None:
     commit.open_node(books.partition, books.node)
     assert list(books.partition.node_order) == [books.node]
-    commit.shut_node(books.partition, books.node)
-    commit.shut_node(books.partition, books.node)
+    commit.close_node(books.partition, books.node)
+    commit.close_node(books.partition, books.node)
     assert list(books.partition.node_order) == []
 
 

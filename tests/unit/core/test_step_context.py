@@ -10,7 +10,6 @@ import pytest
 
 from schedulerd.core import checks, commit, step_context
 from schedulerd.core import commands as c
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.configuration.facts import ConfigurationRejected
 from schedulerd.core.configuration.handlers import configuration
 from schedulerd.core.facts import (
@@ -28,6 +27,7 @@ from schedulerd.core.facts import (
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.step_context import ResourceManager
 from tests.unit.core.builders import (
     RM,
     Conversation,

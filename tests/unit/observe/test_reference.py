@@ -12,7 +12,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core import facts
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
 from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration.queue_facts import TagIgnored
@@ -21,6 +20,7 @@ from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceMana
 from schedulerd.core.predicates.facts import PredicateOutcome
 from schedulerd.core.preemption.facts import ReservationEnd
 from schedulerd.core.resources import Resources
+from schedulerd.core.step_context import ResourceManager
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
 from tests.instants import at

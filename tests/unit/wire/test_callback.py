@@ -9,12 +9,15 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingState,
     SchedulingStateChanged,
 )
+from schedulerd.core.quotas.rules import BlockedBy
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
@@ -90,6 +93,58 @@ def test_a_scheduling_state_of_2021_has_the_number_of_its_name_there(one: Schedu
     assert StateOf2021.SchedulingState.Name(told.state) == one.name
 
 
+@pytest.mark.parametrize("version", InterfaceVersion)
+def test_a_pending_reason_is_the_same_in_all_versions(version: InterfaceVersion) -> None:
+    filled = builder(version)
+    filled.pending_reason(
+        PendingReasonChanged(
+            "rm", "default", "app-1", "ask-1", "user_limit_blocked", SchedulingState.SKIPPED,
+            rule="limit", queue="root.a", resource="vcore", used=3, promised=1, asked=2**70, max=4, account="ann",
+            is_group=True, ahead=7, awaited_application="app-2", inactive="Failing", node="n", victims=2,
+        )
+    )  # fmt: skip
+    message = read(filled)
+    assert message == callback_pb2.CallbackCall(pendingReasons=message.pendingReasons), "and nothing else"
+    (told,) = message.pendingReasons
+    assert told == callback_pb2.PendingReason(
+        applicationID="app-1",
+        allocationKey="ask-1",
+        state=callback_pb2.PendingReason.USER_LIMIT_BLOCKED,
+        schedulingState=StateOf2023.SKIPPED,
+        rule=callback_pb2.PendingReason.LIMIT,
+        queue="root.a",
+        resource="vcore",
+        used=3,
+        promised=1,
+        asked=2**63 - 1,
+        max=4,
+        account="ann",
+        isGroup=True,
+        ahead=7,
+        awaitedApplicationID="app-2",
+        inactive="Failing",
+        nodeID="n",
+        victims=2,
+    )
+
+
+@pytest.mark.parametrize("one", PendingState)
+def test_a_pending_state_has_the_number_of_its_name(one: PendingState) -> None:
+    filled = builder()
+    filled.pending_reason(PendingReasonChanged("rm", "default", "app-1", "ask-1", one, None))
+    (told,) = read(filled).pendingReasons
+    assert callback_pb2.PendingReason.State.Name(told.state) == one.name
+    assert told.schedulingState == StateOf2023.UNKNOWN_SCHEDULING_STATE
+
+
+@pytest.mark.parametrize("one", BlockedBy)
+def test_a_rule_has_the_number_of_its_name(one: BlockedBy) -> None:
+    filled = builder()
+    filled.pending_reason(PendingReasonChanged("rm", "default", "app-1", "ask-1", "ready", None, rule=one.value))
+    (told,) = read(filled).pendingReasons
+    assert callback_pb2.PendingReason.Rule.Name(told.rule) == one.name
+
+
 def test_event_records_of_each_version_have_a_list_of_their_own() -> None:
     for version, field, record in (
         (InterfaceVersion.V2021_02, "eventsOf2021", si_2021_pb2.EventRecord(objectID="x", reason="why")),
@@ -155,11 +210,14 @@ def test_a_hello_says_what_is_served() -> None:
         rmID="rm",
         preemptionPredicates=True,
         schedulingStates=True,
+        pendingReasons=True,
         stateDump=True,
         version=callback_pb2.INTERFACE_VERSION_2021_02,
     )
     hello = read_hello(everything, None)
-    assert hello.connect == ConnectCallbacks("rm", preemption_predicates=True, scheduling_states=True)
+    assert hello.connect == ConnectCallbacks(
+        "rm", preemption_predicates=True, scheduling_states=True, pending_reasons=True
+    )
     assert (hello.events, hello.state_dump, hello.version) == (False, True, InterfaceVersion.V2021_02)
 
 
@@ -170,6 +228,7 @@ def test_only_what_is_answered_needs_an_rm_that_can_still_send() -> None:
         ("stateDump", True),
         ("events", False),
         ("schedulingStates", False),
+        ("pendingReasons", False),
     ):
         message = callback_pb2.CallbackHello(rmID="rm")
         setattr(message, name, True)

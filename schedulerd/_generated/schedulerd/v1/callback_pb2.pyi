@@ -99,6 +99,7 @@ class CallbackHello(_message.Message):
     SCHEDULINGSTATES_FIELD_NUMBER: _builtins.int
     STATEDUMP_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    PENDINGREASONS_FIELD_NUMBER: _builtins.int
     rmID: _builtins.str
     """The id that the RM registered with."""
     predicates: _builtins.bool
@@ -113,6 +114,8 @@ class CallbackHello(_message.Message):
     """It is asked for a dump of its state when an operator asks for one."""
     version: Global___InterfaceVersion.ValueType
     """Of the event records and scheduling states it is sent."""
+    pendingReasons: _builtins.bool
+    """It is told as data why its asks wait."""
     def __init__(
         self,
         *,
@@ -123,10 +126,11 @@ class CallbackHello(_message.Message):
         schedulingStates: _builtins.bool = ...,
         stateDump: _builtins.bool = ...,
         version: Global___InterfaceVersion.ValueType = ...,
+        pendingReasons: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -147,6 +151,7 @@ class CallbackCall(_message.Message):
     SCHEDULINGSTATESOF2021_FIELD_NUMBER: _builtins.int
     EVENTSOF2021_FIELD_NUMBER: _builtins.int
     EVENTSOF2022_FIELD_NUMBER: _builtins.int
+    PENDINGREASONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def connected(self) -> Global___CallbackConnected:
         """Set in the first message of the stream: from now on asks wait for the RM's results, if it serves predicates. Asks
@@ -181,6 +186,10 @@ class CallbackCall(_message.Message):
     def eventsOf2022(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventRecord]:
         """As `events`; to RMs of 2022-12."""
 
+    @_builtins.property
+    def pendingReasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingReason]:
+        """Why asks wait, in order; the same in all versions."""
+
     def __init__(
         self,
         *,
@@ -193,14 +202,190 @@ class CallbackCall(_message.Message):
         schedulingStatesOf2021: _abc.Iterable[_si_pb2_1.UpdateContainerSchedulingStateRequest] | None = ...,
         eventsOf2021: _abc.Iterable[_si_pb2_1.EventRecord] | None = ...,
         eventsOf2022: _abc.Iterable[_event_pb2.EventRecord] | None = ...,
+        pendingReasons: _abc.Iterable[Global___PendingReason] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "stateDump", b"stateDump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CallbackCall: _TypeAlias = CallbackCall  # noqa: Y015
+
+@_typing.final
+class PendingReason(_message.Message):
+    """Why an ask waits. What the reason of its scheduling state says for people, as data: for an RM that makes sentences of
+    its own. Also sent for asks that have no scheduling state, such as one that waits for its turn. It is sent when the
+    kind of reason, the rule or the queue changes, and not when only numbers do. Amounts are in the units of the RM.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PendingReason._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_NOT_SET: PendingReason._State.ValueType  # 0
+        READY: PendingReason._State.ValueType  # 1
+        """It waits for its turn."""
+        QUOTA_BLOCKED: PendingReason._State.ValueType  # 2
+        """A queue has no room within its quota."""
+        USER_LIMIT_BLOCKED: PendingReason._State.ValueType  # 3
+        """Its user or group is at a limit."""
+        MAX_APPLICATIONS_BLOCKED: PendingReason._State.ValueType  # 4
+        """As many applications run as may."""
+        UNSCHEDULABLE: PendingReason._State.ValueType  # 5
+        """No node has room for it. If schedulingState is SKIPPED, quotas and limits leave room only for asks before it."""
+        AWAITING_GANG: PendingReason._State.ValueType  # 6
+        """It waits for the placeholders of its gang, or for an earlier gang."""
+        AWAITING_PLACEHOLDER: PendingReason._State.ValueType  # 7
+        """It waits for a placeholder to end."""
+        AWAITING_PREDICATE: PendingReason._State.ValueType  # 8
+        """It waits for the RM's result about a node."""
+        PREDICATE_FAILED: PendingReason._State.ValueType  # 9
+        """The RM refused it on every node with room."""
+        RESERVED: PendingReason._State.ValueType  # 10
+        """Room is reserved for it on a node."""
+        APPLICATION_INACTIVE: PendingReason._State.ValueType  # 11
+        """Its application or RM is in a state that does not schedule."""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_NOT_SET: PendingReason.State.ValueType  # 0
+    READY: PendingReason.State.ValueType  # 1
+    """It waits for its turn."""
+    QUOTA_BLOCKED: PendingReason.State.ValueType  # 2
+    """A queue has no room within its quota."""
+    USER_LIMIT_BLOCKED: PendingReason.State.ValueType  # 3
+    """Its user or group is at a limit."""
+    MAX_APPLICATIONS_BLOCKED: PendingReason.State.ValueType  # 4
+    """As many applications run as may."""
+    UNSCHEDULABLE: PendingReason.State.ValueType  # 5
+    """No node has room for it. If schedulingState is SKIPPED, quotas and limits leave room only for asks before it."""
+    AWAITING_GANG: PendingReason.State.ValueType  # 6
+    """It waits for the placeholders of its gang, or for an earlier gang."""
+    AWAITING_PLACEHOLDER: PendingReason.State.ValueType  # 7
+    """It waits for a placeholder to end."""
+    AWAITING_PREDICATE: PendingReason.State.ValueType  # 8
+    """It waits for the RM's result about a node."""
+    PREDICATE_FAILED: PendingReason.State.ValueType  # 9
+    """The RM refused it on every node with room."""
+    RESERVED: PendingReason.State.ValueType  # 10
+    """Room is reserved for it on a node."""
+    APPLICATION_INACTIVE: PendingReason.State.ValueType  # 11
+    """Its application or RM is in a state that does not schedule."""
+
+    class _Rule:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _RuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PendingReason._Rule.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        RULE_NOT_SET: PendingReason._Rule.ValueType  # 0
+        QUOTA: PendingReason._Rule.ValueType  # 1
+        """`resources.max` of a queue."""
+        GANG_QUOTA: PendingReason._Rule.ValueType  # 2
+        """`resources.max` of a queue, for a whole gang."""
+        MAX_APPLICATIONS: PendingReason._Rule.ValueType  # 3
+        """`maxapplications` of a queue."""
+        LIMIT: PendingReason._Rule.ValueType  # 4
+        """`maxresources` of a user or group."""
+        LIMIT_MAX_APPLICATIONS: PendingReason._Rule.ValueType  # 5
+        """`maxapplications` of a user or group."""
+
+    class Rule(_Rule, metaclass=_RuleEnumTypeWrapper): ...
+    RULE_NOT_SET: PendingReason.Rule.ValueType  # 0
+    QUOTA: PendingReason.Rule.ValueType  # 1
+    """`resources.max` of a queue."""
+    GANG_QUOTA: PendingReason.Rule.ValueType  # 2
+    """`resources.max` of a queue, for a whole gang."""
+    MAX_APPLICATIONS: PendingReason.Rule.ValueType  # 3
+    """`maxapplications` of a queue."""
+    LIMIT: PendingReason.Rule.ValueType  # 4
+    """`maxresources` of a user or group."""
+    LIMIT_MAX_APPLICATIONS: PendingReason.Rule.ValueType  # 5
+    """`maxapplications` of a user or group."""
+
+    APPLICATIONID_FIELD_NUMBER: _builtins.int
+    ALLOCATIONKEY_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SCHEDULINGSTATE_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    PROMISED_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    ACCOUNT_FIELD_NUMBER: _builtins.int
+    ISGROUP_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    AWAITEDAPPLICATIONID_FIELD_NUMBER: _builtins.int
+    INACTIVE_FIELD_NUMBER: _builtins.int
+    NODEID_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    applicationID: _builtins.str
+    """The application that asked."""
+    allocationKey: _builtins.str
+    """The ask."""
+    state: Global___PendingReason.State.ValueType
+    """What the ask waits for."""
+    schedulingState: _si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType
+    """The scheduling state that goes with it; UNKNOWN_SCHEDULING_STATE if it has none."""
+    rule: Global___PendingReason.Rule.ValueType
+    """The rule that blocks, if one does. With it are set: queue, resource (not where applications are counted), used,
+    promised (what others have reserved, or gangs were promised), asked, max, and for limits account and isGroup.
+    """
+    queue: _builtins.str
+    """The queue that has the rule; without one the queue of the application."""
+    resource: _builtins.str
+    used: _builtins.int
+    promised: _builtins.int
+    asked: _builtins.int
+    max: _builtins.int
+    account: _builtins.str
+    """The user or group of a limit."""
+    isGroup: _builtins.bool
+    ahead: _builtins.int
+    """Allocations that are pending before it in its queue: if it waits for its turn, or for room that they get."""
+    awaitedApplicationID: _builtins.str
+    """The earlier application whose gang it waits for."""
+    inactive: _builtins.str
+    """The state of the application or RM that does not schedule."""
+    nodeID: _builtins.str
+    """Where room is reserved for it."""
+    victims: _builtins.int
+    """How many allocations have to be released there first."""
+    def __init__(
+        self,
+        *,
+        applicationID: _builtins.str = ...,
+        allocationKey: _builtins.str = ...,
+        state: Global___PendingReason.State.ValueType = ...,
+        schedulingState: _si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType = ...,
+        rule: Global___PendingReason.Rule.ValueType = ...,
+        queue: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        used: _builtins.int = ...,
+        promised: _builtins.int = ...,
+        asked: _builtins.int = ...,
+        max: _builtins.int = ...,
+        account: _builtins.str = ...,
+        isGroup: _builtins.bool = ...,
+        ahead: _builtins.int = ...,
+        awaitedApplicationID: _builtins.str = ...,
+        inactive: _builtins.str = ...,
+        nodeID: _builtins.str = ...,
+        victims: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "ahead", b"ahead", "allocationKey", b"allocationKey", "applicationID", b"applicationID", "asked", b"asked", "awaitedApplicationID", b"awaitedApplicationID", "inactive", b"inactive", "isGroup", b"isGroup", "max", b"max", "nodeID", b"nodeID", "promised", b"promised", "queue", b"queue", "resource", b"resource", "rule", b"rule", "schedulingState", b"schedulingState", "state", b"state", "used", b"used", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PendingReason: _TypeAlias = PendingReason  # noqa: Y015
 
 @_typing.final
 class CallbackConnected(_message.Message):

@@ -27,7 +27,7 @@ def allocate(context: StepContext, partition: Partition, application: Applicatio
         application_states.on_placed(context, application, allocation)
     if ask.spec.execution_timeout_ms > 0:
         execution_times.begin(context, allocation)
-    context.say(allocated(allocation, ask.asked_at_ns))
+    context.emit(allocated(allocation, ask.asked_at_ns))
 
 
 def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = False, replaces: str = "") -> Allocated:

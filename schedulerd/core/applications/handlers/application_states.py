@@ -56,7 +56,7 @@ def fire(context: StepContext, application: Application, trigger: ApplicationTri
         application.alarm = alarms.set(deadline_ns, ApplicationStateTimeout(application))
     _limit_run(context, application)
     queue = application.queue
-    context.say(
+    context.emit(
         ApplicationChanged(
             rm_id=application.rm_id,
             partition=application.partition_name,
@@ -105,7 +105,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
         commit.keep_promise(application)
     elif gang_time.needs_time(application):
         gang_time.begin(context, application)
-    gang_time.say_if_full(context, application)
+    gang_time.tell_if_complete(context, application)
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
         fire(context, application, ApplicationTrigger.RUN)
     elif not application.groups:
@@ -113,7 +113,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
 
 
 def on_resized(context: StepContext, application: Application, allocation: Allocation) -> None:
-    """The allocation has other amounts (SEMANTICS I17). With a larger placeholder the gang may be whole."""
+    """The allocation has other amounts (SEMANTICS I17, I25). With a larger placeholder the gang may be whole."""
     if not allocation.placeholder:
         return
     if application.gang_alarm is not None:
@@ -168,7 +168,7 @@ def on_less(context: StepContext, application: Application) -> None:
             if len(application.allocations) > application.placeholders:
                 fire(context, application, ApplicationTrigger.RUN)
             elif application.is_idle:
-                _give_grace(context, application)
+                _delay_completion(context, application)
                 return
     if application.state is ApplicationState.COMPLETING:
         if application.alarm is None and not application.allocations:
@@ -180,7 +180,7 @@ def on_less(context: StepContext, application: Application) -> None:
         fire(context, application, ApplicationTrigger.COMPLETE)
 
 
-def _give_grace(context: StepContext, application: Application) -> None:
+def _delay_completion(context: StepContext, application: Application) -> None:
     """A gang that continues without placeholders still expects its real asks, so it does not complete at once."""
     deadline_ns = context.now_ns + context.cluster.timeouts.completing_ns
     application.alarm = context.cluster.alarms.set(deadline_ns, ApplicationStateTimeout(application))
@@ -207,7 +207,7 @@ def forget(context: StepContext, application: Application) -> None:
     application.alarm = application.run_alarm = None
     gang_time.forget(context, application)
     context.partition_of(application).forget(application)
-    context.say(
+    context.emit(
         ApplicationForgotten(
             rm_id=application.rm_id,
             partition=application.partition_name,
@@ -236,14 +236,14 @@ def reject(context: StepContext, partition: Partition, spec: NewApplication, rea
     )
     deadline_ns = context.now_ns + context.cluster.timeouts.retention_ns
     rejected.alarm = context.cluster.alarms.set(deadline_ns, RejectionTimeout(rejected))
-    context.say(_rejection(context, rejected, None, reason))
+    context.emit(_rejection(context, rejected, None, reason))
     _remember(context, rejected)
 
 
 def on_rejection_timeout(context: StepContext, rejected: RejectedApplication) -> None:
     """A rejected application expires and is forgotten."""
     rejected.state = move(APPLICATION, rejected.state, ApplicationTrigger.EXPIRE)
-    context.say(_rejection(context, rejected, ApplicationState.REJECTED, ApplicationTrigger.EXPIRE.value))
+    context.emit(_rejection(context, rejected, ApplicationState.REJECTED, ApplicationTrigger.EXPIRE.value))
     forget_terminated(context, rejected)
 
 
@@ -257,7 +257,7 @@ def forget_terminated(context: StepContext, application: Application | RejectedA
     partition = context.partition_of(application)
     partition.forget(application)
     id_, state = application.application_id, application.state
-    context.say(ApplicationForgotten(partition.rm_id, partition.name, "", id_, state))
+    context.emit(ApplicationForgotten(partition.rm_id, partition.name, "", id_, state))
 
 
 def _remember(context: StepContext, application: Application | RejectedApplication) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, asks, releases, rm_releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import (
     AllocationRelease,
     ApplicationRemoval,
@@ -42,7 +41,7 @@ from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_
 from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.recovery.early import Backlog, EarlyItem
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext, take
+from schedulerd.core.step_context import Change, ResourceManager, StepContext, take
 
 
 def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:
@@ -122,10 +121,10 @@ def _report(
     queue, id_, old = application.queue, application.application_id, application.spec.tags
     application.spec = replace(application.spec, tags=tags)
     queues.report(context, partition, queue, old, tags)
-    context.say(ApplicationAccepted(rm.rm_id, partition.name, queue.path, id_))
+    context.emit(ApplicationAccepted(rm.rm_id, partition.name, queue.path, id_))
     for one in ignored:
         reason = f"{one.mistake.reason}; the queue is as if the tag were not there"
-        context.say(TagIgnored(rm.rm_id, partition.name, queue.path, id_, one.name, reason))
+        context.emit(TagIgnored(rm.rm_id, partition.name, queue.path, id_, one.name, reason))
 
 
 def _refuse(
@@ -149,7 +148,7 @@ def _take(
     _accept(context, partition, leaf, spec)
     for one in ignored:
         reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
-        context.say(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
+        context.emit(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))
     _take_early(context, rm, partition, spec.application_id, None)
 
 
@@ -170,7 +169,7 @@ def check_removal(context: StepContext, rm: ResourceManager, item: ApplicationRe
 
 def ignore(context: StepContext, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    context.say(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
+    context.emit(ItemIgnored(rm.rm_id, partition, item.application_id, mistake.code, mistake.reason))
 
 
 def _take_early(
@@ -266,8 +265,8 @@ def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewA
     application.update_limits()
     partition.applications[spec.application_id] = application
     queue.applications[spec.application_id] = application
-    context.say(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
-    context.say(
+    context.emit(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
+    context.emit(
         ApplicationChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -293,7 +292,7 @@ def _remove(context: StepContext, partition: Partition, application: Application
         return
     for allocation in list(application.allocations.values()):
         releases.free(context, allocation)
-        context.say(releases.released(allocation, stopped, confirm=True, message=message))
+        context.emit(releases.released(allocation, stopped, confirm=True, message=message))
     gang_time.forget(context, application)
     commit.retire(partition, application)
     queues.leave(context, application)
@@ -312,4 +311,4 @@ def _complete(context: StepContext, application: Application) -> None:
 def reject(context: StepContext, rm: ResourceManager, spec: NewApplication, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(spec.partition)
-    context.say(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))
+    context.emit(ApplicationRejected(rm.rm_id, partition, spec.application_id, mistake.code, mistake.reason))

@@ -7,7 +7,6 @@ from functools import partial
 from schedulerd.core import ask_tags, checks, commit
 from schedulerd.core.applications.handlers import application_states, changes, releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.constraints import checks as constraint_checks
 from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
@@ -18,7 +17,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admit_next, reclassify
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
 """Most allocations in one ask."""
@@ -37,7 +36,7 @@ def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: 
         if application is None:
             return partial(reject, context, rm, spec, early.unknown_application(partition, spec.application_id))
     if application.placeholders or application.state is ApplicationState.FAILING:
-        mistake = _not_now(application, spec)
+        mistake = _state_mistake(application, spec)
         if mistake is not None:
             return partial(reject, context, rm, spec, mistake)
     known = application.asks.get(spec.allocation_key)
@@ -106,7 +105,7 @@ def _asked_at_ns(context: StepContext, spec: NewAsk, default_ns: int) -> int:
 
 
 def reject(context: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:
-    context.say(
+    context.emit(
         AskRejected(
             rm_id=rm.rm_id,
             partition=rm.known_partition_name(spec.partition),
@@ -149,7 +148,7 @@ def _release(context: StepContext, rm: ResourceManager, partition: Partition, it
 
 def ignore(context: StepContext, rm: ResourceManager, item: AskRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    context.say(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
+    context.emit(ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, "", mistake.reason))
 
 
 def _release_of(context: StepContext, application: Application, item: AskRelease) -> bool:
@@ -161,16 +160,16 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
     named = [
         ask
         for ask in named
-        if ask.pending or ask.awaiting_placeholder or any(one.yields_to_gang for one in ask.allocations.values())
+        if ask.pending or ask.awaiting_placeholder or any(one.ask_again_when_gone for one in ask.allocations.values())
     ]
     message = checks.message(item.message)
     for ask in named:
         gangs.forget_swaps(context, ask)
-        gangs.forget_give_way(ask.allocations.values())
+        gangs.cancel_yield(ask.allocations.values())
         count = ask.pending
         releases.withdraw_ask(context, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
         if ask.placeholder and count:
-            commit.take_back_promise(application, ask.request_class.items, count)
+            commit.withdraw_promise(application, ask.request_class.items, count)
             context.partition_of(application).note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
@@ -189,7 +188,7 @@ def _demand(context: StepContext, partition: Partition, application: Application
         application_states.on_ask(context, application)
     commit.demand(partition, application, ask, count)
     admit_next(partition, application.queue)
-    context.say(
+    context.emit(
         AskAdded(
             application.rm_id,
             application.partition_name,
@@ -203,7 +202,7 @@ def _demand(context: StepContext, partition: Partition, application: Application
     )
 
 
-def _not_now(application: Application, spec: NewAsk) -> Mistake | None:
+def _state_mistake(application: Application, spec: NewAsk) -> Mistake | None:
     """Why an application that is Failing or has placeholders cannot take the ask (SEMANTICS I14); None if it can."""
     if application.state is ApplicationState.FAILING:
         return Mistake(

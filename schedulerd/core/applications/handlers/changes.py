@@ -26,7 +26,7 @@ def resize(context: StepContext, allocation: Allocation, resources: Resources) -
     commit_changes.resize(partition, allocation, resources)
     for queue in allocation.application.queue.path_to_root:
         quota_preemption.watch(context, partition, queue)
-    context.say(_changed(allocation, ChangeCause.RESIZED, allocation.uuid, allocation.node, old))
+    context.emit(_changed(allocation, ChangeCause.RESIZED, allocation.uuid, allocation.node, old))
 
 
 def move(context: StepContext, allocation: Allocation, node: Node, uuid: str) -> None:
@@ -42,8 +42,8 @@ def move(context: StepContext, allocation: Allocation, node: Node, uuid: str) ->
     made = reservations.room_made(allocation, context.now_ns) if node is not old_node else None
     commit_changes.move(context.partition_of(allocation.application), allocation, node, uuid)
     if made is not None:
-        context.say(made)
-    context.say(
+        context.emit(made)
+    context.emit(
         _changed(allocation, ChangeCause.MOVED, old_uuid, old_node, allocation.request_class.resources),
     )
 

@@ -52,7 +52,7 @@ def withdraw_ask(
         application.gang.task_group(ask.spec.task_group).count_timed_out(count)
     if not count and termination is None:
         return
-    context.say(
+    context.emit(
         AskWithdrawn(
             rm_id=application.rm_id,
             partition=application.partition_name,
@@ -88,10 +88,10 @@ def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
     ask = commit.end_placeholder_wait(placeholder)
     if ask is not None:
         commit.demand(context.partition_of(application), application, ask, 1)
-        context.say(asked_again(application, ask, awaited_placeholder=True))
+        context.emit(pending_again(application, ask, awaited_placeholder=True))
 
 
-def asked_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
+def pending_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
     """The fact that one allocation of an ask is pending again, after it awaited a placeholder or was given back."""
     return AskAdded(
         application.rm_id,
@@ -119,13 +119,13 @@ def request_release(context: StepContext, allocation: Allocation, cause: Release
     application = allocation.application
     partition.moves += 1
     if cause is ReleaseCause.PREEMPTED:
-        allocation.yields_to_gang = allocation.placeholder and application.state is ApplicationState.ACCEPTED
+        allocation.ask_again_when_gone = allocation.placeholder and application.state is ApplicationState.ACCEPTED
     if allocation.placeholder and application.gang is not None:
         partition.gangs_touched[application] = None
         task_group = application.gang.task_group(allocation.spec.task_group)
         task_group.drop_idle(allocation)
         task_group.count_release(cause)
-    context.say(
+    context.emit(
         ReleaseRequested(
             rm_id=application.rm_id,
             partition=application.partition_name,
@@ -148,7 +148,7 @@ def free(context: StepContext, allocation: Allocation) -> None:
     made = reservations.room_made(allocation, context.now_ns)
     commit.free(context.partition_of(allocation.application), allocation)
     if made is not None:
-        context.say(made)
+        context.emit(made)
 
 
 def released(

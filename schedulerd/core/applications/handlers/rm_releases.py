@@ -12,7 +12,6 @@ from functools import partial
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, releases
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
 from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.gangs.handlers import gangs
@@ -21,7 +20,7 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
@@ -104,13 +103,13 @@ def finish(
         return
     swapped: list[Fact] = []
     for allocation in gone:
-        is_given_back = allocation.yields_to_gang and termination is allocation.releasing
+        is_given_back = allocation.ask_again_when_gone and termination is allocation.releasing
         if (
             is_given_back
             and application.state in SCHEDULABLE_STATES
-            and commit.ask_anew(context.partition_of(allocation.application), allocation)
+            and commit.make_pending_again(context.partition_of(allocation.application), allocation)
         ):
-            swapped.append(releases.asked_again(application, allocation.ask, awaited_placeholder=False))
+            swapped.append(releases.pending_again(application, allocation.ask, awaited_placeholder=False))
         releases.free(context, allocation)
     for allocation in gone:  # after all of their room is free
         ask = commit.end_placeholder_wait(allocation)
@@ -124,7 +123,7 @@ def finish(
         application_states.on_less(context, application)
     for allocation in gone:
         is_told = confirm and not (node_removed and allocation.releasing is not None)
-        context.say(
+        context.emit(
             releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
     context.facts.extend(swapped)
@@ -142,6 +141,6 @@ def _named(application: Application, item: AllocationRelease) -> list[Allocation
 
 def ignore(context: StepContext, rm: ResourceManager, item: AllocationRelease, mistake: Mistake) -> None:
     partition = rm.known_partition_name(item.partition)
-    context.say(
+    context.emit(
         ReleaseIgnored(rm.rm_id, partition, item.application_id, item.allocation_key, item.uuid, mistake.reason)
     )

@@ -48,15 +48,17 @@ def outstanding(partition: Partition, places_max: int | None = PLACES_MAX) -> li
     """What is outstanding, by leaf queue. With `places_max` None, everything."""
     count = _Count(partition)
     count.count(
-        pending_class for pending_class in looked_at(partition, places_max) if lacks_room_only(partition, pending_class)
+        pending_class
+        for pending_class in oldest_unschedulable(partition, places_max)
+        if lacks_room_only(partition, pending_class)
     )
     return count.found
 
 
-def turned_away(partition: Partition) -> list[Outstanding]:
+def unschedulable_within_quotas(partition: Partition) -> list[Outstanding]:
     """What is outstanding, followed by everything else that quotas and limits let in and no node takes."""
     pending_classes = {
-        pending_class: lacks_room_only(partition, pending_class) for pending_class in looked_at(partition)
+        pending_class: lacks_room_only(partition, pending_class) for pending_class in oldest_unschedulable(partition)
     }
     count = _Count(partition)
     count.count(pending_class for pending_class, is_outstanding in pending_classes.items() if is_outstanding)
@@ -64,7 +66,7 @@ def turned_away(partition: Partition) -> list[Outstanding]:
     return count.found
 
 
-def looked_at(partition: Partition, places_max: int | None = PLACES_MAX) -> list[PendingClass]:
+def oldest_unschedulable(partition: Partition, places_max: int | None = PLACES_MAX) -> list[PendingClass]:
     """The unschedulable classes, in at most `places_max` places: those that have waited longest first."""
     found, places = [], 0
     for pending_class in partition.request_classes.unschedulable():
@@ -138,7 +140,7 @@ def _starts(leaf: Queue, pending_class: PendingClass) -> bool:
 
 def _speaks_for_one(predicate_check: PredicateCheck) -> bool:
     """Whether an open check holds room for one pending allocation that no entitled reservation shows."""
-    return predicate_check.takes_one and (
+    return predicate_check.uses_allocation and (
         predicate_check.reservation is None or not predicate_check.reservation.is_entitled
     )
 

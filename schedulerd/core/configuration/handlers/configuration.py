@@ -12,7 +12,6 @@ from functools import partial
 from schedulerd.core import commit
 from schedulerd.core.applications.handlers import application_states, releases
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import TerminationType, UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
 from schedulerd.core.configuration.handlers import queue_changes
@@ -30,7 +29,7 @@ from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.resource_managers.dismantling import pieces_of
 from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguration) -> Change:
@@ -43,12 +42,12 @@ def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguratio
         return _nothing
     assessment = assess(rm, command.partitions)
     if assessment.refusals:
-        return partial(context.say, ConfigurationRejected(rm.rm_id, assessment.refusals))
+        return partial(context.emit, ConfigurationRejected(rm.rm_id, assessment.refusals))
     return partial(_update, context, rm, command, assessment)
 
 
 def reject(context: StepContext, rm: ResourceManager, command: UpdateConfiguration, mistake: Mistake) -> None:
-    context.say(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
+    context.emit(ConfigurationRejected(rm.rm_id, (mistake.reason,)))
 
 
 def _nothing() -> None:
@@ -60,10 +59,10 @@ def _update(context: StepContext, rm: ResourceManager, command: UpdateConfigurat
     if command.configuration != replaced:
         rm.configuration, rm.configured_at_ns = command.configuration, context.now_ns
     if assessment.impact:
-        context.say(ConfigurationAccepted(rm.rm_id, assessment.impact))
+        context.emit(ConfigurationAccepted(rm.rm_id, assessment.impact))
     if assessment.changed:
         _change(context, rm, command.partitions)
-    context.say(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
+    context.emit(ConfigurationUpdated(rm.rm_id, assessment.changed, rm.configuration, replaced))
 
 
 def _change(context: StepContext, rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> None:
@@ -126,7 +125,7 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
         for allocation in list(application.allocations.values()):
             releases.free(context, allocation)
             is_told = allocation.releasing is None
-            context.say(releases.released(allocation, stopped, confirm=is_told, message=message))
+            context.emit(releases.released(allocation, stopped, confirm=is_told, message=message))
         application_states.on_less(context, application)
         if not application.is_terminal:
             commit.retire(partition, application)

@@ -102,7 +102,7 @@ def _say(
     amounts: Mapping[str, int] | None = None,
     message: str = "",
 ) -> None:
-    context.say(
+    context.emit(
         QueueChanged(
             rm_id=partition.rm_id,
             partition=partition.name,

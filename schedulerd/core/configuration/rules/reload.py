@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.configuration.facts import Impact, ImpactKind
 from schedulerd.core.configuration.rules.rule_words import describe_rules
 from schedulerd.core.lifecycles import ApplicationState
@@ -19,6 +18,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.quotas.limit_subject import LimitSubject
 from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
+from schedulerd.core.step_context import ResourceManager
 
 NAMES_SHOWN = 5
 """Maximum number of application names in a sentence."""

@@ -120,17 +120,17 @@ def end(context: StepContext, application: Application) -> None:
         commit.end_promise(partition, application)
 
 
-def say_if_full(context: StepContext, application: Application) -> None:
+def tell_if_complete(context: StepContext, application: Application) -> None:
     """After a placeholder was allocated: sends `GangCompleted` if the gang is complete for the first time."""
     gang, partition, queue = application.gang, context.partition_of(application), application.queue
     assert gang is not None
-    if gang.pending or not gang.awaits_full:
+    if gang.pending or not gang.completion_untold:
         return
     if not application.spec.placeholder_ask.is_zero() and not has_whole_gang(application):
         return
     assert gang.first_asked_ns is not None
-    gang.full_ns, gang.awaits_full = context.now_ns, False
-    context.say(
+    gang.completed_ns, gang.completion_untold = context.now_ns, False
+    context.emit(
         GangCompleted(
             rm_id=partition.rm_id,
             partition=partition.name,

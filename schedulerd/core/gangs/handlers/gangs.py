@@ -17,7 +17,7 @@ from schedulerd.core.facts import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.gangs import sentences as gang_words
 from schedulerd.core.gangs.facts import GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.gangs.handlers import gang_time
-from schedulerd.core.gangs.rules.gang_deadlock import who_gives_way
+from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -33,7 +33,7 @@ from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.step_context import StepContext
 
 HARD_STYLE = "hard"
-CONSIDERED_EACH_NS = 10 * MILLISECOND_NS
+DEADLOCK_CHECK_SPACING_NS = 10 * MILLISECOND_NS
 """Minimum time between the deadlock checks of two gangs whose alarms ring together, so that one step does not check all
 of them."""
 
@@ -100,10 +100,10 @@ def _ask_first(context: StepContext, application: Application, task_group: TaskG
     for placeholder in task_group.all_fitting(ask.request_class):
         node = placeholder.node
         if partition.objection(ask.request_class, node, (placeholder,)) is None:
-            if predicate_history is not None and predicate_history.bars_with_room(node):
+            if predicate_history is not None and predicate_history.is_refused_with_room(node):
                 continue
             if placeholder.predicate_check is None:
-                task_group.put_last(placeholder)
+                task_group.move_last(placeholder)
                 predicate_checks.swap(context, application, ask, placeholder, node)
                 return True
             are_all_refused = False
@@ -116,16 +116,16 @@ def _ask_first(context: StepContext, application: Application, task_group: TaskG
         and idle is not None
         and partition.objection(ask.request_class, elsewhere, (idle,)) is None
     ):
-        task_group.put_last(idle)
+        task_group.move_last(idle)
         predicate_checks.swap(context, application, ask, idle, elsewhere)
         return True
     if are_all_refused and elsewhere is None:
         if predicate_history is None:
-            partition.deny(application, application.groups[ask.band])
+            partition.deny(application, application.groups[ask.group_key])
             return False
         predicate_checks.set_aside(context, application, ask)
         return True
-    partition.deny(application, application.groups[ask.band])
+    partition.deny(application, application.groups[ask.group_key])
     return False
 
 
@@ -171,7 +171,7 @@ def _refuse(context: StepContext, application: Application, task_group: TaskGrou
     partition, queue = context.partition_of(application), application.queue
     useless = task_group.oldest(ask.pending)
     reasons = [_why_too_small(placeholder, ask) for placeholder in useless]
-    context.say(
+    context.emit(
         SwapRefused(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -213,7 +213,7 @@ def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, an
         )
         if other is None:
             commit.demand(partition, application, ask, 1)
-            return releases.asked_again(application, ask, awaited_placeholder=True)
+            return releases.pending_again(application, ask, awaited_placeholder=True)
         node = other
     allocation = commit.allocate_swapped(partition, application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
@@ -226,7 +226,7 @@ def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, an
 def _may_go_to(partition: Partition, placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:
     """Whether the ask can be allocated on the node, now that the placeholder is gone."""
     if node is placeholder.node:
-        return partition.refusal_in_exchange(request_class, node) is None
+        return partition.refusal_for_swap(request_class, node) is None
     return partition.nodes.get(node.node_id) is node and partition.refusal(request_class, node) is None
 
 
@@ -237,10 +237,10 @@ def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
         releases.end_placeholder_wait(context, placeholder)
 
 
-def forget_give_way(allocations: Iterable[Allocation]) -> None:
+def cancel_yield(allocations: Iterable[Allocation]) -> None:
     """Placeholders that give way are not asked for again when they are gone."""
     for allocation in allocations:
-        allocation.yields_to_gang = False
+        allocation.ask_again_when_gone = False
 
 
 def on_deadlock_timeout(context: StepContext, application: Application) -> None:
@@ -248,17 +248,19 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
     that helps."""
     gang, partition = application.gang, context.partition_of(application)
     assert gang is not None
-    if partition.considered_ns == context.now_ns or (not gang.has_slot and partition.free_slot_ns > context.now_ns):
-        slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
-        gang.has_slot = True
+    if partition.deadlock_checked_ns == context.now_ns or (
+        not gang.is_check_postponed and partition.next_deadlock_check_ns > context.now_ns
+    ):
+        slot_ns = max(partition.next_deadlock_check_ns, context.now_ns + DEADLOCK_CHECK_SPACING_NS)
+        gang.is_check_postponed = True
         gang_time.watch(context, application, slot_ns - context.now_ns)
-        partition.free_slot_ns = slot_ns + CONSIDERED_EACH_NS
+        partition.next_deadlock_check_ns = slot_ns + DEADLOCK_CHECK_SPACING_NS
         return
-    gang.has_slot = False
-    partition.considered_ns = context.now_ns
-    partition.free_slot_ns = max(partition.free_slot_ns, context.now_ns + CONSIDERED_EACH_NS)
+    gang.is_check_postponed = False
+    partition.deadlock_checked_ns = context.now_ns
+    partition.next_deadlock_check_ns = max(partition.next_deadlock_check_ns, context.now_ns + DEADLOCK_CHECK_SPACING_NS)
     gang_time.watch(context, application)
-    giving = who_gives_way(partition, application)
+    giving = gangs_to_release(partition, application)
     if giving is None:
         if partition.priority_gang is application:
             set_priority_gang(partition, None)
@@ -268,7 +270,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
     for one in giving:
         assert one.gang is not None
         placeholders = list(one.gang.idle_placeholders())
-        context.say(
+        context.emit(
             GangGaveWay(
                 rm_id=partition.rm_id,
                 partition=partition.name,
@@ -280,7 +282,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
         )
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
-            placeholder.yields_to_gang = True
+            placeholder.ask_again_when_gone = True
             releases.request_release(context, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
@@ -296,7 +298,7 @@ def on_timeout(context: StepContext, application: Application) -> None:
         gang_words.timed_out(context.partition_of(application), application, had_ns) if gave_up else ""
     )  # before the withdrawal, which removes the reasons
     gang_time.end(context, application)
-    forget_give_way(application.allocations.values())
+    cancel_yield(application.allocations.values())
     if gave_up:
         hard = application.spec.gang_style.strip().lower() == HARD_STYLE
         trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
@@ -310,8 +312,8 @@ def on_timeout(context: StepContext, application: Application) -> None:
         if allocation.placeholder and allocation.releasing is None:
             releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
-    application.gang.awaits_full = False
-    context.say(_timed_out(context.partition_of(application), application, application.gang))
+    application.gang.completion_untold = False
+    context.emit(_timed_out(context.partition_of(application), application, application.gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
             releases.end_placeholder_wait(context, allocation)

@@ -23,7 +23,7 @@ from schedulerd.core.quotas.rules import blocked
 from schedulerd.core.resources import Resources
 
 
-def who_gives_way(partition: Partition, application: Application) -> list[Application] | None:
+def gangs_to_release(partition: Partition, application: Application) -> list[Application] | None:
     """The later gangs that must release their placeholders for this gang; empty if releases that are pending are
     enough.
 
@@ -43,7 +43,7 @@ def who_gives_way(partition: Partition, application: Application) -> list[Applic
         (one for one in partition.open_gangs if one.serial > application.serial),
         key=lambda one: -one.serial,
     )
-    leaving = [one for gang in later for one in gang.allocations.values() if one.yields_to_gang]
+    leaving = [one for gang in later for one in gang.allocations.values() if one.ask_again_when_gone]
     holding = [one for one in later if any(_idle_placeholders(one))]
 
     def is_enough(count: int) -> bool:

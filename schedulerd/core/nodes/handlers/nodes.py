@@ -9,7 +9,6 @@ from typing import NamedTuple
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import rm_releases
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
 from schedulerd.core.facts import (
     NodeAccepted,
@@ -28,7 +27,7 @@ from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.recovery.handlers import early, existing
 from schedulerd.core.reservations.handlers import waiting
 from schedulerd.core.resources import Resources
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 _REPORTING = (*_CREATING, NodeAction.UPDATE)
@@ -134,12 +133,12 @@ def _create(context: StepContext, rm: ResourceManager, partition: Partition, ite
     _move(node, NodeTrigger.CREATE_DRAIN if item.action is NodeAction.CREATE_DRAIN else NodeTrigger.CREATE)
     node.offer(item.capacity or Resources(), item.occupied or Resources())
     partition.nodes[item.node_id] = node
-    if partition.constraints.know_nodes:
+    if partition.constraints.tracks_nodes:
         partition.constraints.enter(node)
     _changed(context, partition, node, _NOT_THERE, "registered")
     existing.take_over(context, partition, node, item.existing)
     _reopen_or_shut(context, partition, node)
-    context.say(NodeAccepted(rm.rm_id, partition.name, item.node_id))
+    context.emit(NodeAccepted(rm.rm_id, partition.name, item.node_id))
 
 
 def _change(context: StepContext, partition: Partition, node: Node, item: NodeUpdate) -> None:
@@ -148,7 +147,7 @@ def _change(context: StepContext, partition: Partition, node: Node, item: NodeUp
     node.offer(item.capacity, item.occupied)
     if item.attributes:
         attributes, node.attributes = node.attributes, dict(item.attributes)
-        if partition.constraints.know_nodes:
+        if partition.constraints.tracks_nodes:
             partition.constraints.regroup(node, attributes)
         node.state = move(NODE, node.state, _readiness(node))
     _reopen_or_shut(context, partition, node)
@@ -175,7 +174,7 @@ def _decommission(context: StepContext, partition: Partition, node: Node, item: 
     message = f"node {node.node_id} was removed"
     predicate_checks.void_all(context, node.predicate_checks)
     waiting.forget_node(context, partition, node)
-    commit.shut_node(partition, node)
+    commit.close_node(partition, node)
     by_application: dict[Application, list[Allocation]] = {}
     for allocation in node.allocations.values():
         by_application.setdefault(allocation.application, []).append(allocation)
@@ -209,7 +208,7 @@ def drop(context: StepContext, partition: Partition, node: Node, message: str) -
     commit.report_use(partition, node, None)
     partition.constraints.forget(node)
     partition.capacity_changed()
-    context.say(
+    context.emit(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -233,11 +232,11 @@ def _readiness(node: Node) -> NodeTrigger:
 
 
 def _reopen_or_shut(context: StepContext, partition: Partition, node: Node) -> None:
-    partition.retry_timers.look_again_soon(node, context.now_ns - context.cluster.timeouts.reservation_delay_ns)
+    partition.retry_timers.note_node_change(node, context.now_ns - context.cluster.timeouts.reservation_delay_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:
-        commit.shut_node(partition, node)
+        commit.close_node(partition, node)
 
 
 def _changed(context: StepContext, partition: Partition, node: Node, before: _Before, cause: str) -> None:
@@ -250,7 +249,7 @@ def _changed(context: StepContext, partition: Partition, node: Node, before: _Be
     ):
         if differs:
             changed |= aspect
-    context.say(
+    context.emit(
         NodeChanged(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -269,4 +268,4 @@ def _changed(context: StepContext, partition: Partition, node: Node, before: _Be
 def reject(context: StepContext, rm: ResourceManager, item: NodeUpdate, mistake: Mistake | None) -> None:
     assert mistake is not None
     partition = rm.known_partition_name(item.partition)
-    context.say(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))
+    context.emit(NodeRejected(rm.rm_id, partition, item.node_id, mistake.code, mistake.reason))

@@ -10,7 +10,6 @@ from functools import partial
 
 from schedulerd.core import checks, commit
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import Utilization
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.model.node import Node, Recommended
@@ -18,7 +17,7 @@ from schedulerd.core.nodes.rules.recommendation import recommendation
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.facts import NodeRecommended
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 RECOMMEND_AGAIN_NS = MINUTE_NS
 """Minimum interval between recommendations for a node, however often its use is reported."""
@@ -45,7 +44,7 @@ def check(context: StepContext, rm: ResourceManager, item: Utilization) -> Chang
 
 def ignore(context: StepContext, rm: ResourceManager, item: Utilization, mistake: Mistake) -> None:
     name = rm.known_partition_name(item.partition) if item.partition else ""
-    context.say(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
+    context.emit(ItemIgnored(rm.rm_id, name, item.object_id, mistake.code, mistake.reason))
 
 
 def _use_of_node(context: StepContext, partition: Partition, node: Node, item: Utilization) -> None:
@@ -61,4 +60,4 @@ def _recommend(context: StepContext, partition: Partition, node: Node) -> None:
     if schedulable == (node.capacity if last is None else last.schedulable):
         return
     node.recommended = Recommended(own, node.capacity, schedulable, context.now_ns)
-    context.say(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))
+    context.emit(NodeRecommended(partition.rm_id, partition.name, node.node_id, schedulable, message))

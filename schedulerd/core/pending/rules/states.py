@@ -18,6 +18,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
+from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group, gang_ahead
@@ -137,7 +138,7 @@ STATES: Mapping[PendingState, Meaning] = {
     ),
 }
 
-_OF_RULE: Mapping[BlockedBy, PendingState] = {
+OF_RULE: Mapping[BlockedBy, PendingState] = {
     BlockedBy.QUOTA: _S.QUOTA_BLOCKED,
     BlockedBy.GANG_QUOTA: _S.QUOTA_BLOCKED,
     BlockedBy.MAX_APPLICATIONS: _S.MAX_APPLICATIONS_BLOCKED,
@@ -205,17 +206,17 @@ def group_state(
     if not application.propagates_demand:
         return _S.APPLICATION_INACTIVE, application.state
     pending_class = group.pending_class
-    rule = _blocking_rule(application, pending_class)
+    rule = blocking_rule(application.queue, pending_class)
     if rule is not None:
-        return _OF_RULE[rule.by], rule
+        return OF_RULE[rule.by], rule
     if group.request_class.refused:
         return _S.PREDICATE_FAILED, None
     return (_S.UNSCHEDULABLE if pending_class.unschedulable else _S.READY), None
 
 
-def _blocking_rule(application: Application, pending_class: PendingClass) -> Blocked | None:
+def blocking_rule(leaf: Queue, pending_class: PendingClass) -> Blocked | None:
     """The rule, nearest to the leaf, that blocks the class at a queue where it is blocked, with the present numbers."""
-    for queue in application.queue.path_to_root:
+    for queue in leaf.path_to_root:
         if pending_class in queue.pending_index.blocked_by:
             rule = blocked(queue, pending_class.items, pending_class.quota_key)
             if rule is not None:
@@ -226,13 +227,15 @@ def _blocking_rule(application: Application, pending_class: PendingClass) -> Blo
 def _checks(ask: Ask) -> list[PredicateCheck]:
     """The open checks that use up a pending allocation of the ask, each one."""
     history = ask.predicate_history
-    return [] if history is None else [one for one in history.predicate_checks if one.takes_one][: ask.pending]
+    return [] if history is None else [one for one in history.predicate_checks if one.uses_allocation][: ask.pending]
 
 
 def _reservations(ask: Ask, most: int) -> list[Reservation]:
     """Reservations of the ask, up to `most`, without such a check."""
     waiting = (
-        one for one in ask.reservations.values() if one.predicate_check is None or not one.predicate_check.takes_one
+        one
+        for one in ask.reservations.values()
+        if one.predicate_check is None or not one.predicate_check.uses_allocation
     )
     return list(islice(waiting, max(0, most)))
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core import commit_room
 from schedulerd.core.alarm_events import PredicateTimeout, RefusedAsksDue
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import NEVER, PredicateCheck, PredicateHistory, Purpose
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import note_possible_swap, reclassify, review_predicate_wait
+from schedulerd.core.pending.enqueueing import note_possible_swap, reclassify, update_predicate_wait
 from schedulerd.core.pending.requeue import try_denied_again
 from schedulerd.core.predicates.facts import (
     PredicateAnswered,
@@ -32,7 +31,7 @@ from schedulerd.core.predicates.facts import (
 from schedulerd.core.predicates.refused_asks import REMEMBERED_MAX
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 
 if TYPE_CHECKING:
     from schedulerd.core.preemption.rules.search import Search
@@ -50,7 +49,7 @@ def attempt(context: StepContext, application: Application, ask: Ask, node: Node
     none. `node` is the first node with room for its request class."""
     found = free_node(context.partition_of(application), ask, node)
     if found is not None:
-        begin(context, new_check(context, application, ask, found, Purpose.PLACE))
+        begin(context, new_check(context, application, ask, found, Purpose.ALLOCATE))
     else:
         set_aside(context, application, ask)
 
@@ -58,9 +57,9 @@ def attempt(context: StepContext, application: Application, ask: Ask, node: Node
 def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None:
     """The first node with room that did not refuse the ask. `first` is the first node with room."""
     predicate_history = ask.predicate_history
-    if first is None or predicate_history is None or not predicate_history.bars_with_room(first):
+    if first is None or predicate_history is None or not predicate_history.is_refused_with_room(first):
         return first
-    return partition.first_fit_where(ask.request_class, lambda node: not predicate_history.bars_with_room(node))
+    return partition.first_fit_where(ask.request_class, lambda node: not predicate_history.is_refused_with_room(node))
 
 
 def set_aside(context: StepContext, application: Application, ask: Ask) -> None:
@@ -79,7 +78,7 @@ def set_aside(context: StepContext, application: Application, ask: Ask) -> None:
 
 def place_in(context: StepContext, reservation: Reservation) -> None:
     """Starts a check whether the ask may be allocated in its reserved room."""
-    predicate_check = new_check(context, reservation.application, reservation.ask, reservation.node, Purpose.PLACE)
+    predicate_check = new_check(context, reservation.application, reservation.ask, reservation.node, Purpose.ALLOCATE)
     predicate_check.reservation = reservation
     begin(context, predicate_check)
 
@@ -122,7 +121,7 @@ def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
     deadline_ns = context.now_ns + context.cluster.timeouts.predicates_ns
     predicate_check.alarm = context.cluster.alarms.set(deadline_ns, PredicateTimeout(predicate_check))
     partition = context.partition_of(predicate_check.application)
-    commit_room.put_on_trial(partition, predicate_check)
+    commit_room.begin_predicate_check(partition, predicate_check)
     place = (
         partition.rm_id,
         partition.name,
@@ -133,25 +132,25 @@ def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
     )
     if predicate_check.purpose is Purpose.PREEMPT:
         keys = tuple(one.key for one in (*predicate_check.victims, *predicate_check.further))
-        context.say(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=len(predicate_check.victims) - 1))
+        context.emit(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=len(predicate_check.victims) - 1))
     else:
-        context.say(PredicateWanted(*place, allocate=predicate_check.purpose is not Purpose.KEEP))
+        context.emit(PredicateWanted(*place, allocate=predicate_check.purpose is not Purpose.RESERVE))
 
 
 def finish(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:
     """Ends the check and frees what it held. The caller handles the consequences."""
     partition = context.partition_of(predicate_check.application)
     context.cluster.alarms.cancel(predicate_check.alarm)
-    commit_room.end_trial(partition, predicate_check)
+    commit_room.end_predicate_check(partition, predicate_check)
     for ask, application in list(predicate_check.awaited_by.items()):
         reclassify(partition, application, ask, down=False)
     if predicate_check.purpose is Purpose.SWAP and partition.denied:
         try_denied_again(partition)
-    if predicate_check.purpose is Purpose.KEEP:
-        partition.retry_timers.look_again(
+    if predicate_check.purpose is Purpose.RESERVE:
+        partition.retry_timers.retry_on_node(
             predicate_check.node, context.now_ns - context.cluster.timeouts.reservation_delay_ns
         )
-    context.say(
+    context.emit(
         PredicateAnswered(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -166,10 +165,10 @@ def finish(context: StepContext, predicate_check: PredicateCheck, outcome: Predi
     )
 
 
-def give_back(partition: Partition, predicate_check: PredicateCheck) -> None:
+def return_ask(partition: Partition, predicate_check: PredicateCheck) -> None:
     """After `finish`, if the ask was not allocated: the room is free for all asks, and the ask is pending again."""
-    commit_room.note_less_held(partition, predicate_check)
-    review_predicate_wait(partition, predicate_check.application, predicate_check.ask)
+    commit_room.note_check_room_free(partition, predicate_check)
+    update_predicate_wait(partition, predicate_check.application, predicate_check.ask)
     for reservation in predicate_check.ask.reservations.values():
         partition.ready[reservation.node] = None
     if predicate_check.placeholder is not None:
@@ -187,23 +186,23 @@ def remember(context: StepContext, predicate_check: PredicateCheck, reason: str)
     ask.predicate_history.remember(predicate_check, reason)
     if refused_asks.remembered <= REMEMBERED_MAX:
         return
-    if ask.untried > 0 and not ask.request_class.refused:
+    if ask.unchecked > 0 and not ask.request_class.refused:
         _rest(context, application, ask)
         reclassify(partition, application, ask, down=True)
     else:
-        forgive(partition, ask.predicate_history)
+        clear_refusals(partition, ask.predicate_history)
 
 
 def void(context: StepContext, predicate_check: PredicateCheck) -> None:
     """Ends a check whose result is no longer needed. The ask, if it is still pending, is where it was before."""
     partition, ask = context.partition_of(predicate_check.application), predicate_check.ask
     finish(context, predicate_check, PredicateOutcome.VOID, "")
-    context.say(PredicateNotWanted(partition.rm_id, predicate_check.call_id))
-    give_back(partition, predicate_check)
+    context.emit(PredicateNotWanted(partition.rm_id, predicate_check.call_id))
+    return_ask(partition, predicate_check)
     if predicate_check.reservation is not None and predicate_check.reservation in partition.reservations:
         partition.ready[predicate_check.node] = None
-    elif predicate_check.purpose is Purpose.KEEP and ask.group is not None:
-        partition.retry_timers.expect_reservation(ask.group.pending_class, ask.asked_at_ns)
+    elif predicate_check.purpose is Purpose.RESERVE and ask.group is not None:
+        partition.retry_timers.schedule_reservation(ask.group.pending_class, ask.asked_at_ns)
 
 
 def void_all(context: StepContext, open_predicate_checks: Iterable[PredicateCheck]) -> None:
@@ -218,10 +217,10 @@ def review(context: StepContext, application: Application, ask: Ask) -> None:
     predicate_history = ask.predicate_history
     assert predicate_history is not None
     for predicate_check in reversed(list(predicate_history.predicate_checks)):
-        if not ask.pending or (predicate_check.takes_one and ask.untried < 0):
+        if not ask.pending or (predicate_check.uses_allocation and ask.unchecked < 0):
             void(context, predicate_check)
     if ask.pending:
-        review_predicate_wait(partition, application, ask)
+        update_predicate_wait(partition, application, ask)
     else:
         forget(partition, ask)
 
@@ -229,13 +228,13 @@ def review(context: StepContext, application: Application, ask: Ask) -> None:
 def forget(partition: Partition, ask: Ask) -> None:
     """Forgets what the RM refused of the ask."""
     if ask.predicate_history is not None and not ask.predicate_history.predicate_checks:
-        forgive(partition, ask.predicate_history)
+        clear_refusals(partition, ask.predicate_history)
         ask.predicate_history = None
         if ask.request_class.refused:
             ask.request_class = partition.request_classes.refused_variant(ask.request_class, down=False)
 
 
-def forgive(partition: Partition, predicate_history: PredicateHistory) -> None:
+def clear_refusals(partition: Partition, predicate_history: PredicateHistory) -> None:
     """Forgets the refusals in the history, so that the RM may be asked about these nodes again."""
     partition.refused_asks.remembered -= len(predicate_history.refused)
     predicate_history.refused.clear()
@@ -256,7 +255,7 @@ def forget_all(context: StepContext, rm: ResourceManager) -> None:
                 forget(partition, ask)
 
 
-def on_rested(context: StepContext, partition: Partition) -> None:
+def on_retry_due(context: StepContext, partition: Partition) -> None:
     """The retry time of some refused asks has come: they are tried on every node again, a few at a time."""
     refused_asks = partition.refused_asks
     for _ in range(CALLED_BACK_MAX):
@@ -282,7 +281,7 @@ def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
         node = predicate_check.node
         if predicate_check.application.partition_name != partition.name or not predicate_check.items:
             continue
-        if predicate_history.bars_with_room(node):
+        if predicate_history.is_refused_with_room(node):
             continue
         if partition.objection(ask.request_class, node) is not None:
             continue
@@ -298,7 +297,7 @@ def _rest(context: StepContext, application: Application, ask: Ask) -> None:
     predicate_history, partition = ask.predicate_history, context.partition_of(application)
     assert predicate_history is not None
     refused_asks = partition.refused_asks
-    forgive(partition, predicate_history)
+    clear_refusals(partition, predicate_history)
     predicate_history.since = partition.changes
     deadline_ns = context.now_ns + context.cluster.timeouts.refusal_ns
     refused_asks.due.set(ask, deadline_ns)

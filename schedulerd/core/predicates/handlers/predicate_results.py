@@ -10,7 +10,6 @@ from functools import partial
 
 from schedulerd.core.applications.handlers.allocating import allocate
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.gangs.handlers import gangs
@@ -24,7 +23,7 @@ from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.reservations.handlers import reservations, reserving
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
@@ -54,7 +53,7 @@ def check(context: StepContext, rm: ResourceManager, result: PredicateResult) ->
 
 
 def ignore(context: StepContext, rm: ResourceManager, result: PredicateResult, mistake: Mistake) -> None:
-    context.say(ItemIgnored(rm.rm_id, "", str(result.call_id), mistake.code, mistake.reason))
+    context.emit(ItemIgnored(rm.rm_id, "", str(result.call_id), mistake.code, mistake.reason))
 
 
 def _offered(predicate_check: PredicateCheck) -> int:
@@ -65,7 +64,7 @@ def _offered(predicate_check: PredicateCheck) -> int:
 def on_timeout(context: StepContext, predicate_check: PredicateCheck) -> None:
     """No result arrived in time, which counts as a refusal."""
     timeout_s = context.cluster.timeouts.predicates_ns / SECOND_NS
-    context.say(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
+    context.emit(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
     _refused(context, predicate_check, PredicateOutcome.TIMED_OUT, f"no result within {timeout_s:g} s")
 
 
@@ -75,16 +74,16 @@ def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -
     if predicate_check.purpose is Purpose.SWAP and gangs.swap_agreed(context, predicate_check):
         return
     if (
-        predicate_check.purpose is Purpose.PLACE
+        predicate_check.purpose is Purpose.ALLOCATE
         and predicate_check.reservation is None
         and _may_be_placed(partition, predicate_check)
     ):
         partition.moves += 1
         allocate(context, partition, predicate_check.application, predicate_check.ask, predicate_check.node)
         return
-    predicate_checks.give_back(partition, predicate_check)
-    if predicate_check.purpose is Purpose.KEEP:
-        reserving.keep_agreed(context, predicate_check)
+    predicate_checks.return_ask(partition, predicate_check)
+    if predicate_check.purpose is Purpose.RESERVE:
+        reserving.reserve_agreed(context, predicate_check)
     elif predicate_check.purpose is Purpose.PREEMPT:
         preemption.agreed(partition, predicate_check, index)
     elif predicate_check.reservation is not None:
@@ -97,9 +96,9 @@ def _refused(context: StepContext, predicate_check: PredicateCheck, outcome: Pre
     predicate_checks.finish(context, predicate_check, outcome, reason)
     if predicate_check.purpose is not Purpose.PREEMPT:
         predicate_checks.remember(context, predicate_check, reason)
-    predicate_checks.give_back(partition, predicate_check)
-    if predicate_check.purpose is Purpose.KEEP:
-        reserving.keep_refused(context, predicate_check)
+    predicate_checks.return_ask(partition, predicate_check)
+    if predicate_check.purpose is Purpose.RESERVE:
+        reserving.reserve_refused(context, predicate_check)
     elif predicate_check.purpose is Purpose.PREEMPT:
         preemption.refused(partition, predicate_check, reason)
     elif predicate_check.reservation is not None:

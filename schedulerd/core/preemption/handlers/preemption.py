@@ -156,7 +156,7 @@ def _agreed_victims(search: Search, planned: PlannedPreemption) -> tuple[Allocat
     beyond = agreement.beyond()
     if not beyond:
         return planned.up_to(agreement.last)
-    return (*planned.victims, *beyond) if search.may_end_too(planned, beyond) else ()
+    return (*planned.victims, *beyond) if search.may_preempt_further(planned, beyond) else ()
 
 
 def agreed(partition: Partition, predicate_check: PredicateCheck, index: int) -> None:
@@ -199,7 +199,7 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
                 continue
             due_ns = preemption_from_ns(application, ask)
             if due_ns > context.now_ns:
-                timers.attempts_due.hurry(application, due_ns)
+                timers.attempts_due.set_earlier(application, due_ns)
             elif _may_claim(context, group, ask):
                 return Search(partition, application, group, ask, timers.budget)
     return None
@@ -216,7 +216,7 @@ def _holds(context: StepContext, application: Application, refused: Refused | No
         timers.waiting_for_change[application] = min(until_ns, refused.until_ns)
         return True
     if refused.until_ns > context.now_ns:
-        timers.attempts_due.hurry(application, refused.until_ns)
+        timers.attempts_due.set_earlier(application, refused.until_ns)
         return True
     return False
 
@@ -233,7 +233,7 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
 
 def _may_claim(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether the ask has a pending allocation without an entitled reservation."""
-    return ask in group and ask.untried > sum(one.is_entitled for one in ask.reservations.values())
+    return ask in group and ask.unchecked > sum(one.is_entitled for one in ask.reservations.values())
 
 
 def _is_wanted(context: StepContext, search: Search) -> bool:
@@ -325,7 +325,7 @@ def _say_refused(
     context: StepContext, application: Application, ask: Ask, refusal: PreemptionRefusal, reason: str
 ) -> None:
     partition, queue = context.partition_of(application), application.queue
-    context.say(
+    context.emit(
         PreemptionRefused(
             rm_id=partition.rm_id,
             partition=partition.name,

@@ -83,11 +83,11 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
         return
     if not relief.found:
         queue.above_max_since_ns = None
-        context.say(_said(partition, queue, above, 0))
+        context.emit(_said(partition, queue, above, 0))
         return
     victims = relief.next_victims(VICTIMS_PER_SLICE)
     if victims:
-        context.say(_said(partition, queue, above, len(victims)))
+        context.emit(_said(partition, queue, above, len(victims)))
     for victim in victims:
         message = f"queue {queue.written} uses more than its max"
         releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)

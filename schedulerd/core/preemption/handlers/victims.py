@@ -16,7 +16,7 @@ from schedulerd.core.step_context import StepContext
 def release_victims(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
     """Sends the `Preempted` fact and requests the release of each victim. No room is freed before the RM confirms."""
     application, ask = reservation.application, reservation.ask
-    context.say(
+    context.emit(
         Preempted(
             rm_id=application.rm_id,
             partition=application.partition_name,

@@ -16,7 +16,7 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.preemption.rules.victims import Cost, Rank, may_end, rank_of
+from schedulerd.core.preemption.rules.victims import Cost, Rank, may_be_preempted, rank_of
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 
@@ -73,7 +73,7 @@ class NodeCandidates:
         kinds = {
             (spec.originator, spec.allow_preempt_self, spec.priority): one
             for one in allocations
-            if may_end(self._spec, one)
+            if may_be_preempted(self._spec, one)
             for spec in (one.spec,)
         }
         self._ranks.update(rank_of(one) for (_, _, priority), one in kinds.items() if admits(priority))
@@ -119,7 +119,7 @@ class NodeCandidates:
             self._effort.visits += len(node.allocations)
             pool = self._pools[node] = {}
             for allocation in node.allocations.values():
-                if may_end(self._spec, allocation):
+                if may_be_preempted(self._spec, allocation):
                     leaf = allocation.application.queue
                     admits = self._admits.get(leaf) if leaf is not None else None
                     if admits is not None and admits(allocation.spec.priority):

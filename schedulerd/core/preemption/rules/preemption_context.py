@@ -23,7 +23,7 @@ from schedulerd.core.preemption.rules.victims import (
     Candidate,
     VictimSet,
     candidate,
-    may_end,
+    may_be_preempted,
     smallest_set,
     unit_weights,
 )
@@ -224,11 +224,11 @@ class PreemptionContext:
             )
         return self._budgets[queue]
 
-    def may_end(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
+    def may_be_preempted(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
         """Those of the allocations, in their order, that may be preempted for the resources in `short`."""
         for allocation in allocations:
             self.budget.visits += 1
-            if not may_end(self.partition.spec, allocation):
+            if not may_be_preempted(self.partition.spec, allocation):
                 continue
             application = allocation.application
             side = self.victim_queue(application.queue)
@@ -243,7 +243,7 @@ class PreemptionContext:
         """The victim set among these allocations if only a max lacks room, and no node does, so victims may run
         anywhere."""
         there = (one for one in allocations if one.application.allocations.get(one.uuid) is one)
-        return smallest_set(self.may_end(there, self.lacking), self.lacking, self.unit, self.budget)
+        return smallest_set(self.may_be_preempted(there, self.lacking), self.lacking, self.unit, self.budget)
 
 
 def in_use(queue: Queue) -> Resources:

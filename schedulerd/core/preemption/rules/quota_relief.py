@@ -20,8 +20,8 @@ from schedulerd.core.preemption.rules.victims import (
     Budget,
     Candidate,
     candidate,
-    harmless_part,
-    may_end,
+    cheapest_part,
+    may_be_preempted,
     rank_of,
     unit_weights,
 )
@@ -40,7 +40,7 @@ def excess(queue: Queue) -> Resources:
 
 def _may_go(spec: PartitionSpec, allocation: Allocation) -> bool:
     is_there = allocation.application.allocations.get(allocation.uuid) is allocation
-    return is_there and may_end(spec, allocation)
+    return is_there and may_be_preempted(spec, allocation)
 
 
 def _without_needless(victims: list[Allocation], need: Resources) -> list[Allocation]:
@@ -128,7 +128,7 @@ class Relief:
             return
         unit = unit_weights(self._top.allocated)
         candidates = islice(self._candidates(queue, unit), CANDIDATES_MAX)
-        for allocation in harmless_part(candidates, need, unit, self._effort):
+        for allocation in cheapest_part(candidates, need, unit, self._effort):
             self._taken[allocation] = None
             for budget in self._budgets_of(allocation):
                 budget.take(allocation.request_class.items, 1)

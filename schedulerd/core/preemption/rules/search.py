@@ -33,7 +33,7 @@ from schedulerd.core.preemption.rules.victims import (
     VictimSet,
     beside,
     candidate,
-    may_end,
+    may_be_preempted,
     smallest_set,
     unit_weights,
 )
@@ -48,7 +48,7 @@ cost."""
 FURTHER_MAX = 100
 """Maximum number of further candidates that are offered to the RM beside the victims."""
 
-ANYWHERE_MAX = 500
+QUOTA_CANDIDATES_MAX = 500
 """Maximum number of candidates where the node does not matter: the least protected ones."""
 
 
@@ -143,7 +143,7 @@ class Search:
         preemption = PlannedPreemption(self.application, self.ask, node, found.victims, why, is_for_quota, further)
         return Plan(preemptions=(preemption,))
 
-    def may_end_too(self, planned: PlannedPreemption, chosen: tuple[Allocation, ...]) -> bool:
+    def may_preempt_further(self, planned: PlannedPreemption, chosen: tuple[Allocation, ...]) -> bool:
         """Whether the `chosen` allocations may be preempted beside the victims of a plan that was just made."""
         self._claim = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
         there = [one for one in chosen if planned.node.allocations.get(one.uuid) is one]
@@ -154,7 +154,7 @@ class Search:
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
         everybody = dict.fromkeys((*victims, *others))
-        return beside(self._claim.may_end(everybody, need), victims, FURTHER_MAX)
+        return beside(self._claim.may_be_preempted(everybody, need), victims, FURTHER_MAX)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
@@ -183,12 +183,12 @@ class Search:
         for leaf in list(self._claim.victim_leaves()):
             for application in reversed(list(leaf.applications.values())):
                 for portion in portions(reversed(application.allocations.values())):
-                    candidates = self._claim.may_end(portion, self._claim.lacking)
+                    candidates = self._claim.may_be_preempted(portion, self._claim.lacking)
                     found.extend((one.rank, next(serial), one.allocation) for one in candidates)
-                    if len(found) > 2 * ANYWHERE_MAX:
-                        found = nsmallest(ANYWHERE_MAX, found)
+                    if len(found) > 2 * QUOTA_CANDIDATES_MAX:
+                        found = nsmallest(QUOTA_CANDIDATES_MAX, found)
                     yield
-        youngest_first = sorted(nsmallest(ANYWHERE_MAX, found), key=itemgetter(1))
+        youngest_first = sorted(nsmallest(QUOTA_CANDIDATES_MAX, found), key=itemgetter(1))
         self._anywhere = self._claim.victims_among(one for _, _, one in youngest_first)
 
     def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
@@ -241,7 +241,7 @@ class Search:
             found = self._anywhere
         else:
             need = self._with_quota(short)
-            candidates = self._claim.may_end(reversed(node.allocations.values()), need)
+            candidates = self._claim.may_be_preempted(reversed(node.allocations.values()), need)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
             found = smallest_set(candidates, need, self._claim.unit, self.budget)
@@ -254,7 +254,7 @@ class Search:
     def _was_refused(self, node: Node, found: VictimSet) -> bool:
         """Whether the RM refused the node as it is, and is not asked about it without the victims."""
         predicate_history = self.ask.predicate_history
-        if predicate_history is None or not predicate_history.bars(node):
+        if predicate_history is None or not predicate_history.is_refused(node):
             return False
         return not found.victims or not self.partition.wants_preemption_predicates(self.ask.request_class)
 
@@ -298,7 +298,7 @@ def _for_required_node(
     """All possible victims for the ask on its required node, youngest first."""
     for allocation in reversed(node.allocations.values()):
         other = allocation.application
-        if other is application or not may_end(partition.spec, allocation):
+        if other is application or not may_be_preempted(partition.spec, allocation):
             continue
         is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED
         if is_open and allocation.spec.priority <= ask.spec.priority:

@@ -74,7 +74,7 @@ class VictimSet(NamedTuple):
         return self.cost, len(self.victims)
 
 
-def may_end(spec: PartitionSpec, allocation: Allocation) -> bool:
+def may_be_preempted(spec: PartitionSpec, allocation: Allocation) -> bool:
     """Whether an allocation may be preempted at all: not if it is being released, has a required node, or is opted out
     (SI `allowPreemptSelf`; SEMANTICS I1), unless the partition allows to preempt opted-out allocations last."""
     if allocation.releasing is not None or allocation.request_class.required_node:
@@ -140,7 +140,7 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
     return tuple(found)
 
 
-def harmless_part(
+def cheapest_part(
     candidates: Iterable[Candidate], need: Mapping[str, int], unit: Mapping[str, int], budget: WorkBudget
 ) -> tuple[Allocation, ...]:
     """The set with the lowest cost that frees `need`; if there is none, as much as the budgets allow, least protected

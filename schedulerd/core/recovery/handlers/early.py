@@ -13,12 +13,11 @@ from __future__ import annotations
 from schedulerd.core import checks
 from schedulerd.core.alarm_events import BacklogDue, EarlyItemTimeout
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
 from schedulerd.core.facts import EarlyAskReleased, RejectCode
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.early import Backlog, EarlyItem, Item
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 
 HELD_MAX = 100_000
 """Maximum number of early items of an RM; a further one is handled at once."""
@@ -114,5 +113,5 @@ def drop_asks(context: StepContext, rm: ResourceManager, partition: Partition, i
         taken_back[held.application_id, held.item.allocation_key] = None
     message = checks.message(item.message)
     for application_id, key in taken_back:
-        context.say(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
+        context.emit(EarlyAskReleased(rm.rm_id, partition.name, application_id, key, item.termination, message))
     return bool(found)

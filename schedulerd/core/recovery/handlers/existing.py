@@ -12,7 +12,6 @@ from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, changes, releases
 from schedulerd.core.applications.handlers.allocating import allocated
 from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -21,7 +20,7 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.recovery.handlers import early, recovery_mismatches
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """Tag of an existing allocation. With the value `false` it means what `allowPreemptSelf: false` means for an ask,
@@ -65,6 +64,7 @@ def take_over(
         else:
             changes.move(context, known, node, existing.uuid)
             changes.resize(context, known, existing.resources)
+            application_states.on_resized(context, application, known)
         recovery_mismatches.tell(context, application, f"existingAllocations[{at}]", existing)
 
 
@@ -185,5 +185,5 @@ def _take_over(context: StepContext, application: Application, node: Node, exist
     for queue in application.queue.path_to_root:
         quota_preemption.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)
-    context.say(allocated(allocation, context.now_ns, recovered=True))
+    context.emit(allocated(allocation, context.now_ns, recovered=True))
     application_states.on_taken_over(context, allocation)

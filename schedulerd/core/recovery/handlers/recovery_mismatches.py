@@ -32,4 +32,4 @@ def tell(context: StepContext, application: Application, field: str, existing: E
 
 def _ignored(context: StepContext, application: Application, existing: ExistingAllocation, reason: str) -> None:
     partition = context.partition_of(application)
-    context.say(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))
+    context.emit(ItemIgnored(partition.rm_id, partition.name, existing.uuid, RejectCode.INVALID_FIELD, reason))

@@ -23,18 +23,18 @@ from schedulerd.core.step_context import StepContext
 def due_ns(context: StepContext, ask: Ask) -> int:
     """From when on the ask may have a reservation: at once with a required node, else after `reservation_delay_s`."""
     if ask.request_class.required_node:
-        return ask.rests_until_ns
-    return max(ask.asked_at_ns + context.cluster.timeouts.reservation_delay_ns, ask.rests_until_ns)
+        return ask.no_reservation_before_ns
+    return max(ask.asked_at_ns + context.cluster.timeouts.reservation_delay_ns, ask.no_reservation_before_ns)
 
 
-def keep(context: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
+def reserve(context: StepContext, application: Application, ask: Ask, node: Node, *, is_entitled: bool) -> Reservation:
     """Reserves room of the node for one allocation of the ask."""
     partition, queue = context.partition_of(application), application.queue
     reservation = commit_room.reserve(partition, application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
     deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
     reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
     partition.ready[node] = None
-    context.say(
+    context.emit(
         Reserved(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -57,25 +57,29 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     commit_room.end_reservation(partition, reservation)
     if reservation.predicate_check is not None:
         predicate_checks.void(context, reservation.predicate_check)
-    if ask.pending and application.groups[ask.band].pending_class.unschedulable:
+    if ask.pending and application.groups[ask.group_key].pending_class.unschedulable:
         delay_ns = context.cluster.timeouts.reservation_delay_ns
         again_ns = max(due_ns(context, ask), context.now_ns + delay_ns)
-        partition.retry_timers.reservations_due.hurry(application.groups[ask.band].pending_class, again_ns - delay_ns)
-    look_again(context, partition, reservation.node, max(context.now_ns, reservation.node.rests_until_ns))
+        partition.retry_timers.reservations_due.set_earlier(
+            application.groups[ask.group_key].pending_class, again_ns - delay_ns
+        )
+    retry_on_node(context, partition, reservation.node, max(context.now_ns, reservation.node.no_reservation_before_ns))
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
         attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
         if reservation.made_at_ns == context.now_ns:
-            ask.rests_until_ns = max(ask.rests_until_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns)
+            ask.no_reservation_before_ns = max(
+                ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns
+            )
     if ask.pending:
         if reservation.is_entitled and why is ReservationEnd.PLACED:  # the same node may serve its next allocation
             for one in (None, ask):
-                partition.retry_timers.refused.pop((queue, application.groups[ask.band].pending_class, one), None)
+                partition.retry_timers.refused.pop((queue, application.groups[ask.group_key].pending_class, one), None)
         schedule_preemption(partition, application, ask)
     next_ns = partition.retry_timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
     if next_ns is not None and next_ns <= context.now_ns:  # before the running cycle allocates other asks
         partition.retry_timers.has_due = True
-    context.say(
+    context.emit(
         ReservationEnded(
             rm_id=partition.rm_id,
             partition=partition.name,
@@ -90,9 +94,9 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     )
 
 
-def look_again(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
+def retry_on_node(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
     """Asks for which no node could be reserved are tried again from `at_ns` on, when the node can be reserved."""
-    partition.retry_timers.look_again(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
+    partition.retry_timers.retry_on_node(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
 
 
 def trim(context: StepContext, ask: Ask) -> None:
@@ -119,11 +123,11 @@ def on_expired(context: StepContext, reservation: Reservation) -> None:
         reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
         return
     ask = reservation.ask
-    ask.rests_until_ns = context.now_ns + context.cluster.timeouts.reservation_ns
+    ask.no_reservation_before_ns = context.now_ns + context.cluster.timeouts.reservation_ns
     if not reservation.is_entitled:
-        reservation.node.rests_until_ns = ask.rests_until_ns
+        reservation.node.no_reservation_before_ns = ask.no_reservation_before_ns
     if reservation.is_entitled:
-        ask.preemption_retry_ns = ask.rests_until_ns
+        ask.preemption_retry_ns = ask.no_reservation_before_ns
     end(context, reservation, ReservationEnd.EXPIRED)
 
 

@@ -25,7 +25,7 @@ from schedulerd.core.quotas.rules import blocked_by_limits
 from schedulerd.core.reservations.handlers import reservations
 from schedulerd.core.step_context import StepContext
 
-LINED_UP_MAX = 64
+RETRY_LIST_MAX = 64
 """Maximum number of asks without a required node in the retry list."""
 ASKS_MAX = 2_000
 """Maximum number of asks of one pending class visited at a time. The rest follows after `reservation_delay_s`."""
@@ -49,21 +49,21 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
             timers.unreservable[pending_class] = None
             continue
         firsts = (
-            (*one.sort_position(), one.groups[ask.band].key())
+            (*one.sort_position(), one.groups[ask.group_key].key())
             for one, ask in _asks_of(partition, partition.root, pending_class)
         )
         due.append((at_ns, next(firsts, ()), pending_class))
     for _, _, pending_class in sorted(due, key=itemgetter(0, 1)):
-        _line_up(context, partition, pending_class)
+        _enqueue_class(context, partition, pending_class)
 
 
-def _line_up(context: StepContext, partition: Partition, pending_class: PendingClass) -> None:
+def _enqueue_class(context: StepContext, partition: Partition, pending_class: PendingClass) -> None:
     """Enqueues the asks of the pending class that have waited long enough, in the order of allocation."""
     timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
     line = timers.to_reserve_required if pending_class.request_class.required_node else timers.to_reserve
     looked_at, again_ns = 0, None
     for application, ask in islice(_asks_of(partition, partition.root, pending_class), ASKS_MAX):
-        if not pending_class.request_class.required_node and len(line) >= LINED_UP_MAX:
+        if not pending_class.request_class.required_node and len(line) >= RETRY_LIST_MAX:
             timers.overflow[pending_class] = None
             break
         looked_at += 1
@@ -76,7 +76,7 @@ def _line_up(context: StepContext, partition: Partition, pending_class: PendingC
     if looked_at == ASKS_MAX:
         again_ns = context.now_ns + delay_ns if again_ns is None else min(again_ns, context.now_ns + delay_ns)
     if again_ns is not None:
-        timers.reservations_due.hurry(pending_class, again_ns - delay_ns)
+        timers.reservations_due.set_earlier(pending_class, again_ns - delay_ns)
 
 
 def _asks_of(
@@ -84,7 +84,7 @@ def _asks_of(
 ) -> Iterator[tuple[Application, Ask]]:
     """The asks of the class at or below `ancestor`, in order, that lack a reservation and that a reservation may
     help."""
-    if isinstance(ancestor, Application) and partition.retry_timers.is_unhelped(ancestor, pending_class):
+    if isinstance(ancestor, Application) and partition.retry_timers.is_not_helped(ancestor, pending_class):
         return
     for entity in ancestor.pending_index.in_order(pending_class):
         if isinstance(entity, AskGroup):
@@ -102,12 +102,12 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
     timers = partition.retry_timers
     while timers.to_reserve_required:
         application, ask = timers.to_reserve_required.popleft()
-        if _waits(application, ask):
+        if _needs_reservation(application, ask):
             required = _required_node(partition, ask)
             if required is not None:
-                _keep(context, application, ask, required)
+                _reserve(context, application, ask, required)
                 return True
-            timers.unreservable[application.groups[ask.band].pending_class] = None
+            timers.unreservable[application.groups[ask.group_key].pending_class] = None
     while partition.reservable_nodes > 0 and (timers.to_reserve or timers.overflow):
         if timers.budget.visits >= visits_end:
             return False
@@ -115,63 +115,63 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
             pending_class = next(iter(timers.overflow))
             del timers.overflow[pending_class]
             if pending_class.unschedulable and pending_class not in timers.unreservable:
-                _line_up(context, partition, pending_class)
+                _enqueue_class(context, partition, pending_class)
             continue
         application, ask = timers.to_reserve.popleft()
-        if not _waits(application, ask) or reservations.due_ns(context, ask) > context.now_ns:
+        if not _needs_reservation(application, ask) or reservations.due_ns(context, ask) > context.now_ns:
             continue
-        kind = application.groups[ask.band].pending_class
-        if timers.is_unhelped(application, kind):
+        kind = application.groups[ask.group_key].pending_class
+        if timers.is_not_helped(application, kind):
             continue
         node = None if kind in timers.unreservable else _best_node(context, partition, application, ask)
         if node is None:
-            if not timers.is_unhelped(application, kind) and not _rests_for_refusals(context, application, ask):
+            if not timers.is_not_helped(application, kind) and not _rests_for_refusals(context, application, ask):
                 timers.unreservable[kind] = None
             continue
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))
-        _keep(context, application, ask, node)
+        _reserve(context, application, ask, node)
         return True
     return False
 
 
-def _keep(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
+def _reserve(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
     """At once, or when the resource manager agrees where it has a say; firmly if the ask may run nowhere else."""
     if context.partition_of(application).wants_predicates(ask.request_class):
-        predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.KEEP))
+        predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.RESERVE))
     else:
-        reservations.keep(context, application, ask, node, is_entitled=bool(ask.request_class.required_node))
+        reservations.reserve(context, application, ask, node, is_entitled=bool(ask.request_class.required_node))
 
 
-def keep_agreed(context: StepContext, predicate_check: PredicateCheck) -> None:
+def reserve_agreed(context: StepContext, predicate_check: PredicateCheck) -> None:
     """The RM agreed: reserves room on the node, if the ask still waits and the node is still suitable."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     partition = context.partition_of(application)
-    if not _waits(application, ask):
+    if not _needs_reservation(application, ask):
         return
     if ask.request_class.required_node:
         if _required_node(partition, ask) is node:
-            reservations.keep(context, application, ask, node, is_entitled=True)
+            reservations.reserve(context, application, ask, node, is_entitled=True)
         return
     is_within = partition.reservable_nodes > 0 and _is_within_quotas(partition, application, ask)
-    is_good = partition.nodes.get(node.node_id) is node and _may_keep(context, partition, ask, node)
+    is_good = partition.nodes.get(node.node_id) is node and _may_reserve(context, partition, ask, node)
     if (
         is_within
         and is_good
         and gang_fits(partition, application)
         and fits_beside_own(application, ask.request_class, node)
     ):
-        reservations.keep(context, application, ask, node, is_entitled=False)
+        reservations.reserve(context, application, ask, node, is_entitled=False)
     if ask.unreserved > 0:
         partition.retry_timers.to_reserve.appendleft((application, ask))
 
 
-def keep_refused(context: StepContext, predicate_check: PredicateCheck) -> None:
+def reserve_refused(context: StepContext, predicate_check: PredicateCheck) -> None:
     """The RM refused the node: the next best node is tried; if there is none, the same one after a while."""
     application, ask = predicate_check.application, predicate_check.ask
-    if not _waits(application, ask):
+    if not _needs_reservation(application, ask):
         return
-    is_remembered = ask.predicate_history is not None and ask.predicate_history.bars(predicate_check.node)
+    is_remembered = ask.predicate_history is not None and ask.predicate_history.is_refused(predicate_check.node)
     if ask.request_class.required_node or not is_remembered:
         _rest(context, application, ask)
     else:
@@ -191,16 +191,18 @@ def _rest(context: StepContext, application: Application, ask: Ask) -> None:
     """The ask gets no reservation until the retry time; then the RM is asked about all nodes again."""
     partition = context.partition_of(application)
     if ask.predicate_history is not None:
-        predicate_checks.forgive(partition, ask.predicate_history)
-    ask.rests_until_ns = max(ask.rests_until_ns, context.now_ns + context.cluster.timeouts.refusal_ns)
+        predicate_checks.clear_refusals(partition, ask.predicate_history)
+    ask.no_reservation_before_ns = max(
+        ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.refusal_ns
+    )
     delay_ns = context.cluster.timeouts.reservation_delay_ns
-    partition.retry_timers.reservations_due.hurry(
-        application.groups[ask.band].pending_class, ask.rests_until_ns - delay_ns
+    partition.retry_timers.reservations_due.set_earlier(
+        application.groups[ask.group_key].pending_class, ask.no_reservation_before_ns - delay_ns
     )
 
 
-def _waits(application: Application, ask: Ask) -> bool:
-    group = application.groups.get(ask.band)
+def _needs_reservation(application: Application, ask: Ask) -> bool:
+    group = application.groups.get(ask.group_key)
     if (
         group is None
         or ask not in group
@@ -216,7 +218,7 @@ def _required_node(partition: Partition, ask: Ask) -> Node | None:
     node = partition.nodes.get(ask.request_class.required_node)
     if node is None or node in ask.reservations or not node.ready or not node.can_ever_fit(ask.request_class.items):
         return None
-    if ask.predicate_history is not None and ask.predicate_history.bars(node):
+    if ask.predicate_history is not None and ask.predicate_history.is_refused(node):
         return None
     return node if partition.objection(ask.request_class, node) is None else None
 
@@ -233,7 +235,7 @@ def _best_node(context: StepContext, partition: Partition, application: Applicat
 
     def may(node: Node) -> bool:
         nonlocal is_own_fault
-        if not _may_keep(context, partition, ask, node):
+        if not _may_reserve(context, partition, ask, node):
             return False
         is_beside_own = fits_beside_own(application, ask.request_class, node)
         is_own_fault = is_own_fault or not is_beside_own
@@ -245,26 +247,30 @@ def _best_node(context: StepContext, partition: Partition, application: Applicat
     partition.retry_timers.budget.visits += nodes.visits - before
     if found is None and is_own_fault:
         unhelped = partition.retry_timers.not_helped_by_reservation.setdefault(application, {})
-        unhelped[application.groups[ask.band].pending_class] = None
+        unhelped[application.groups[ask.group_key].pending_class] = None
     return found
 
 
-def _may_keep(context: StepContext, partition: Partition, ask: Ask, node: Node) -> bool:
-    if node.reservations or node.rests_until_ns > context.now_ns or not node.can_ever_fit(ask.request_class.items):
+def _may_reserve(context: StepContext, partition: Partition, ask: Ask, node: Node) -> bool:
+    if (
+        node.reservations
+        or node.no_reservation_before_ns > context.now_ns
+        or not node.can_ever_fit(ask.request_class.items)
+    ):
         return False
-    if partition.wants_predicates(ask.request_class) and not _may_ask_to_keep(ask, node):
+    if partition.wants_predicates(ask.request_class) and not _may_ask_to_reserve(ask, node):
         return False
     return partition.objection(ask.request_class, node) is None
 
 
-def _may_ask_to_keep(ask: Ask, node: Node) -> bool:
+def _may_ask_to_reserve(ask: Ask, node: Node) -> bool:
     """Whether to ask the RM about a reservation. Not on a node with room, where an allocation is checked instead, and
     for one ask at a time on each node."""
     if node.free.lacks(ask.request_class.items) is None or (
-        ask.predicate_history is not None and ask.predicate_history.bars(node)
+        ask.predicate_history is not None and ask.predicate_history.is_refused(node)
     ):
         return False
-    return not any(one.purpose is Purpose.KEEP for one in node.predicate_checks)
+    return not any(one.purpose is Purpose.RESERVE for one in node.predicate_checks)
 
 
 def _is_within_quotas(partition: Partition, application: Application, ask: Ask) -> bool:
@@ -272,7 +278,7 @@ def _is_within_quotas(partition: Partition, application: Application, ask: Ask) 
 
     A limit without room would end the reservation as soon as the node has room.
     """
-    kind = application.groups[ask.band].pending_class
+    kind = application.groups[ask.group_key].pending_class
     for queue in application.queue.path_to_root:
         if blocked_by_limits(queue, kind.items, kind.quota_key) is not None:
             return False

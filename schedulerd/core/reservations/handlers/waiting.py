@@ -26,7 +26,7 @@ def mark_unschedulable(context: StepContext, partition: Partition, pending_class
     """Marks the class as unschedulable and sets its retry timer. `first` is the ask that would be allocated next."""
     partition.mark_unschedulable(pending_class)
     timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    timers.expect_reservation(pending_class, first.asked_at_ns)
+    timers.schedule_reservation(pending_class, first.asked_at_ns)
     if pending_class.request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
         timers.has_due = True
 
@@ -52,13 +52,13 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
     preemption.enqueue_due(context, partition)
 
 
-def serve_next(context: StepContext, partition: Partition) -> bool:
+def allocate_reserved(context: StepContext, partition: Partition) -> bool:
     """Allocates the next ask whose reserved room is free, or preempts for it; False if nothing was done."""
     while partition.ready:
         node = next(iter(partition.ready))
         kept = Resources()
         for reservation in _in_order(node):
-            void = _void(partition, reservation)
+            void = _reason_to_end(partition, reservation)
             if void is not None:
                 reservations.end(context, reservation, void)
             elif reservation.predicate_check is None and _serve(context, reservation, kept):
@@ -74,10 +74,10 @@ def _in_order(node: Node) -> list[Reservation]:
     return sorted(node.reservations.values(), key=lambda one: not one.is_entitled)
 
 
-def _void(partition: Partition, reservation: Reservation) -> ReservationEnd | None:
+def _reason_to_end(partition: Partition, reservation: Reservation) -> ReservationEnd | None:
     """Why the reservation no longer makes sense; None if it still does."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    group = application.groups.get(ask.band)
+    group = application.groups.get(ask.group_key)
     if (
         group is None
         or ask not in group
@@ -104,19 +104,19 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
     reservations before this one hold on the node."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = context.partition_of(application), application.queue
-    kind = application.groups[ask.band].pending_class
+    kind = application.groups[ask.group_key].pending_class
     if node.available.minus(kept).lacks(reservation.items) is not None:
         return _make_room(context, reservation, kept)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
-    if highest_blocked(queue, kind.items, kind.quota_key, _own_claim(reservation)) is not None:
-        if reservation.victims or _lasting_refusal(application, reservation) is None:
+    if highest_blocked(queue, kind.items, kind.quota_key, _own_reserved(reservation)) is not None:
+        if reservation.victims or _lasting_block(application, reservation) is None:
             partition.short_of_quota[reservation] = None
         else:
             reservations.end(context, reservation, ReservationEnd.QUOTA)
         return False
     if partition.wants_predicates(ask.request_class) and reservation.agreed_at < node.changed:
-        if ask.untried > 0:
+        if ask.unchecked > 0:
             predicate_checks.place_in(context, reservation)
             return True
         return False
@@ -125,17 +125,17 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
     return True
 
 
-def _own_claim(reservation: Reservation) -> Items:
+def _own_reserved(reservation: Reservation) -> Items:
     return reservation.items if reservation.is_entitled else ()
 
 
-def _lasting_refusal(application: Application, reservation: Reservation) -> str | None:
+def _lasting_block(application: Application, reservation: Reservation) -> str | None:
     """The quota or limit that keeps the ask out even after all pending releases, as a sentence; None if there is
     none."""
-    kind, own_claim = application.groups[reservation.ask.band].pending_class, _own_claim(reservation)
+    kind, own_reserved = application.groups[reservation.ask.group_key].pending_class, _own_reserved(reservation)
     for queue in application.queue.path_to_root:
-        if stays_blocked(queue, reservation.items, own_claim):
-            why = blocked(queue, kind.items, kind.quota_key, own_claim)
+        if stays_blocked(queue, reservation.items, own_reserved):
+            why = blocked(queue, kind.items, kind.quota_key, own_reserved)
             return sentence(why) if why is not None else None
         why = blocked_by_limits(queue, kind.items, kind.quota_key)
         if why is not None:
@@ -159,11 +159,11 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept
     """Preempts for the ask, unless a quota keeps it out: preemption there makes room on the node and not in a quota.
     Then the reservation waits, and a fact says so if the quota can stay full for long."""
     application, partition = reservation.application, context.partition_of(reservation.application)
-    kind = application.groups[reservation.ask.band].pending_class
-    if highest_blocked(application.queue, kind.items, kind.quota_key, _own_claim(reservation)) is None:
+    kind = application.groups[reservation.ask.group_key].pending_class
+    if highest_blocked(application.queue, kind.items, kind.quota_key, _own_reserved(reservation)) is None:
         return preemption.for_required_node(context, reservation, kept)
     partition.short_of_quota[reservation] = None
-    limit = _lasting_refusal(application, reservation)
+    limit = _lasting_block(application, reservation)
     if limit is not None:
         reason = f"{limit}; preemption makes room on its node, not in a quota"
         preemption.refuse_required_node(context, reservation, PreemptionRefusal.QUOTA, reason)

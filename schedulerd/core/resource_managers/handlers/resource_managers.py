@@ -6,7 +6,6 @@ from functools import partial
 
 from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.checks import Mistake
-from schedulerd.core.cluster import ResourceManager
 from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
 from schedulerd.core.configuration.handlers import queue_changes
 from schedulerd.core.facts import ItemIgnored, ResourceManagerChanged
@@ -17,7 +16,7 @@ from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.resource_managers.dismantling import pieces_of, pieces_of_trials
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.step_context import Change, StepContext
+from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check_registration(context: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:
@@ -32,7 +31,7 @@ def reject(
     context: StepContext, known: ResourceManager | None, command: RegisterResourceManager, mistake: Mistake
 ) -> None:
     """Rejects a registration. If the RM is known, its state stays as it is."""
-    context.say(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
+    context.emit(ItemIgnored(command.rm_id, "", command.rm_id, mistake.code, mistake.reason))
 
 
 def _register(context: StepContext, known: ResourceManager | None, rm: ResourceManager) -> None:
@@ -43,7 +42,7 @@ def _register(context: StepContext, known: ResourceManager | None, rm: ResourceM
     context.cluster.resource_managers[rm.rm_id] = rm
     _await_contact(context, rm)
     cause = "registered" if known is None else "registered again: all its state was dropped"
-    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause))
+    context.emit(ResourceManagerChanged(rm.rm_id, rm.state, cause))
     for partition in rm.partitions.values():
         queue_changes.added(context, partition, partition.root.subtree())
 
@@ -54,7 +53,7 @@ def connect(context: StepContext, rm: ResourceManager) -> None:
     rm.alarm = None
     before, rm.state = rm.state, move(RESOURCE_MANAGER, rm.state, ResourceManagerTrigger.CONNECT)
     if rm.state is not before:
-        context.say(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is open"))
+        context.emit(ResourceManagerChanged(rm.rm_id, rm.state, "its allocation stream is open"))
 
 
 def disconnect(context: StepContext, rm: ResourceManager, cause: AbsenceCause) -> None:
@@ -63,14 +62,14 @@ def disconnect(context: StepContext, rm: ResourceManager, cause: AbsenceCause) -
         rm.state = move(RESOURCE_MANAGER, rm.state, ResourceManagerTrigger.DISCONNECT)
         predicate_checks.void_all(context, rm.callbacks.open_predicate_checks.values())
         _await_contact(context, rm)
-        context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+        context.emit(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
 def stop(context: StepContext, rm: ResourceManager, cause: StopCause) -> None:
     """Stops the RM: all its state is dropped. To come back it must register."""
     _drop(context, rm)
     rm.state = move(RESOURCE_MANAGER, rm.state, ResourceManagerTrigger.STOP)
-    context.say(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
+    context.emit(ResourceManagerChanged(rm.rm_id, rm.state, cause.value))
 
 
 def _await_contact(context: StepContext, rm: ResourceManager) -> None:
@@ -108,7 +107,7 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
     dismantling = context.cluster.dismantling
-    dismantling.drop(rm.early.take_apart())
+    dismantling.drop(rm.early.dismantle())
     dismantling.drop(pieces_of_trials(rm.callbacks.open_predicate_checks))
     for partition in rm.partitions.values():
         dismantling.drop(pieces_of(partition))

@@ -11,23 +11,27 @@ from collections.abc import Iterator
 from itertools import islice
 
 from schedulerd.core.alarm_events import SchedulingStatesDue
-from schedulerd.core.autoscaling.rules.outstanding import looked_at, turned_away
-from schedulerd.core.cluster import ResourceManager
+from schedulerd.core.autoscaling.rules.outstanding import oldest_unschedulable, unschedulable_within_quotas
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.pending.rules.states import PendingState, blocking_rule, group_state
+from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.scheduling_states.reasons import pending_in, rule_identity, why_pending
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     AskName,
+    GroupOutlook,
+    GroupScan,
     Outlook,
     Place,
     Scan,
@@ -35,8 +39,9 @@ from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     Told,
     waiting_places,
 )
+from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 
@@ -46,7 +51,7 @@ AGAIN_NS = 10 * SECOND_NS
 """Minimum time between two scans of one place, and between two waiting states told about one ask."""
 SLICE_NS = MILLISECOND_NS
 """Pause between two slices, for other commands."""
-LOOKS_MAX = 1_000
+QUERIES_MAX = 1_000
 """Maximum number of asks and applications visited in a slice."""
 WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
 EVERYTHING = 2**63
@@ -60,8 +65,10 @@ NODES_MAX = 100
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
     """A new callback stream, on which nothing was told yet: starts a tracker if the RM asks for scheduling states."""
     end(context, rm)
-    if command.scheduling_states:
-        rm.scheduling_state_tracker = SchedulingStateTracker()
+    if command.scheduling_states or command.pending_reasons:
+        rm.scheduling_state_tracker = SchedulingStateTracker(
+            tells_states=command.scheduling_states, tells_reasons=command.pending_reasons
+        )
         _look_in(context, rm, rm.scheduling_state_tracker, ROUND_NS)
 
 
@@ -69,7 +76,7 @@ def end(context: StepContext, rm: ResourceManager) -> None:
     """Stops the tracker, if there is one."""
     if rm.scheduling_state_tracker is not None:
         context.cluster.alarms.cancel(rm.scheduling_state_tracker.alarm)
-        context.cluster.dismantling.drop(rm.scheduling_state_tracker.take_apart())
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.dismantle())
         rm.scheduling_state_tracker = None
 
 
@@ -78,7 +85,7 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
     is_news = False
     for fact in list(context.facts):
         match fact:
-            case SchedulingStateChanged():
+            case SchedulingStateChanged() | PendingReasonChanged():
                 continue
             case Allocated(rm_id=rm.rm_id, recovered=False):
                 _settle(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
@@ -89,7 +96,7 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
                 _settle(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
     if is_news and states.scans:
-        states.looks_again = True
+        states.needs_another_round = True
     elif is_news:
         _look_in(context, rm, states, ROUND_NS)
 
@@ -105,8 +112,8 @@ def on_time(context: StepContext, rm: ResourceManager) -> None:
     _go_through(context, rm, states)
     if states.scans:
         _look_in(context, rm, states, SLICE_NS)
-    elif states.looks_again:
-        states.looks_again = False
+    elif states.needs_another_round:
+        states.needs_another_round = False
         _look_in(context, rm, states, ROUND_NS)
     elif again_ns is not None:
         _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
@@ -132,15 +139,18 @@ def _settle(
     again."""
     name = (fact.partition, fact.application_id, fact.allocation_key)
     known = states.told.get(name)
-    if state is not None and (known is None or known.is_news(state, "")):
-        _tell(context, rm, states, name, state, "", reason)
     partition = rm.partitions.get(fact.partition)
     application = partition.applications.get(fact.application_id) if partition is not None else None
     ask = application.asks.get(fact.allocation_key) if application is not None else None
+    if state is not None and (known is None or known.is_news(state, "")):
+        why = None
+        if states.tells_reasons and partition is not None and application is not None and ask is not None:
+            why = why_pending(rm, partition, application, ask, state) if state is SchedulingState.RESERVED else None
+        _tell(context, rm, states, name, state, "", reason, why)
     if ask is None or ask.group is None:
         states.told.pop(name, None)
     elif application is not None:
-        states.distrust((application.queue, ask.group.pending_class))
+        states.invalidate((application.queue, ask.group.pending_class))
 
 
 def _tell(
@@ -148,12 +158,17 @@ def _tell(
     rm: ResourceManager,
     states: SchedulingStateTracker,
     name: AskName,
-    state: SchedulingState,
+    state: SchedulingState | None,
     at: str,
     reason: str,
+    why: PendingReasonChanged | None,
 ) -> None:
+    """`reason` is for people, `why` the same as data for an RM that wants it."""
     states.told[name] = Told(state, at, context.now_ns)
-    context.say(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+    if state is not None and states.tells_states:
+        context.emit(SchedulingStateChanged(rm.rm_id, *name, state, reason))
+    if why is not None:
+        context.emit(why)
 
 
 def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:
@@ -162,31 +177,76 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
     again_ns = None
     places: dict[Place, None] = {}
     for partition in rm.partitions.values():
-        for place, outlook in _outlooks(partition):
+        for place, outlook in _outlooks(partition, tells_reasons=states.tells_reasons):
             places[place] = None
-            known = states.looked_at.get(place)
+            known = states.outlooks.get(place)
+            if outlook.waits_for_turn and known is not None and known[0] is not None and known[0].waits_for_turn:
+                lasts = known[0].lasts or known[1] + AGAIN_NS <= context.now_ns
+                outlook = outlook._replace(lasts=lasts)
             if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
-                states.looked_at[place] = outlook, context.now_ns
+                states.outlooks[place] = outlook, context.now_ns
                 states.scans.append(Scan(partition, place, outlook))
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
     states.forget_old(context.now_ns - AGAIN_NS, places)
+    return _find_changes_of_groups(context, rm, states, again_ns) if states.tells_reasons else again_ns
+
+
+def _find_changes_of_groups(
+    context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, again_ns: int | None
+) -> int | None:
+    """The same for the groups of applications and gangs that do not schedule now."""
+    outlooks, states.group_outlooks = states.group_outlooks, {}
+    for partition, application, group in islice(_groups_aside(rm), PLACES_MAX):
+        state, cause = group_state(partition, rm.state, application, group)
+        if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):
+            continue
+        awaited = cause.application_id if isinstance(cause, Application) else str(cause)
+        outlook = GroupOutlook(f"{state} {awaited}", group.pending)
+        known = outlooks.get(group)
+        if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
+            known = outlook, context.now_ns
+            states.scans.append(GroupScan(partition, application, group, outlook))
+        elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
+            again_ns = known[1] + AGAIN_NS
+        states.group_outlooks[group] = known
     return again_ns
 
 
-def _outlooks(partition: Partition) -> Iterator[tuple[Place, Outlook]]:
-    """The outlooks of all places whose class is blocked by a quota or unschedulable."""
+def _groups_aside(rm: ResourceManager) -> Iterator[tuple[Partition, Application, AskGroup]]:
+    """The groups that are not in the pending index."""
+    return (
+        (partition, application, group)
+        for partition in rm.partitions.values()
+        for application in partition.applications.values()
+        for group in application.groups.values()
+        if not group.counted
+    )
+
+
+def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Place, Outlook]]:
+    """The outlooks of all places whose class is blocked by a quota or unschedulable; with `tells_reasons`, also of
+    those that wait for their turn."""
+    lines: dict[Queue, int] = {}
     let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, pending_class, application, count in turned_away(partition):
+    for leaf, pending_class, application, count in unschedulable_within_quotas(partition):
         is_all = application is None and count == pending_class.pending_by_leaf[leaf]
         let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
-    is_counted = dict.fromkeys(looked_at(partition), True)
+    is_counted = dict.fromkeys(oldest_unschedulable(partition), True)
     for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
+        rule = blocking_rule(leaf, pending_class) if tells_reasons else None
         short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
-        if short is not None:
+        if rule is not None:
+            yield (leaf, pending_class), Outlook(rule_identity(rule), {}, pending_class.joined)
+        elif short is not None:
             yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
         elif pending_class in is_counted:
             yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
+        elif tells_reasons and not pending_class.unschedulable:
+            if leaf not in lines:
+                lines[leaf] = pending_in(leaf)
+            at = f"turn {lines[leaf].bit_length()}"  # told again when the line is half as long
+            yield (leaf, pending_class), Outlook(at, {}, pending_class.joined, waits_for_turn=True)
 
 
 def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
@@ -198,32 +258,62 @@ def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
 def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Runs the scans for one slice."""
     looks = 0
-    while states.scans and looks < LOOKS_MAX:
+    while states.scans and looks < QUERIES_MAX:
         scan = states.scans[0]
         partition = scan.partition
         explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
         looks += min(len(partition.nodes), NODES_MAX)
-        while looks < LOOKS_MAX and not scan.is_over:
+        while looks < QUERIES_MAX and not scan.is_over:
             looks += 1
             found = scan.next()
-            if found is None or found[1].untried <= 0:  # an ask that awaits a predicate result is told with that result
+            if (
+                found is None or found[1].unchecked <= 0
+            ):  # an ask that awaits a predicate result is told with that result
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
             state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
             if known is None or known.is_news(state, at):
                 if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
-                    states.distrust(scan.place)
-                    states.looks_again = True
-                else:
-                    _tell(context, rm, states, name, state, at, _reason(scan, explain, application, ask, state))
+                    scan.invalidate(states)
+                    states.needs_another_round = True
+                elif state is not None or known is None or known.state not in WAITING or _lasts(scan):
+                    text = _reason(scan, explain, application, ask, state) if states.tells_states else ""
+                    why = _why(rm, states, scan, application, ask, state) if states.tells_reasons else None
+                    _tell(context, rm, states, name, state, at, text, why)
         if scan.is_over:
             states.scans.popleft()
+    if not states.scans:
+        states.waiting_line = WaitingLine()
 
 
-def _state(scan: Scan, application: Application, ask: Ask) -> SchedulingState:
+def _why(
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    scan: Scan | GroupScan,
+    application: Application,
+    ask: Ask,
+    state: SchedulingState | None,
+) -> PendingReasonChanged | None:
+    found = why_pending(rm, scan.partition, application, ask, state)
+    is_behind = isinstance(scan, Scan) and (state is None or state is SchedulingState.SKIPPED)
+    if found is not None and not found.rule and is_behind:
+        found.ahead = states.waiting_line.ahead(application, ask)
+    return found
+
+
+def _lasts(scan: Scan | GroupScan) -> bool:
+    return isinstance(scan.outlook, Outlook) and scan.outlook.lasts
+
+
+def _state(scan: Scan | GroupScan, application: Application, ask: Ask) -> SchedulingState | None:
+    """None for an ask that waits for its turn."""
     if ask.unreserved <= 0:
         return SchedulingState.RESERVED
+    if isinstance(scan, GroupScan):
+        return SchedulingState.SKIPPED
+    if scan.outlook.waits_for_turn:
+        return None
     if scan.outlook.at:
         return SchedulingState.SKIPPED
     whose = application if application in scan.left else None
@@ -234,10 +324,12 @@ def _state(scan: Scan, application: Application, ask: Ask) -> SchedulingState:
     return SchedulingState.FAILED
 
 
-def _reason(scan: Scan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState) -> str:
-    leaf, pending_class = scan.place
-    if state is not SchedulingState.SKIPPED or scan.outlook.at:
+def _reason(
+    scan: Scan | GroupScan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState | None
+) -> str:
+    if isinstance(scan, GroupScan) or state is not SchedulingState.SKIPPED or scan.outlook.at:
         return explain.waiting(application, ask)
+    leaf, pending_class = scan.place
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
     if why is not None:
         return sentence(why)

@@ -48,7 +48,7 @@ class Patch(Write):
 
     @property
     def key(self) -> Hashable:
-        return "patch", self.resource, self.namespace, self.name, self._subresource
+        return patch_key(self.resource, self.namespace, self.name, self._subresource)
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
         path = self.resource.path(self.namespace, self.name, self._subresource)
@@ -79,6 +79,11 @@ class Patch(Write):
         if self._is_conditional:
             return Outcome(Result.CONFLICT, error.status.message, error.status.code, object=answer.body)
         return Retry("conflict", error.status.message, error.retry_after_s, error.status.code)
+
+
+def patch_key(resource: Resource, namespace: str, name: str, subresource: str = "status") -> Hashable:
+    """The key of patches of this object."""
+    return "patch", resource, namespace, name, subresource
 
 
 class _Metadata(msgspec.Struct):

@@ -8,10 +8,11 @@ from schedulerd.kubernetes.cluster.events import (
     Allocated,
     AllocationReleased,
     AskRejected,
+    AskReleased,
     AskTimedOut,
     Cause,
+    PendingReasonTold,
     ReleaseWanted,
-    SchedulingStateTold,
 )
 from schedulerd.kubernetes.cluster.gangs import slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
@@ -28,8 +29,7 @@ def allocated(model: Model, event: Allocated) -> bool:
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return True
     own.state, own.node, own.uuid = PodState.BOUND, event.node, event.uuid
-    if own.application is not None and own.application.gang is not None:
-        own.application.gang.without_room.discard(own.uid)
+    waiting.forget(model, own)
     asking.stop_using_class(model, own)
     note_placed(model, own)
     return True
@@ -80,6 +80,17 @@ def ask_rejected(model: Model, event: AskRejected) -> bool:
     return True
 
 
+def ask_released(model: Model, event: AskReleased) -> bool:
+    """As with a pod: an ask that is still wanted is repeated, which changes nothing if it is there again already."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is PodState.ASKED and own.ask is not None:
+        own.asks_sent += 1
+        model.effects.append(own.ask)
+    return True
+
+
 def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
     own = _virtual(model, event.key, event.application_id)
@@ -99,16 +110,13 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     return True
 
 
-def told(model: Model, event: SchedulingStateTold) -> None:
-    """Of any ask: while a gang waits, its real pods say what holds for the gang."""
+def told(model: Model, event: PendingReasonTold) -> None:
+    """Of any ask; what is said of a virtual placeholder all pods of its gang show."""
     own = _virtual(model, event.key, event.application_id)
-    if own is not None:
-        if own.state is PodState.ASKED:
-            waiting.virtual_told(model, own, event.state, event.reason)
-        return
-    real = model.pods.get(event.key)
-    if real is None or not waiting.says_gang(model, real, event.state):
+    if own is None:
         conditions.told(model, event)
+    elif own.state is PodState.ASKED:
+        waiting.virtual_told(model, own, event.waiting)
 
 
 def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:

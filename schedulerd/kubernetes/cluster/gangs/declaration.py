@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
-from schedulerd.kubernetes.cluster.events import SchedulingState
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
@@ -118,7 +116,6 @@ def check(model: Model, own: OwnPod) -> str:
             model.effects.append(PatchPodCondition(own.name, GANG_CONDITION, False, INVALID_REASON, note, True))
         if not metadata.waits_if_invalid(about):
             return ""
-        conditions.note(model, own, SchedulingState.SKIPPED, note)
         return note
     return ""
 

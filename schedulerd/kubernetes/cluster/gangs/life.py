@@ -6,7 +6,7 @@ a batch, or of a start, before it is declared.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, conditions
 from schedulerd.kubernetes.cluster.effects import FailPod
 from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.declaration import known_group
@@ -25,6 +25,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind
 from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.reasons.waiting import held
 from schedulerd.kubernetes.resources import scheduler_names
 
 FAILED_REASON = "ResourceReservationTimeout"
@@ -44,6 +45,7 @@ def review(model: Model) -> None:
         application = model.applications.get(application_id)
         if application is not None and application.gang is not None:
             _review(model, application, application.gang)
+            waiting.show(model, application)
 
 
 def due(model: Model, application_id: str) -> None:
@@ -92,7 +94,7 @@ def start_over(model: Model, application: Application) -> None:
     slots.clear(model, application, gang, is_known=False)
     gang.clear_slots()
     gang.stage, gang.has_run, gang.short_since_ns, gang.first_placed_ns = GangStage.FORMING, False, None, None
-    gang.first_placed_s = 0
+    gang.first_placed_s, gang.said = 0, ""
     model.gangs_due[application.id] = None
 
 
@@ -237,8 +239,6 @@ def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> 
     if gang.said != note:
         gang.said = note
         model.record(real[-1], "GangForming", "Scheduling", note)
-        for own in real:
-            waiting.show(model, own, note)
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
@@ -253,11 +253,14 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
         _end(model, application, gang, message)
     else:
         slots.clear(model, application, gang, is_known=True)
-        applications.remove_and_wait(model, application)
+        why = held(message, "GangSchedulingFailed", is_about_nodes=False)
+        applications.remove_and_wait(model, application, why)
         for own in _real_pods(application):
             if own.state is PodState.ASKED:
                 own.state, own.ask = PodState.HELD, None
                 asking.stop_using_class(model, own)
+            if own.state is PodState.HELD:
+                conditions.waits(model, own, why)
         failed(model, application, message, is_rejected=False)
 
 

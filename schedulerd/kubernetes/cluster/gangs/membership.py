@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedulerd.kubernetes.cluster.class_use import stop_using_class
-from schedulerd.kubernetes.cluster.effects import AddApplication
+from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
-from schedulerd.kubernetes.cluster.gangs import declaration
+from schedulerd.kubernetes.cluster.gangs import declaration, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -97,7 +97,10 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         own.has_told_gang = True
         note = f"the task groups are ignored: application {application.id!r} was added without a gang before"
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
-    if gang is not None and (gang.stage is GangStage.FORMING or gang.is_abandoned):
+    if gang is None:
+        return
+    waiting.joined(model, gang, own)
+    if gang.stage is GangStage.FORMING or gang.is_abandoned:
         model.gangs_due[application.id] = None
 
 
@@ -121,6 +124,7 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     gang = application.gang
     if gang is None:
         return
+    waiting.left(model, own)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
     elif gang.originator is own:
@@ -137,7 +141,12 @@ def forget(model: Model, application: Application) -> None:
     """The application is over, and so are the asks that stand for no pod."""
     gang = application.gang
     for slot in gang.slots.values() if gang is not None else ():
+        if slot.stand_in:
+            model.effects.append(ReleaseAsk(application.id, slot.stand_in))
+            slot.stand_in = ""
         if slot.own is not None and slot.own.uid in model.virtual:
+            if slot.own.state is PodState.ASKED:
+                model.effects.append(ReleaseAsk(application.id, slot.own.uid))
             spend(model, slot.own)
 
 
@@ -145,8 +154,7 @@ def spend(model: Model, own: OwnPod) -> None:
     """A virtual placeholder is over."""
     slot = own.slot
     model.virtual.pop(own.uid, None)
-    if own.application is not None and own.application.gang is not None:
-        own.application.gang.without_room.discard(own.uid)
+    waiting.forget(model, own)
     stop_using_class(model, own)
     own.application, own.slot, own.state, own.uuid = None, None, PodState.LEAVING, ""
     if slot is not None and slot.own is own:

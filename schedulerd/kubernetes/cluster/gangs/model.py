@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 if TYPE_CHECKING:
     from schedulerd.kubernetes.cluster.model import OwnPod
@@ -172,10 +173,10 @@ class Gang:
     """Slots that are WANTED or CREATING."""
     standing_in: dict[Slot, None] = field(default_factory=dict)
     """Slots with an ask that stands in for them."""
-    without_room: set[str] = field(default_factory=set)
-    """Keys of virtual placeholders that no node has room for."""
-    shown: str = ""
-    """What its pods show while it waits."""
+    without_room: dict[str, Waiting] = field(default_factory=dict)
+    """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
+    shown: Waiting | None = None
+    """What all its pods show that have no node."""
     has_run: bool = False
     """It was complete, or one of its real pods has a node."""
     has_failed_pods: bool = False
@@ -194,7 +195,6 @@ class Gang:
     def clear_slots(self) -> None:
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.without_room.clear()
-        self.shown = ""
 
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name)

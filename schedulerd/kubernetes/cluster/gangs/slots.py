@@ -21,7 +21,7 @@ from schedulerd.kubernetes.cluster.effects import (
     ReleaseAsk,
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
-from schedulerd.kubernetes.cluster.gangs import placeholder_pods, waiting
+from schedulerd.kubernetes.cluster.gangs import placeholder_pods
 from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
@@ -63,15 +63,15 @@ def remove_pod(model: Model, own: OwnPod) -> None:
 
 
 def clear(model: Model, application: Application, gang: Gang, *, is_known: bool) -> None:
-    """Gives up all placeholders. `is_known`: the daemon still knows the application."""
+    """Gives up all placeholders. `is_known`: the daemon still knows the application. If it does not, asks under
+    way must not wait for the next one of its id."""
     for slot in list(gang.slots.values()):
         if slot.own is not None and gang.kind is PlaceholderKind.VIRTUAL:
             _end_virtual(model, application, slot, is_known=is_known)
         elif slot.own is not None:
             remove_pod(model, slot.own)
         slot.state = SlotState.SPENT
-    if is_known:
-        end_stand_ins(model, application, gang)
+    end_stand_ins(model, application, gang)
 
 
 def create_ended(model: Model, event: CreateEnded) -> None:
@@ -162,11 +162,10 @@ def _like(model: Model, application: Application, gang: Gang, group: Group, key:
 def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known: bool) -> None:
     own = slot.own
     assert own is not None
-    if is_known:
-        if own.uuid:
-            model.effects.append(ReleaseAllocation(application.id, own.uid, own.uuid, "the gang needs it no longer"))
-        if own.state is PodState.ASKED or own.asks_sent > 1:
-            model.effects.append(ReleaseAsk(application.id, own.uid))
+    if is_known and own.uuid:
+        model.effects.append(ReleaseAllocation(application.id, own.uid, own.uuid, "the gang needs it no longer"))
+    if own.state is PodState.ASKED or own.asks_sent > 1:
+        model.effects.append(ReleaseAsk(application.id, own.uid))
     spend(model, own)
 
 
@@ -238,11 +237,10 @@ def _is_ours(gang: Gang, pod: Pod) -> bool:
 
 
 def _tell(model: Model, gang: Gang, slot: Slot, note: str) -> None:
-    """The originator shows what the server says."""
+    """An event of the originator, and the conditions of all pods of the gang, show what the server says."""
     if slot.problem == note or gang.originator is None:
         return
     is_new = all(one.problem != note for one in gang.slots.values())
     slot.problem = note
     if is_new:
         model.record(gang.originator, "PlaceholderCreateFailed", "CreatingPlaceholders", note, is_warning=True)
-        waiting.show(model, gang.originator, note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.autoscaling.rules.outstanding import outstanding, turned_away
+from schedulerd.core.autoscaling.rules.outstanding import outstanding, unschedulable_within_quotas
 from schedulerd.core.commands import ConnectCallbacks, NewAsk, NodeAction
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
@@ -261,5 +261,8 @@ def test_who_starts_with_what_is_outstanding_has_started_for_what_it_is_refused_
     talk.schedule()
     talk.schedule()
     assert talk.outstanding() == [("app", "large", 1)]
-    sizes = [(one.pending_class.request_class.resources.nonzero(), one.pending) for one in turned_away(talk.model())]
+    sizes = [
+        (one.pending_class.request_class.resources.nonzero(), one.pending)
+        for one in unschedulable_within_quotas(talk.model())
+    ]
     assert sizes == [({"memory": 50}, 1), ({"memory": 10}, 1)]

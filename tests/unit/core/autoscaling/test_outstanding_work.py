@@ -7,7 +7,7 @@ import pytest
 
 from schedulerd.core import commands as c
 from schedulerd.core.autoscaling.rules import outstanding as module
-from schedulerd.core.autoscaling.rules.outstanding import outstanding, turned_away
+from schedulerd.core.autoscaling.rules.outstanding import outstanding, unschedulable_within_quotas
 from schedulerd.core.partition import Partition
 from schedulerd.core.specs import QueueSpec
 from tests.unit.core.builders import (
@@ -57,7 +57,7 @@ def waiting(asks: int, *, applications: int = 1, leaves: int = 1, request_classe
     return partition
 
 
-@pytest.mark.parametrize("look", [outstanding, turned_away])
+@pytest.mark.parametrize("look", [outstanding, unschedulable_within_quotas])
 def test_a_look_calls_as_many_functions_however_many_equal_asks_wait(look: object) -> None:
     assert callable(look)
     few, many = waiting(500), waiting(50_000)
@@ -93,7 +93,7 @@ def test_a_look_costs_by_shapes_and_leaves() -> None:
 
 def test_no_more_places_are_looked_at_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = waiting(500, leaves=2, applications=2, request_classes=50)
-    assert len(module.looked_at(partition, 7)) == 3
+    assert len(module.oldest_unschedulable(partition, 7)) == 3
     assert len(outstanding(partition, 7)) == 6
-    assert len(module.looked_at(partition)) == 50
+    assert len(module.oldest_unschedulable(partition)) == 50
     assert sum(count for _, _, count in module.outstanding_asks(partition)) == 500

@@ -26,7 +26,7 @@ def talk(monkeypatch: pytest.MonkeyPatch) -> Conversation:
     talk.asks(an_ask("w", tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     talk.asks(an_ask("a", constraint=on(one_of("zone", "a", "b"))), an_ask("wish", constraint=wish))
     talk.schedule()
-    assert talk.model().constraints.no_better
+    assert talk.model().constraints.no_preferred_node
     return talk
 
 
@@ -79,7 +79,7 @@ def forgotten_tag(known: Constraints) -> None:
 
 
 def given_up(known: Constraints) -> None:
-    (request_class,) = known.no_better
+    (request_class,) = known.no_preferred_node
     wish = known.affinity(request_class)
     assert wish is not None
     wish.change("b", 1)

@@ -281,7 +281,7 @@ def test_an_application_without_placeholders_is_not_held_back() -> None:
     talk.sleep(PATIENCE_NS)
     talk.apps(an_app("plain"))
     talk.asks(an_ask("k", app="plain"))
-    assert [talk.app(name).held_back_for for name in ("first", "second", "plain")] == ["", "first", ""]
+    assert [talk.app(name).waits_for_gang_of for name in ("first", "second", "plain")] == ["", "first", ""]
 
 
 def test_counts_say_what_became_of_the_placeholders() -> None:

@@ -77,13 +77,13 @@ def test_a_gang_is_complete_once_whatever_it_asks_for_later() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}))
     talk.asks(a_placeholder("p1"))
     assert only(GangCompleted, talk.schedule()).placeholders == 1
-    full_ns = talk.app().gang_full_ns
+    completed_ns = talk.app().gang_full_ns
     talk.now_ns += 9
     talk.asks(a_placeholder("p2"))
     facts = talk.schedule()
     assert len(placed(facts)) == 1
     assert of(GangCompleted, facts) == []
-    assert talk.app().gang_full_ns == full_ns
+    assert talk.app().gang_full_ns == completed_ns
 
 
 def test_placeholders_that_came_with_their_node_leave_nothing_to_tell() -> None:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from schedulerd.core.model.due import Due
 
-steps = st.tuples(st.sampled_from(["set", "hurry", "discard", "pop", "pop"]), st.integers(0, 4), st.integers(0, 9))
+steps = st.tuples(
+    st.sampled_from(["set", "set_earlier", "discard", "pop", "pop"]), st.integers(0, 4), st.integers(0, 9)
+)
 
 
 def test_nothing_is_due_in_the_beginning() -> None:
@@ -36,11 +38,11 @@ def test_of_those_due_at_the_same_time_the_first_that_was_set() -> None:
 def test_setting_it_again_puts_it_off_and_hurrying_does_not() -> None:
     due = Due[str]()
     due.set("thing", 10)
-    due.hurry("thing", 20)
+    due.set_earlier("thing", 20)
     assert due.next_ns() == 10
     due.set("thing", 20)
     assert due.next_ns() == 20
-    due.hurry("thing", 5)
+    due.set_earlier("thing", 5)
     assert due.next_ns() == 5
 
 
@@ -67,8 +69,8 @@ def test_it_is_a_dictionary_with_an_order(plan: list[tuple[str, int, int]]) -> N
         if what == "set":
             due.set(thing, at_ns)
             known[thing] = at_ns
-        elif what == "hurry":
-            due.hurry(thing, at_ns)
+        elif what == "set_earlier":
+            due.set_earlier(thing, at_ns)
             known[thing] = min(at_ns, known.get(thing, at_ns))
         elif what == "discard":
             due.discard(thing)

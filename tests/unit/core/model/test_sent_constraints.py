@@ -108,6 +108,6 @@ def test_they_are_kept_alive_as_long_as_they_are_known_by_their_id() -> None:
         assert found.node == (one_of("zone", str(number)),)
         del sent
     assert len(known) == 100
-    for _ in known.take_apart():
+    for _ in known.dismantle():
         pass
     assert len(known) == 0

@@ -331,7 +331,11 @@ def test_people_see_what_an_ask_waits_for() -> None:
     [ask] = talk.app().asks
     assert ask.waiting_for == "waits for the result of the resource manager on node n1"
     [predicate_check] = ask.predicate_checks
-    assert (predicate_check.node_id, predicate_check.purpose, predicate_check.since_ns) == ("n1", "place", talk.now_ns)
+    assert (predicate_check.node_id, predicate_check.purpose, predicate_check.since_ns) == (
+        "n1",
+        "allocate",
+        talk.now_ns,
+    )
 
 
 def test_the_refusal_of_the_node_as_it_is_holds_also_if_an_older_question_is_answered_later() -> None:

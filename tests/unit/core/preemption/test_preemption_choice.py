@@ -177,7 +177,7 @@ def test_a_node_it_would_not_have_even_then_is_left_for_another() -> None:
     best = decide(talk)
     assert isinstance(best, PlannedPreemption)
     application = talk.model().applications["claimer"]
-    group = application.groups[best.ask.band]
+    group = application.groups[best.ask.group_key]
     search = Search(talk.model(), application, group, best.ask, barred={best.node: "tainted"})
     assert search.run(10**9)
     other = planned(search)

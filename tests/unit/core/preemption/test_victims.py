@@ -20,7 +20,7 @@ from schedulerd.core.preemption.rules.victims import (
     Candidate,
     Rank,
     VictimSet,
-    harmless_part,
+    cheapest_part,
     rank_of,
     smallest_set,
 )
@@ -252,10 +252,10 @@ def test_it_stops_at_its_bound_with_a_set_that_is_enough() -> None:
 def test_a_part_is_better_than_nothing_where_that_is_asked_for() -> None:
     budget = Budget({"memory": 9})
     given = candidates(5, 4, 2, budgets=[(budget,)] * 3)
-    assert {one.uuid for one in harmless_part(given, {"memory": 6}, UNIT, WorkBudget())} == {"1", "2"}
-    part = harmless_part(given, {"memory": 30}, UNIT, WorkBudget())
+    assert {one.uuid for one in cheapest_part(given, {"memory": 6}, UNIT, WorkBudget())} == {"1", "2"}
+    part = cheapest_part(given, {"memory": 30}, UNIT, WorkBudget())
     assert sum(one.request_class.resources["memory"] for one in part) in range(6, 10)
-    assert harmless_part([], {"memory": 1}, UNIT, WorkBudget()) == ()
+    assert cheapest_part([], {"memory": 1}, UNIT, WorkBudget()) == ()
 
 
 # against all sets

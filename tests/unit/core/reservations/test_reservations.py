@@ -97,7 +97,7 @@ def test_in_a_large_cluster_the_bound_is_a_share_of_the_nodes(monkeypatch: pytes
 
 
 def test_more_asks_than_are_lined_up_at_once_have_their_turn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserving, "LINED_UP_MAX", 1)
+    monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 1)
     monkeypatch.setattr("schedulerd.core.partition.RESERVED_NODES_MIN", 1)
     talk = a_talk(n1=90)
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3)))
@@ -110,7 +110,7 @@ def test_more_asks_than_are_lined_up_at_once_have_their_turn_as_well(monkeypatch
 
 def test_however_many_find_no_node_a_cycle_comes_to_its_end() -> None:
     talk = a_talk(n1=90)
-    talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.LINED_UP_MAX)))
+    talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.RETRY_LIST_MAX)))
     assert len(reserved(wait(talk, DELAY_NS))) == 1
     talk.release_asks(allocation_key=kept(talk)[0][0])
     assert len(reserved(talk.schedule() + wait(talk, DELAY_NS))) == 1

@@ -79,7 +79,7 @@ def played(history: History, scheduler: Scheduler, dismantled_each: int = 0) -> 
     return told
 
 
-def take_apart(scheduler: Scheduler) -> None:
+def dismantle(scheduler: Scheduler) -> None:
     while scheduler.dismantle(SLICE):
         pass
 
@@ -108,7 +108,7 @@ def test_nothing_of_dropped_state_is_left(kind: type[World]) -> None:
     for drops in (again, stop):
         for command in drops(scheduler):
             scheduler.step(LATE_NS, command)
-        take_apart(scheduler)
+        dismantle(scheduler)
         assert living()[ALLOCATION] == none[ALLOCATION]
     del scheduler
     assert living() - none == Counter()
@@ -168,7 +168,7 @@ def test_a_partition_that_a_reload_removes_is_freed() -> None:
     talk.asks(*(an_ask(f"k{at}", memory=30, partition="gpu") for at in range(5)))
     talk.schedule()
     assert talk.step(UpdateConfiguration(RM, (a_partition_spec(),)))
-    take_apart(talk.scheduler)
+    dismantle(talk.scheduler)
     partition = "schedulerd.core.partition.Partition"
     assert living()[partition] - none[partition] == 1
     assert living() - with_two == Counter()

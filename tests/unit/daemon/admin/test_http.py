@@ -229,7 +229,7 @@ def test_a_wrong_question_about_the_state_is_refused(daemon: Daemon, query: str,
 
 
 def test_more_looks_than_may_be_asked_for_are_turned_away(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "QUERIES_MAX", 0)
     response = daemon.request("GET", "/debug/state")
     assert response.status_code == 503
     assert response.json()["description"] == (

@@ -13,7 +13,7 @@ import pytest
 from schedulerd.core.views.values import LimitView
 from schedulerd.daemon.admin.debug_state import StateParameters
 from schedulerd.daemon.admin.json_pieces import as_json
-from schedulerd.daemon.admin.state_queries import LOOKS_MAX, LOOP_SHARE_MAX, StateQueries
+from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, QUERIES_MAX, StateQueries
 from schedulerd.daemon.runtime.shares import CLIENTS_MIN, NoneLeft
 from schedulerd.daemon.runtime.slices import GAP_SECONDS, SLICE_SECONDS
 from tests.unit import virtual_loop
@@ -97,21 +97,21 @@ def test_they_are_taken_one_after_the_other_in_the_order_in_which_they_were_aske
 
 def test_so_many_may_be_asked_for_at_a_time() -> None:
     async def story(world: World) -> None:
-        asked = [world.ask(str(number)) for number in range(LOOKS_MAX)]
+        asked = [world.ask(str(number)) for number in range(QUERIES_MAX)]
         await asyncio.sleep(0)
-        with pytest.raises(NoneLeft, match=f"^{LOOKS_MAX} state queries are open already, by all clients$"):
+        with pytest.raises(NoneLeft, match=f"^{QUERIES_MAX} state queries are open already, by all clients$"):
             await world.take()
         await asked[0]
         asked.append(world.ask("next"))
         await asyncio.gather(*asked)
-        assert [rm for rm, _ in world.begun] == [*map(str, range(LOOKS_MAX)), "next"]
+        assert [rm for rm, _ in world.begun] == [*map(str, range(QUERIES_MAX)), "next"]
 
     play(story)
 
 
 def test_one_client_cannot_have_all_of_them() -> None:
     async def story(world: World) -> None:
-        share = -(-LOOKS_MAX // CLIENTS_MIN)
+        share = -(-QUERIES_MAX // CLIENTS_MIN)
         asked = [asyncio.create_task(world.looks.take(StateParameters(), "greedy")) for _ in range(share)]
         await asyncio.sleep(0)
         with pytest.raises(NoneLeft, match=f"^{share} state queries are open by this client already"):
@@ -123,12 +123,12 @@ def test_one_client_cannot_have_all_of_them() -> None:
 
 def test_who_gives_up_waiting_costs_nothing() -> None:
     async def story(world: World) -> None:
-        asked = [world.ask(str(number)) for number in range(LOOKS_MAX)]
+        asked = [world.ask(str(number)) for number in range(QUERIES_MAX)]
         await asked[0]
         for one in asked[1:-1]:
             one.cancel()
-        await asyncio.gather(asked[-1], *(world.ask("") for _ in range(LOOKS_MAX - 1)))
-        assert [rm for rm, _ in world.begun] == ["0", str(LOOKS_MAX - 1), *[""] * (LOOKS_MAX - 1)]
+        await asyncio.gather(asked[-1], *(world.ask("") for _ in range(QUERIES_MAX - 1)))
+        assert [rm for rm, _ in world.begun] == ["0", str(QUERIES_MAX - 1), *[""] * (QUERIES_MAX - 1)]
         assert world.begun[1][1] == pytest.approx(PAUSE)
 
     play(story)

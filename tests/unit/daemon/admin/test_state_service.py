@@ -101,7 +101,7 @@ def test_a_dump_of_one_rm_has_nothing_of_others() -> None:
 
 
 def test_more_dumps_than_may_be_asked_for_are_refused_and_no_rm_hears_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_queries, "LOOKS_MAX", 0)
+    monkeypatch.setattr(state_queries, "QUERIES_MAX", 0)
 
     async def story(world: World) -> None:
         with pytest.raises(Aborted) as aborted:

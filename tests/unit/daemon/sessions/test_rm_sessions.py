@@ -152,7 +152,7 @@ def test_one_large_answer_does_not_stop_who_has_read_until_then(world: World) ->
     _, session = world.attach()
     world.say(*(accepted(f"{at}" + "n" * 90) for at in range(BOUND // 10)))
     assert session.outboxes[Stream.NODE].size_bytes > 5 * BOUND
-    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_SLOWLY)
     world.say(accepted())
     assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
@@ -162,9 +162,9 @@ def test_what_is_placed_before_the_scheduler_hears_of_it_does_not_stop_who_falls
     world.say(ResourceManagerChanged("rm", ResourceManagerState.RUNNING, "its allocation stream is open"))
     for _ in range(3):
         world.say(accepted("n" * 2 * BOUND))
-    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_SLOWLY)
     assert session.outboxes[Stream.NODE].size_bytes > 6 * BOUND
-    world.say(ResourceManagerChanged("rm", ResourceManagerState.PAUSED, AbsenceCause.READS_TOO_SLOWLY.value))
+    world.say(ResourceManagerChanged("rm", ResourceManagerState.PAUSED, AbsenceCause.READS_SLOWLY.value))
     world.say(accepted())
     assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
@@ -174,7 +174,7 @@ def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> Non
     others, _ = world.attach(Stream.NODE)
     while stream.may_read:
         world.say(accepted("n" * 90))
-    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_TOO_SLOWLY)
+    assert world.posted[-1] == DisconnectResourceManager("rm", AbsenceCause.READS_SLOWLY)
     assert BOUND // 2 < session.outboxes[Stream.NODE].size_bytes <= BOUND // 2 + 100
     assert others.may_read is False
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager"]

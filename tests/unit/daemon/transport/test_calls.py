@@ -10,6 +10,7 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.predicates.facts import (
+    PendingReasonChanged,
     PredicateWanted,
     PreemptionPredicateWanted,
     SchedulingState,
@@ -144,6 +145,16 @@ def test_a_reader_that_falls_behind_gets_the_newest_states_and_events(
     assert [told.allocationKey for told in message.schedulingStates] == ["c", "d", "e"]
     assert [record.objectID for record in message.events] == ["x", "y", "z"]
     assert world.tally.dropped[CallKind.SCHEDULING_STATE] == world.tally.dropped[CallKind.EVENT] == 2
+
+
+def test_of_each_ask_the_newest_reason_waits_for_a_reader_that_falls_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REASONS_UNSENT_MAX", 2)
+    for key, ahead in (("a", 1), ("b", 1), ("b", 2), ("c", 1)):
+        world.calls.tell_reason(PendingReasonChanged("rm", "default", "app", key, "ready", None, ahead=ahead))
+    assert [(told.allocationKey, told.ahead) for told in world.next().pendingReasons] == [("b", 2), ("c", 1)]
+    assert world.tally.dropped[CallKind.SCHEDULING_STATE] == 1
 
 
 def test_whoever_sends_is_woken_by_everything_there_is_to_send(world: World) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 Container: TypeAlias = "dict[Any, Any] | list[Any] | deque[Any]"
 
 
-def emptied(*containers: Container) -> Iterator[None]:
+def clear_stepwise(*containers: Container) -> Iterator[None]:
     """Removes one element at each step. What the element refers to is not taken apart."""
     for container in containers:
         take = container.popitem if isinstance(container, dict) else container.pop

@@ -1,0 +1,68 @@
+"""Why an ask waits, as data (`PendingReasonChanged`): its pending state, the rule or whatever else is the cause, and
+what is pending before it."""
+
+from __future__ import annotations
+
+from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.rules.states import OF_RULE, Cause, PendingState, group_state
+from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState
+from schedulerd.core.quotas.rules import Blocked, highest_blocked
+from schedulerd.core.step_context import ResourceManager
+
+
+def why_pending(
+    rm: ResourceManager, partition: Partition, application: Application, ask: Ask, told: SchedulingState | None
+) -> PendingReasonChanged | None:
+    """The reason of an ask whose scheduling state is `told`, without what is ahead of it; None if nothing is pending
+    of it but what awaits predicate results."""
+    group = ask.group
+    if group is None:
+        return None
+    state, cause = group_state(partition, rm.state, application, group)
+    if told is SchedulingState.RESERVED:
+        state = PendingState.RESERVED
+    elif told is SchedulingState.SKIPPED and state is PendingState.UNSCHEDULABLE:
+        # Only asks before it may have the room that quotas and limits leave.
+        rule = highest_blocked(application.queue, group.pending_class.items, group.pending_class.quota_key)
+        if rule is not None:
+            state, cause = OF_RULE[rule.by], rule
+    found = PendingReasonChanged(
+        rm.rm_id,
+        partition.name,
+        application.application_id,
+        ask.key,
+        state.value,
+        told,
+        queue=application.queue.written,
+    )
+    _add_cause(found, application, cause)
+    if state is PendingState.RESERVED:
+        for reservation in ask.reservations.values():
+            found.node = reservation.node.node_id
+            found.victims += len(reservation.victims)
+    return found
+
+
+def rule_identity(rule: Blocked) -> str:
+    return f"{rule.queue.path} {rule.by.value} {rule.resource} {rule.account}"
+
+
+def _add_cause(found: PendingReasonChanged, application: Application, cause: Cause) -> None:
+    match cause:
+        case Blocked():
+            found.rule, found.queue, found.resource = cause.by.value, cause.queue.written, cause.resource
+            found.used, found.promised, found.asked, found.max = cause.used, cause.promised, cause.asked, cause.max
+            found.account, found.is_group = cause.account, cause.is_group
+        case Application() if cause is not application:
+            found.awaited_application = cause.application_id
+        case ApplicationState() | ResourceManagerState():
+            found.inactive = str(cause)
+
+
+def pending_in(leaf: Queue) -> int:
+    """Allocations that are pending in the queue and may be tried."""
+    return sum(group.pending for one in leaf.applications.values() for group in one.groups.values() if group.counted)

@@ -1,0 +1,40 @@
+"""What is known and written of why one pod waits, and the same of all pods."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.reasons.backlog import Backlog
+from schedulerd.kubernetes.reasons.node_counts import NodeCounts
+from schedulerd.kubernetes.reasons.waiting import Waiting
+
+
+@dataclass(slots=True, eq=False)
+class PodReason:
+    waiting: Waiting | None = None
+    """What the pod waits for; None before that is known."""
+    shared: Waiting | None = None
+    """What the whole gang of the pod waits for: goes before `waiting`."""
+    condition: tuple[str, str] = ("", "")
+    """Reason and message of the condition that was written last."""
+    condition_ns: int | None = None
+    """When."""
+    event_kind: tuple[object, ...] = ()
+    """Kind of the reason in the last event."""
+    event_ns: int = 0
+
+    @property
+    def current(self) -> Waiting | None:
+        return self.shared or self.waiting
+
+
+class PodReasons:
+    def __init__(self, view: ClusterView, writes_per_s: float) -> None:
+        self.counts = NodeCounts(view)
+        self.backlog = Backlog(writes_per_s)
+        self.silent: OrderedDict[str, int] = OrderedDict()
+        """Pods that were asked for and of which nothing was said: when something has to be written."""
+        self.timer_ns: int | None = None
+        """The timer that is set."""

@@ -1,0 +1,98 @@
+"""Namespaces whose annotations change: their applications are told to the daemon again, with other tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.kubernetes.cluster.effects import AddApplication, RecordEvent, RemoveApplication
+from schedulerd.kubernetes.cluster.events import (
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationUpdated,
+    ReportBegun,
+)
+from schedulerd.kubernetes.objects.cluster import Namespace
+from schedulerd.kubernetes.objects.decode import convert
+from tests.kubernetes.builders import node
+from tests.kubernetes.cluster.play import Play, of, own
+
+APP = "yunikorn-ns-autogen"
+MOST = "namespace.resourcemaxapps"
+
+
+def space(most: str = "", name: str = "ns") -> Namespace:
+    annotations = {"yunikorn.apache.org/namespace.maxApps": most} if most else {}
+    return convert(Namespace, {"metadata": {"name": name, "annotations": annotations}})
+
+
+@pytest.fixture
+def play() -> Play:
+    """An application that was added with at most 2, and is accepted."""
+    play = Play()
+    play.start(node("n"), space("2"))
+    play.put(own("p"))
+    play.tell(ApplicationAccepted(APP))
+    return play
+
+
+def test_applications_follow_the_annotations_of_their_namespace(play: Play) -> None:
+    old = play.cluster.model.applications[APP].added
+    assert old is not None
+    (added,) = play.put(space("3"))
+    assert added == AddApplication(APP, old.queue, old.user, old.groups, {**old.tags, MOST: "3"})
+    assert play.tell(ApplicationAccepted(APP)) == []
+    assert play.put(space("3"), space("9", "another")) == []
+    (added,) = play.put(space())
+    assert isinstance(added, AddApplication)
+    assert MOST not in added.tags
+
+
+def test_what_has_changed_before_the_answer_is_told_after_it(play: Play) -> None:
+    play.put(space("3"))
+    assert play.put(space("4")) == []
+    (added,) = play.tell(ApplicationAccepted(APP))
+    assert isinstance(added, AddApplication)
+    assert added.tags[MOST] == "4"
+    assert play.tell(ApplicationAccepted(APP)) == []
+
+
+def test_an_application_that_is_not_accepted_yet_is_told_when_it_is() -> None:
+    play = Play()
+    play.start(node("n"), space("2"), own("p"))
+    assert play.put(space("3")) == []
+    (added,) = play.tell(ApplicationAccepted(APP))
+    assert isinstance(added, AddApplication)
+    assert added.tags[MOST] == "3"
+
+
+def test_tags_that_are_rejected_are_told_as_a_warning_and_the_application_goes_on(play: Play) -> None:
+    play.put(space("3"))
+    (event,) = play.all(ApplicationRejected(APP, "too many"))
+    assert isinstance(event, RecordEvent)
+    assert (event.reason, event.note, event.is_warning) == ("NamespaceAnnotation", "namespace: too many", True)
+    play.bind("p", "n")
+    assert len(of(play.put(space("4")), AddApplication)) == 1
+
+
+def test_annotations_that_cannot_be_read_are_told_as_a_warning(play: Play) -> None:
+    effects = play.all_put(space("many"))
+    (event,) = of(effects, RecordEvent)
+    assert "no whole number" in event.note
+    (added,) = of(effects, AddApplication)
+    assert MOST not in added.tags
+
+
+def test_an_application_that_completed_before_it_was_told_again_ends_again(play: Play) -> None:
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    play.put(space("3"))
+    play.gone(own("p"))
+    assert play.tell(ApplicationUpdated(APP, "Completed", "")) == []
+    assert play.tell(ApplicationAccepted(APP)) == [RemoveApplication(APP)]
+    assert APP not in play.cluster.model.applications
+
+
+def test_a_change_that_the_daemon_has_not_answered_is_in_the_new_report(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ReportBegun((APP,), ("n",)), ApplicationAccepted(APP))
+    (added,) = play.put(space("4"))
+    assert isinstance(added, AddApplication)

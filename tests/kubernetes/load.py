@@ -1,0 +1,160 @@
+"""Pods that come, run and go on a fake API server, whatever happens to its clients, and what was done with them.
+
+The load is the user and the kubelets: it changes the stored objects directly, past all faults. Every choice is drawn
+from one seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.accounts import State, disagreements
+from tests.kubernetes.fake import FakeCluster
+from tests.kubernetes.fake.failures import Failure
+from tests.kubernetes.fake.store import Change, Object
+
+NAMESPACE = "default"
+APPLICATIONS = 5
+SIZES = ("100m", "250m", "500m")
+TURN_SECONDS = 0.01
+WAITING_MAX = 100
+
+
+class Load:
+    """`bindings` has the nodes of every pod in the order in which they were stored: more than one is a double bind."""
+
+    def __init__(self, fake: FakeCluster, scheduler: str, random: Random, *, nodes: int = 5, cpu: str = "4") -> None:
+        self.fake = fake
+        self.random = random
+        self.scheduler = scheduler
+        self.made = 0
+        self.bindings: dict[str, list[str]] = {}
+        """By uid."""
+        self._pods: dict[str, Object] = {}
+        """By name: those that exist and have not ended."""
+        self.nodes = [f"n{number}" for number in range(nodes)]
+        for name in self.nodes:
+            amounts = {"cpu": cpu, "memory": "64Gi", "pods": "500"}
+            fake.create(r.NODES, name, status={"allocatable": amounts, "capacity": amounts})
+        fake.store.listeners.append(self._changed)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Names of pods without a node."""
+        return [name for name, pod in self._pods.items() if not pod["spec"].get("nodeName")]
+
+    @property
+    def running(self) -> list[str]:
+        return [name for name, pod in self._pods.items() if pod["spec"].get("nodeName")]
+
+    async def run(
+        self, pods: int, lasts: Callable[[], bool] = lambda: False, is_away: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Makes so many pods, and more as long as it lasts; others run, end, are resized, deleted, bound by somebody.
+        While the API server is away nobody can do anything."""
+        last = self.made + pods
+        while self.made < last or lasts():
+            if not is_away():
+                if len(self.waiting) < WAITING_MAX:
+                    self.make()
+                self.happen()
+            await asyncio.sleep(TURN_SECONDS)
+
+    async def settle(self, seconds: float = 30.0) -> None:
+        """No pod is made any longer; running ones end as others wait, until all are bound."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        before, since_s = -1, loop.time()
+        while waiting := self.waiting:
+            self.fake.kubelet.finish_all()
+            if len(waiting) != before:
+                before, since_s = len(waiting), loop.time()
+            elif loop.time() - since_s > 0.3 and self.running:
+                for name in self.running[:10]:
+                    self.fake.kubelet.succeed(NAMESPACE, name)
+                since_s = loop.time()
+            assert loop.time() < end_s, f"{len(waiting)} pods wait, like {waiting[:3]}; {len(self.running)} run"
+            await asyncio.sleep(0.02)
+        self.fake.kubelet.finish_all()
+
+    async def agrees(self, state: State, rm_id: str, seconds: float = 30.0) -> None:
+        """Waits until daemon and API server agree about every pod; no pod was bound twice."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while True:
+            pods, nodes = (list(self.fake.store.of(self.fake.kind(kind)).values()) for kind in (r.PODS, r.NODES))
+            found = await asyncio.to_thread(disagreements, pods, nodes, state, rm_id, {self.scheduler})
+            if not found:
+                break
+            assert loop.time() < end_s, "\n".join(found[:20])
+            await asyncio.sleep(0.05)
+        twice = {uid: nodes for uid, nodes in self.bindings.items() if len(nodes) > 1}
+        assert not twice, f"bound twice: {twice}"
+
+    def make(self, node: str = "") -> str:
+        name = f"p{self.made}"
+        self.made += 1
+        requests = {"cpu": self.random.choice(SIZES), "memory": "64Mi"}
+        spec: dict[str, Any] = {
+            "schedulerName": self.scheduler,
+            "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
+        }
+        if node:
+            spec["nodeName"] = node
+        labels = {"queue": "root.default", "applicationId": f"app{self.random.randrange(APPLICATIONS)}"}
+        self.fake.create(r.PODS, name, metadata={"name": name, "labels": labels}, spec=spec)
+        return name
+
+    def happen(self) -> None:
+        """A few things that users, kubelets and other schedulers do."""
+        kubelet, chance = self.fake.kubelet, self.random.random
+        running, waiting = self.running, self.waiting
+        if running and chance() < 0.5:
+            kubelet.run(NAMESPACE, self.random.choice(running))
+        if running and chance() < 0.4:
+            kubelet.succeed(NAMESPACE, running.pop(self.random.randrange(len(running))))
+        if running and chance() < 0.1:
+            self.fake.delete(r.PODS, self.random.choice(running), NAMESPACE)
+        if waiting and chance() < 0.05:
+            self.fake.delete(r.PODS, waiting.pop(self.random.randrange(len(waiting))), NAMESPACE)
+        if waiting and chance() < 0.1:
+            self.bind(self.random.choice(waiting), self.random.choice(self.nodes))
+        if chance() < 0.03:
+            self.make(self.random.choice(self.nodes))
+        if running and chance() < 0.1:
+            self._resize(self.random.choice(running))
+        if chance() < 0.2:
+            kubelet.finish_all()
+
+    def bind(self, name: str, node: str) -> None:
+        """Another scheduler binds the pod."""
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        with contextlib.suppress(Failure):
+            self.fake.operations.bind(NAMESPACE, name, body)
+
+    def _resize(self, name: str) -> None:
+        """The kubelet has granted the pod something else."""
+        requests = {"cpu": self.random.choice(SIZES), "memory": "64Mi"}
+        status = {"name": "main", "resources": {"requests": requests}, "allocatedResources": requests}
+        kind = self.fake.kind(r.PODS)
+        body = {"status": {"containerStatuses": [status]}}
+        with contextlib.suppress(Failure):
+            self.fake.operations.patch(kind, NAMESPACE, name, body, "status", "application/merge-patch+json")
+
+    def _changed(self, change: Change) -> None:
+        if change.kind.plural != "pods" or change.object["spec"].get("schedulerName") != self.scheduler:
+            return
+        thing = change.object
+        name, uid = thing["metadata"]["name"], thing["metadata"]["uid"]
+        if change.is_deletion or thing["status"].get("phase") in ("Succeeded", "Failed"):
+            self._pods.pop(name, None)
+            return
+        self._pods[name] = thing
+        node, nodes = thing["spec"].get("nodeName"), self.bindings.setdefault(uid, [])
+        if node and nodes[-1:] != [node]:
+            nodes.append(node)

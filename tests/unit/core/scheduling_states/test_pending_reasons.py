@@ -1,0 +1,126 @@
+"""Why asks wait, as data, for a resource manager that makes sentences of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulerd.core.commands import ConnectCallbacks
+from schedulerd.core.facts import Fact
+from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
+from schedulerd.core.resources import Limits
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from tests.unit.core.builders import (
+    RM,
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    of,
+)
+
+S = SchedulingState
+ROOM = {"memory": 100, "vcore": 10}
+
+
+def listening(talk: Conversation) -> Conversation:
+    talk.step(ConnectCallbacks(RM, pending_reasons=True))
+    return talk
+
+
+def play(talk: Conversation, ns: int = 2 * SECOND_NS) -> dict[str, PendingReasonChanged]:
+    """The last reason of each ask by its key, after cycles and some time."""
+    return said(talk.schedule() + talk.sleep(ns) + talk.schedule())
+
+
+def said(facts: Sequence[Fact]) -> dict[str, PendingReasonChanged]:
+    assert not of(SchedulingStateChanged, facts), "only what was asked for"
+    return {one.allocation_key: one for one in of(PendingReasonChanged, facts)}
+
+
+def test_a_quota_is_told_with_its_numbers() -> None:
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 50}))))
+    talk.asks(an_ask("first", 30), an_ask("second", 30))
+    told = play(talk)["second"]
+    assert (told.state, told.scheduling_state, told.rule) == ("quota_blocked", S.SKIPPED, "quota")
+    assert (told.queue, told.resource, told.used, told.asked, told.max) == ("root.a", "memory", 30, 30, 50)
+    assert not told.account
+
+
+def test_a_limit_is_told_with_its_account() -> None:
+    limited = a_queue_spec("a", limits=(LimitSpec(("ann",), max=Limits(memory=5)),))
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(limited))
+    talk.apps(an_app("ann's", user="ann"))
+    listening(talk).asks(an_ask("k", 10, app="ann's"))
+    told = play(talk)["k"]
+    assert (told.state, told.rule, told.account, told.max) == ("user_limit_blocked", "limit", "ann", 5)
+    assert not told.is_group
+
+
+def test_lack_of_room_needs_no_rule() -> None:
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
+    talk.asks(an_ask("k", 200))
+    told = play(talk)["k"]
+    assert (told.state, told.scheduling_state, told.rule) == ("unschedulable", S.FAILED, "")
+    assert told.queue == "root.a"
+
+
+def test_who_gets_no_room_because_of_asks_before_it_hears_how_many() -> None:
+    talk = listening(a_conversation(a_node("n1", {"memory": 50}), root=a_root(a_queue_spec("a", max={"memory": 250}))))
+    talk.asks(*(an_ask(f"k{number}", 60) for number in range(6)))
+    told = play(talk)
+    assert [told[f"k{n}"].scheduling_state for n in range(6)] == [S.FAILED] * 4 + [S.SKIPPED] * 2
+    assert [(told[f"k{n}"].state, told[f"k{n}"].ahead) for n in (4, 5)] == [("unschedulable", 4), ("unschedulable", 5)]
+
+
+def test_reserved_room_is_told_with_its_node() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"), a_queue_spec("b")))
+    talk.apps(an_app("other", "root.b"))
+    listening(talk).asks(an_ask("k", 60, app="other", priority=1), an_ask("more", 60))
+    told = play(talk, 6 * SECOND_NS)["more"]
+    assert (told.state, told.scheduling_state, told.node, told.victims) == ("reserved", S.RESERVED, "n1", 0)
+
+
+def test_real_asks_of_a_gang_wait_for_its_placeholders() -> None:
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
+    talk.asks(a_placeholder("p1", 80), a_placeholder("p2", 80), an_ask("real", 80, task_group="tg"))
+    told = play(talk)
+    assert (told["real"].state, told["real"].scheduling_state) == ("awaiting_gang", S.SKIPPED)
+    assert told["real"].awaited_application == "", "its own gang"
+    assert told["p2"].state == "unschedulable"
+
+
+def test_an_application_that_waits_for_its_turn_to_start_says_so() -> None:
+    leaf = a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(leaf))
+    talk.apps(an_app("late", "root.a"))
+    listening(talk).asks(an_ask("k", 10), an_ask("z", 10, app="late"))
+    told = play(talk)["z"]
+    assert (told.state, told.inactive) == ("application_inactive", "Accepted")
+
+
+def test_who_waits_for_its_turn_hears_what_is_ahead() -> None:
+    """No cycle runs: the daemon is busy with other things."""
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
+    talk.apps(an_app("later", "root.a"))
+    talk.asks(an_ask("k1", 10), an_ask("k2", 10, count=3), an_ask("k3", 10, priority=5), an_ask("z", 10, app="later"))
+    told = said(talk.sleep(2 * SECOND_NS))
+    assert {key: (one.state, one.scheduling_state, one.ahead) for key, one in told.items()} == {
+        "k3": ("ready", None, 0),
+        "k1": ("ready", None, 1),
+        "k2": ("ready", None, 2),
+        "z": ("ready", None, 5),
+    }
+
+
+def test_nothing_is_told_twice_and_a_short_turn_is_no_news() -> None:
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
+    talk.asks(an_ask("large", 200))
+    assert play(talk)["large"].state == "unschedulable"
+    assert not play(talk, 60 * SECOND_NS)
+    talk.nodes(a_node("n2", {"memory": 300}))
+    assert not said(talk.sleep(2 * SECOND_NS)), "it has room now, and nobody has tried it yet"
+    assert not play(talk), "placed"
