@@ -260,7 +260,9 @@ class GangWorld(ToyWorld):
         for effect in list(self._to_api):
             if self.random.random() < 0.5:
                 self._api(effect)
-        for way in (self._watch, self._ends, *self._to_daemon.values(), self._to_api):
+        for stream in self._to_daemon.values():
+            stream.clear()
+        for way in (self._watch, self._ends, self._to_api):
             way.clear()
         ended = f"gang{self.random.choice((2, 4))}"  # with placeholder pods
         for uid in sorted(self.pods):

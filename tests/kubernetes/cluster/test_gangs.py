@@ -494,6 +494,18 @@ def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     assert isinstance(effects[4], e.AddApplication)
 
 
+def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:
+    play = started()
+    play.put(placed(member("w0"), "n"))
+    play.tell(v.ApplicationRejected("a", "no queue"))
+    play.tell(v.NodeRejected("n", "existingAllocations[0] (allocationKey 'w0'): no application"))
+    effects = play.wait(60)
+    (added,) = of(effects, e.AddApplication)
+    (update,) = [one for one in of(effects, e.UpdateNode) if one.existing][-1:]
+    assert added.tags["application.create.force"] == "true"
+    assert [(one.key, one.task_group, one.is_placeholder) for one in update.existing] == [("w0", "g", False)]
+
+
 def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> None:
     play = started()
     effects = play.put(member("w0", placeholders="virtual"))
