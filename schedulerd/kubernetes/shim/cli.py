@@ -87,6 +87,7 @@ async def _serve(transport: Transport, settings: KubernetesSettings) -> None:
         instance=socket.gethostname(),
         connect_timeout_s=settings.connect_timeout_s,
         cluster=settings.cluster(has_disruption_condition=await _wait_for_server(transport)),
+        gang_sources=settings.gang_sources(),
         pool=pool,
     )
     LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
