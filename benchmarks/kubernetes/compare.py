@@ -1,0 +1,142 @@
+"""Binds the same pods with each contender in turn, each on an API server of its own.
+
+The clock runs from just before the first pod is made to when the watch has told the last binding. Pods are made
+meanwhile, as fast as the API server takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import uvloop
+
+from benchmarks.kubernetes.cluster import Workload
+from benchmarks.kubernetes.contenders import CONTENDERS, SCHEDULER
+from benchmarks.kubernetes.processes import cpu_seconds_of
+from benchmarks.kubernetes.user import User
+from benchmarks.measurement import WrongResult
+from tests.kubernetes.contract.real_server import RealServer, assets
+
+START_SECONDS_MAX = 30.0
+RUN_SECONDS_MAX = 120.0
+WARM_UP_PODS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One contender in one run."""
+
+    pods: int
+    seconds: float
+    """To the last binding."""
+    event_seconds: float
+    """To the last event."""
+    events: int
+    cpu_seconds: float
+    """Of all its processes, to the last binding."""
+    event_cpu_seconds: float
+    """To the last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderSummary:
+    workload: str
+    contender: str
+    runs: int
+    pods: int
+    per_second_median: float
+    per_second_min: float
+    per_second_max: float
+    event_per_second_median: float
+    """Pods per second if the clock stops at the last event."""
+    events: int
+    """Least of all runs."""
+    cpu_us: float
+    """Per pod with its event, median."""
+    share: float
+    """Of the rate of schedulerd in the same run, median."""
+
+    def row(self) -> dict[str, str]:
+        rates = f"{self.per_second_median:,.0f} ({self.per_second_min:,.0f}, {self.per_second_max:,.0f})"
+        return {
+            "workload": self.workload,
+            "scheduler": self.contender,
+            "pods/s to the last binding (min, max)": rates,
+            "pods/s to the last event": f"{self.event_per_second_median:,.0f}",
+            "events": f"{self.events:,}",
+            "CPU us each": f"{self.cpu_us:,.0f}",
+            "schedulerd / this": f"{self.share:.2f}",
+        }
+
+
+def summaries(workload: str, runs: Sequence[Mapping[str, Bound]]) -> list[ContenderSummary]:
+    found = []
+    for name in CONTENDERS:
+        own = [run[name] for run in runs]
+        rates = [one.pods / one.seconds for one in own]
+        found.append(
+            ContenderSummary(
+                workload=workload,
+                contender=name,
+                runs=len(runs),
+                pods=own[0].pods,
+                per_second_median=median(rates),
+                per_second_min=min(rates),
+                per_second_max=max(rates),
+                event_per_second_median=median(one.pods / one.event_seconds for one in own),
+                events=min(one.events for one in own),
+                cpu_us=median(1e6 * one.event_cpu_seconds / one.pods for one in own),
+                share=median(run[name].seconds / run["schedulerd"].seconds for run in runs),
+            )
+        )
+    return found
+
+
+def run(workload: Workload) -> Mapping[str, Bound]:
+    """By contender. Raises `WrongResult`, or `DemoFailed` if the daemon did not start or end well."""
+    folder = assets()
+    if folder is None:
+        raise WrongResult("KUBEBUILDER_ASSETS names no folder with a real API server")
+    return {name: uvloop.run(_measure(workload, name, folder)) for name in CONTENDERS}
+
+
+async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
+    with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory, RealServer(assets) as server:
+        async with User(server.url, server.token) as user:
+            await user.make_nodes(workload.node(number) for number in range(workload.nodes))
+            with CONTENDERS[name](workload, server, Path(directory), assets) as contender:
+                # The first pods wait until it has started, and open its connections.
+                warm_up = Workload("warm-up", workload.nodes, WARM_UP_PODS)
+                pods = list(warm_up.pods_of(SCHEDULER))
+                for pod in pods:
+                    pod["metadata"]["name"] = f"warm-{pod['metadata']['name']}"
+                await user.make_pods(pods)
+                await user.until_bound(WARM_UP_PODS, contender.check, START_SECONDS_MAX)
+                await user.last_event_s(WARM_UP_PODS)
+                await asyncio.sleep(1.0)
+
+                def cpu_s() -> float:
+                    return sum(map(cpu_seconds_of, contender.pids))
+
+                cpu_before_s, started_s, made = cpu_s(), time.perf_counter(), list(workload.pods_of(SCHEDULER))
+                making = asyncio.create_task(user.make_pods(made))
+                await user.until_bound(WARM_UP_PODS + workload.pods, contender.check, RUN_SECONDS_MAX)
+                seconds, cpu_seconds = time.perf_counter() - started_s, cpu_s() - cpu_before_s
+                await making
+                events, last_s = await user.last_event_s(WARM_UP_PODS + workload.pods)
+                event_cpu_seconds = cpu_s() - cpu_before_s
+            _check(workload, name, user)
+    return Bound(workload.pods, seconds, last_s - started_s, events - WARM_UP_PODS, cpu_seconds, event_cpu_seconds)
+
+
+def _check(workload: Workload, name: str, user: User) -> None:
+    most = max(Counter(user.bound.values()).values())
+    if most > 110:
+        raise WrongResult(f"{workload.name}: {name} bound {most} pods to one node")
