@@ -24,7 +24,7 @@ from schedulerd.simulate.demo import Daemon, free_port
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.store import Change
 
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.02
 MANAGED_FIELDS = 2_000
 """Bytes of `managedFields` that pods have on real servers, and that the fake does not make."""
 
@@ -65,7 +65,7 @@ class FakeWorld:
         while not is_reached():
             shim.check()
             if time.perf_counter() > end_s:
-                raise WrongResult(f"{what}: {len(self.bound)} pods were bound within {seconds_max:g} s")
+                raise WrongResult(f"{what}: {len(self.bound)} pods bound, {self.scheduled_events()} events within {seconds_max:g} s")
             await asyncio.sleep(LOOK_SECONDS)
 
     def shim(self) -> Measured:
@@ -98,8 +98,9 @@ class FakeWorld:
             os.close(reading)
             os.close(writing)
 
-    def events(self) -> int:
-        return len(self.fake.store.of(self.fake.kind(r.EVENTS)))
+    def scheduled_events(self) -> int:
+        """Other events, such as why a pod waits, do not count."""
+        return sum(event["reason"] == "Scheduled" for event in self.fake.store.of(self.fake.kind(r.EVENTS)).values())
 
     @property
     def _config(self) -> Path:

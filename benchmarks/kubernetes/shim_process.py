@@ -10,6 +10,8 @@ import os
 import sys
 from pathlib import Path
 
+import uvloop
+
 from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.api.transport import Answer, Gate, Request
 from schedulerd.kubernetes.auth import load_access
@@ -40,7 +42,8 @@ class WithoutWrites(Transport):
     def _flush(self) -> None:
         content = b"\n".join([*self._bindings, b""])
         self._bindings.clear()
-        os.write(self.pipe, content)
+        while content:
+            content = content[os.write(self.pipe, content) :]
 
 
 async def main(config: str, daemon: str, scheduler: str, pipe: str) -> None:
@@ -54,4 +57,4 @@ async def main(config: str, daemon: str, scheduler: str, pipe: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    uvloop.run(main(*sys.argv[1:]))

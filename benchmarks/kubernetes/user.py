@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
@@ -35,6 +36,10 @@ class _Spec(msgspec.Struct):
 class _Pod(msgspec.Struct):
     metadata: _Metadata
     spec: _Spec
+
+
+class _Event(msgspec.Struct):
+    reason: str = ""
 
 
 class _Line(msgspec.Struct):
@@ -109,19 +114,21 @@ class User:
             except TimeoutError:
                 continue
 
-    async def last_event_s(self, count: int, silence_s: float = 3.0) -> tuple[int, float]:
-        """How many events there are in the end, and when that was reached; not more than `count` are waited for."""
+    async def last_event_s(self, silence_s: float) -> float:
+        """When the number of events last changed, seen from that long afterwards."""
         seen, at_s = -1, time.perf_counter()
-        while seen < count and time.perf_counter() < at_s + silence_s:
-            there = await self.events()
+        while time.perf_counter() < at_s + silence_s:
+            page = await self._list(f"{EVENTS}?limit=1")
+            there = len(page.items) + page.metadata.remainingItemCount
             if there != seen:
                 seen, at_s = there, time.perf_counter()
             await asyncio.sleep(LOOK_SECONDS)
-        return seen, at_s
+        return at_s
 
-    async def events(self) -> int:
-        page = await self._list(f"{EVENTS}?limit=1")
-        return len(page.items) + page.metadata.remainingItemCount
+    async def events(self) -> Counter[str]:
+        """By reason."""
+        page = await self._list(EVENTS)
+        return Counter(msgspec.json.decode(item, type=_Event).reason for item in page.items)
 
     async def _follow(self, version: str) -> None:
         decoder = msgspec.json.Decoder(_Line)

@@ -27,7 +27,7 @@ class PoolSettings:
     in_flight_max: int = 64
     rate_per_s: float = 2_000.0
     burst: int = 2_000
-    events_max: int = 1_000
+    events_max: int = 5_000
     """Events that wait."""
     writes_max: int = 200_000
     """All that wait; what is above is not taken (`Result.DROPPED`)."""

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import click
+import uvloop
 
 from schedulerd.client import SchedulerError, Superseded
 from schedulerd.kubernetes.api import ApiError, BackoffSettings, PoolSettings, Transport
@@ -113,7 +114,7 @@ def _kubernetes(settings: Path | None, **flags: object) -> None:
         sys.exit(EXIT_CONFIG)
     configure(loaded.log_level, loaded.log_format)
     try:
-        code = asyncio.run(run(loaded))
+        code = uvloop.run(run(loaded))
     except Exception:
         LOG.critical("a bug of schedulerd", exc_info=True)
         code = EXIT_BUG
