@@ -13,6 +13,7 @@ import ssl
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 
 import aiohttp
 import msgspec
@@ -28,8 +29,8 @@ class _Metadata(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct):
-    nodeName: str = ""  # noqa: N815 - the names of the API
-    schedulerName: str = ""  # noqa: N815
+    nodeName: str = ""
+    schedulerName: str = ""
 
 
 class _Pod(msgspec.Struct):
@@ -130,7 +131,7 @@ class Binder:
         }
         await self._post(f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
 
-    async def _post(self, path: str, body: dict[str, object]) -> None:
+    async def _post(self, path: str, body: Mapping[str, object]) -> None:
         content = msgspec.json.encode(body)
         async with self._session.post(self._server + path, data=content, headers=self._headers) as response:
             answer = await response.read()

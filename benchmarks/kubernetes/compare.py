@@ -136,7 +136,9 @@ async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
                 event_cpu_seconds = cpu_s() - cpu_before_s
                 events = await user.events()
             _check(workload, name, user)
-    return Bound(workload.pods, seconds, last_s - started_s, events["Scheduled"] - WARM_UP_PODS, cpu_seconds, event_cpu_seconds)
+    return Bound(
+        workload.pods, seconds, last_s - started_s, events["Scheduled"] - WARM_UP_PODS, cpu_seconds, event_cpu_seconds
+    )
 
 
 def _check(workload: Workload, name: str, user: User) -> None:

@@ -65,7 +65,9 @@ class FakeWorld:
         while not is_reached():
             shim.check()
             if time.perf_counter() > end_s:
-                raise WrongResult(f"{what}: {len(self.bound)} pods bound, {self.scheduled_events()} events within {seconds_max:g} s")
+                raise WrongResult(
+                    f"{what}: {len(self.bound)} pods bound, {self.scheduled_events()} events within {seconds_max:g} s"
+                )
             await asyncio.sleep(LOOK_SECONDS)
 
     def shim(self) -> Measured:

@@ -1,6 +1,6 @@
 """The shim as a process whose writes do not leave by HTTP: they are answered at once, and bindings told by a pipe.
 
-    python -m benchmarks.kubernetes.shim_process KUBECONFIG DAEMON SCHEDULER FD
+python -m benchmarks.kubernetes.shim_process KUBECONFIG DAEMON SCHEDULER FD
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.api.transport import Answer, Gate, Request
 from schedulerd.kubernetes.auth import load_access
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.shim import cli
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 
 

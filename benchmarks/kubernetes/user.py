@@ -25,12 +25,12 @@ EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 
 class _Metadata(msgspec.Struct):
     name: str = ""
-    resourceVersion: str = ""  # noqa: N815 - the names of the API
-    remainingItemCount: int = 0  # noqa: N815
+    resourceVersion: str = ""
+    remainingItemCount: int = 0
 
 
 class _Spec(msgspec.Struct):
-    nodeName: str = ""  # noqa: N815
+    nodeName: str = ""
 
 
 class _Pod(msgspec.Struct):
