@@ -19,7 +19,7 @@ from benchmarks.kubernetes.cluster import Workload
 from benchmarks.kubernetes.fake_world import FakeWorld, fake_world
 from benchmarks.kubernetes.processes import Measured, cpu_seconds_of
 
-RUN_SECONDS_MAX = 60.0
+RUN_SECONDS_MAX = 120.0
 PODS_PER_SECOND = 500.0
 WARM_UP_PODS = 200
 SETTLE_SECONDS = 0.5

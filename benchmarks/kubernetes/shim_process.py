@@ -6,6 +6,7 @@ python -m benchmarks.kubernetes.shim_process KUBECONFIG DAEMON SCHEDULER FD
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.api.transport import Answer, Gate, Request
 from schedulerd.kubernetes.auth import load_access
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim import cli
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 
 
@@ -56,4 +58,5 @@ async def main(config: str, daemon: str, scheduler: str, pipe: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*cli.GC_THRESHOLDS)
     uvloop.run(main(*sys.argv[1:]))
