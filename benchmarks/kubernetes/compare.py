@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import psutil
 import uvloop
 
 from benchmarks.kubernetes.cluster import Workload
@@ -46,6 +47,8 @@ class Bound:
     """Of all its processes, to the last binding."""
     event_cpu_seconds: float
     """To the last event, and the silence after it."""
+    all_cpu_seconds: float
+    """Of the API server, its store and the user too, to the last binding: what a busy machine has to compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,12 @@ class ContenderSummary:
     """Least of all runs."""
     cpu_us: float
     """Per pod with its event, median."""
+    all_cpu_us: float
+    """Of everybody per binding, median."""
     share: float
-    """Of the rate of schedulerd in the same run, median."""
+    """The rate of schedulerd as a part of this one's in the same run, median."""
+    all_cpu_share: float
+    """The same, computed from the CPU of everybody: as it would be on a machine with nothing else to do."""
 
     def row(self) -> dict[str, str]:
         rates = f"{self.per_second_median:,.0f} ({self.per_second_min:,.0f}, {self.per_second_max:,.0f})"
@@ -75,7 +82,9 @@ class ContenderSummary:
             "pods/s to the last event": f"{self.event_per_second_median:,.0f}",
             "events": f"{self.events:,}",
             "CPU us each": f"{self.cpu_us:,.0f}",
+            "with API server and user": f"{self.all_cpu_us:,.0f}",
             "schedulerd / this": f"{self.share:.2f}",
+            "by CPU": f"{self.all_cpu_share:.2f}",
         }
 
 
@@ -96,6 +105,8 @@ def summaries(workload: str, runs: Sequence[Mapping[str, Bound]]) -> list[Conten
                 event_per_second_median=median(one.pods / one.event_seconds for one in own),
                 events=min(one.events for one in own),
                 cpu_us=median(1e6 * one.event_cpu_seconds / one.pods for one in own),
+                all_cpu_us=median(1e6 * one.all_cpu_seconds / one.pods for one in own),
+                all_cpu_share=median(run[name].all_cpu_seconds / run["schedulerd"].all_cpu_seconds for run in runs),
                 share=median(run[name].seconds / run["schedulerd"].seconds for run in runs),
             )
         )
@@ -127,18 +138,31 @@ async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
                 def cpu_s() -> float:
                     return sum(map(cpu_seconds_of, contender.pids))
 
-                cpu_before_s, started_s, made = cpu_s(), time.perf_counter(), list(workload.pods_of(SCHEDULER))
+                made = list(workload.pods_of(SCHEDULER))
+                all_before_s, cpu_before_s, started_s = _all_cpu_s(), cpu_s(), time.perf_counter()
                 making = asyncio.create_task(user.make_pods(made))
                 await user.until_bound(WARM_UP_PODS + workload.pods, contender.check, RUN_SECONDS_MAX)
                 seconds, cpu_seconds = time.perf_counter() - started_s, cpu_s() - cpu_before_s
+                all_cpu_seconds = _all_cpu_s() - all_before_s
                 await making
                 last_s = await user.last_event_s(SILENCE_SECONDS)
                 event_cpu_seconds = cpu_s() - cpu_before_s
                 events = await user.events()
             _check(workload, name, user)
     return Bound(
-        workload.pods, seconds, last_s - started_s, events["Scheduled"] - WARM_UP_PODS, cpu_seconds, event_cpu_seconds
+        pods=workload.pods,
+        seconds=seconds,
+        event_seconds=last_s - started_s,
+        events=events["Scheduled"] - WARM_UP_PODS,
+        cpu_seconds=cpu_seconds,
+        event_cpu_seconds=event_cpu_seconds,
+        all_cpu_seconds=all_cpu_seconds,
     )
+
+
+def _all_cpu_s() -> float:
+    """Of this process, and of all that it has started."""
+    return sum(cpu_seconds_of(one.pid) for one in [psutil.Process(), *psutil.Process().children(recursive=True)])
 
 
 def _check(workload: Workload, name: str, user: User) -> None:
