@@ -18,6 +18,7 @@ import uvloop
 from benchmarks.kubernetes.cluster import Workload
 from benchmarks.kubernetes.fake_world import FakeWorld, fake_world
 from benchmarks.kubernetes.processes import Measured, cpu_seconds_of
+from benchmarks.kubernetes.steps import cpu_us_per_pod
 
 RUN_SECONDS_MAX = 120.0
 PODS_PER_SECOND = 500.0
@@ -32,6 +33,8 @@ class Cost:
     """Per pod, with a binding and an event by HTTP."""
     unwritten_us: float
     """Per pod, with writes that are answered at once."""
+    steps_us: float
+    """Per pod, to decode what a watch tells and to step the cluster, without a process around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class CostSummary:
     written_us: tuple[float, float, float]
     """Median, least and most; so are the next."""
     unwritten_us: tuple[float, float, float]
+    steps_us: tuple[float, float, float]
 
     @classmethod
     def of(cls, workload: str, runs: Sequence[Cost]) -> CostSummary:
@@ -54,6 +58,7 @@ class CostSummary:
             runs[0].pods,
             spread([one.written_us for one in runs]),
             spread([one.unwritten_us for one in runs]),
+            spread([one.steps_us for one in runs]),
         )
 
     def row(self) -> dict[str, str]:
@@ -65,13 +70,15 @@ class CostSummary:
             "pods": f"{self.pods:,}",
             "shim's CPU us per pod (min, max)": cell(self.written_us),
             "without HTTP writes": cell(self.unwritten_us),
+            "decoding and steps alone": cell(self.steps_us),
         }
 
 
 def run(workload: Workload) -> Cost:
     """Raises `WrongResult`, or `DemoFailed` if the daemon did not start or end well."""
     written, unwritten = (uvloop.run(_measure(workload, with_writes=with_writes)) for with_writes in (True, False))
-    return Cost(workload.pods, 1e6 * written / workload.pods, 1e6 * unwritten / workload.pods)
+    steps_us = cpu_us_per_pod(workload)
+    return Cost(workload.pods, 1e6 * written / workload.pods, 1e6 * unwritten / workload.pods, steps_us)
 
 
 async def _measure(workload: Workload, *, with_writes: bool) -> float:
