@@ -1,7 +1,7 @@
 """The work of the shim without its process: lines of a watch are decoded, and the cluster is stepped, pod by pod.
 
-For each pod: its creation is decoded and asked for, the allocation is judged and bound, the end of the binding is taken,
-and the pod with its node is decoded and taken. No loop, no messages, no requests.
+For each pod: its creation is decoded and asked for, the allocation is judged and bound, the end of the binding is
+taken, and the pod with its node is decoded and taken. No loop, no messages, no requests.
 """
 
 from __future__ import annotations
