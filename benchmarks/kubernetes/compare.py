@@ -1,4 +1,4 @@
-"""Binds the same pods with each contender in turn, each on an API server of its own.
+"""Binds the same pods with each rival in turn, each on an API server of its own.
 
 The clock runs from just before the first pod is made to when the watch has told the last binding. Pods are made
 meanwhile, as fast as the API server takes them.
@@ -19,8 +19,8 @@ import psutil
 import uvloop
 
 from benchmarks.kubernetes.cluster import Workload
-from benchmarks.kubernetes.contenders import CONTENDERS, SCHEDULER
 from benchmarks.kubernetes.processes import cpu_seconds_of
+from benchmarks.kubernetes.rivals import RIVALS, SCHEDULER
 from benchmarks.kubernetes.user import User
 from benchmarks.measurement import WrongResult
 from tests.kubernetes.contract.real_server import RealServer, assets
@@ -34,7 +34,7 @@ SILENCE_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One contender in one run."""
+    """One rival in one run."""
 
     pods: int
     seconds: float
@@ -52,9 +52,9 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class ContenderSummary:
+class RivalSummary:
     workload: str
-    contender: str
+    rival: str
     runs: int
     pods: int
     per_second_median: float
@@ -77,7 +77,7 @@ class ContenderSummary:
         rates = f"{self.per_second_median:,.0f} ({self.per_second_min:,.0f}, {self.per_second_max:,.0f})"
         return {
             "workload": self.workload,
-            "scheduler": self.contender,
+            "scheduler": self.rival,
             "pods/s to the last binding (min, max)": rates,
             "pods/s to the last event": f"{self.event_per_second_median:,.0f}",
             "events": f"{self.events:,}",
@@ -88,15 +88,15 @@ class ContenderSummary:
         }
 
 
-def summaries(workload: str, runs: Sequence[Mapping[str, Bound]]) -> list[ContenderSummary]:
+def summaries(workload: str, runs: Sequence[Mapping[str, Bound]]) -> list[RivalSummary]:
     found = []
-    for name in CONTENDERS:
+    for name in RIVALS:
         own = [run[name] for run in runs]
         rates = [one.pods / one.seconds for one in own]
         found.append(
-            ContenderSummary(
+            RivalSummary(
                 workload=workload,
-                contender=name,
+                rival=name,
                 runs=len(runs),
                 pods=own[0].pods,
                 per_second_median=median(rates),
@@ -114,34 +114,34 @@ def summaries(workload: str, runs: Sequence[Mapping[str, Bound]]) -> list[Conten
 
 
 def run(workload: Workload) -> Mapping[str, Bound]:
-    """By contender. Raises `WrongResult`, or `DemoFailed` if the daemon did not start or end well."""
+    """By rival. Raises `WrongResult`, or `DemoFailed` if the daemon did not start or end well."""
     folder = assets()
     if folder is None:
         raise WrongResult("KUBEBUILDER_ASSETS names no folder with a real API server")
-    return {name: uvloop.run(_measure(workload, name, folder)) for name in CONTENDERS}
+    return {name: uvloop.run(_measure(workload, name, folder)) for name in RIVALS}
 
 
 async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
     with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory, RealServer(assets) as server:
         async with User(server.url, server.token) as user:
             await user.make_nodes(workload.node(number) for number in range(workload.nodes))
-            with CONTENDERS[name](workload, server, Path(directory), assets) as contender:
+            with RIVALS[name](workload, server, Path(directory), assets) as rival:
                 # The first pods wait until it has started, and open its connections.
                 warm_up = Workload("warm-up", workload.nodes, WARM_UP_PODS)
                 pods = list(warm_up.pods_of(SCHEDULER))
                 for pod in pods:
                     pod["metadata"]["name"] = f"warm-{pod['metadata']['name']}"
                 await user.make_pods(pods)
-                await user.until_bound(WARM_UP_PODS, contender.check, START_SECONDS_MAX)
+                await user.until_bound(WARM_UP_PODS, rival.check, START_SECONDS_MAX)
                 await user.last_event_s(SILENCE_SECONDS)
 
                 def cpu_s() -> float:
-                    return sum(map(cpu_seconds_of, contender.pids))
+                    return sum(map(cpu_seconds_of, rival.pids))
 
                 made = list(workload.pods_of(SCHEDULER))
                 all_before_s, cpu_before_s, started_s = _all_cpu_s(), cpu_s(), time.perf_counter()
                 making = asyncio.create_task(user.make_pods(made))
-                await user.until_bound(WARM_UP_PODS + workload.pods, contender.check, RUN_SECONDS_MAX)
+                await user.until_bound(WARM_UP_PODS + workload.pods, rival.check, RUN_SECONDS_MAX)
                 seconds, cpu_seconds = time.perf_counter() - started_s, cpu_s() - cpu_before_s
                 all_cpu_seconds = _all_cpu_s() - all_before_s
                 await making

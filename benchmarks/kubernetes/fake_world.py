@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.kubernetes.cluster import NAMESPACE, Workload, kubeconfig
-from benchmarks.kubernetes.contenders import SCHEDULER, shim_command
 from benchmarks.kubernetes.processes import Measured
+from benchmarks.kubernetes.rivals import SCHEDULER, shim_command
 from benchmarks.measurement import WrongResult
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.simulate.demo import Daemon, free_port

@@ -11,7 +11,7 @@ import time
 import msgspec
 
 from benchmarks.kubernetes.cluster import JSON, NAMESPACE, Workload
-from benchmarks.kubernetes.contenders import SCHEDULER
+from benchmarks.kubernetes.rivals import SCHEDULER
 from benchmarks.measurement import WrongResult
 from schedulerd.kubernetes.api.decoding import Decoder, WatchLine
 from schedulerd.kubernetes.api.object_cache import ObjectCache

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from benchmarks.kubernetes import compare, cost, large
 from benchmarks.kubernetes.cluster import Workload
-from benchmarks.kubernetes.compare import ContenderSummary
+from benchmarks.kubernetes.compare import RivalSummary
 from benchmarks.kubernetes.cost import CostSummary
 from benchmarks.kubernetes.large import LargeSummary
 from benchmarks.runs import repeat
 
-KubernetesSummary: TypeAlias = ContenderSummary | CostSummary | LargeSummary
+KubernetesSummary: TypeAlias = RivalSummary | CostSummary | LargeSummary
 
 BESIDE = {
     "k": Workload("k", nodes=100, pods=2_000),
@@ -42,5 +42,5 @@ def measure(names: Iterable[str], times: int, done: Callable[[str], None]) -> li
 
 def rows(summaries: Sequence[object]) -> list[list[Mapping[str, str]]]:
     """Those of each table."""
-    kinds = (ContenderSummary, CostSummary, LargeSummary)
+    kinds = (RivalSummary, CostSummary, LargeSummary)
     return [[one.row() for one in summaries if isinstance(one, kind)] for kind in kinds]

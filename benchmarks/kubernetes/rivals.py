@@ -19,7 +19,7 @@ SCHEDULER = "bench-scheduler"
 LIFTED = 100_000
 
 
-class Contender:
+class Rival:
     """What is measured of a scheduler that runs."""
 
     def __init__(self, pids: list[int], check: Callable[[], None]) -> None:
@@ -28,19 +28,19 @@ class Contender:
         """Raises `WrongResult` if it has ended."""
 
 
-Start: TypeAlias = "Callable[[Workload, RealServer, Path, Path], contextlib.AbstractContextManager[Contender]]"
+Start: TypeAlias = "Callable[[Workload, RealServer, Path, Path], contextlib.AbstractContextManager[Rival]]"
 """With a folder of its own, and the folder of the servers."""
 
 
 @contextmanager
-def schedulerd(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Contender]:
+def schedulerd(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Rival]:
     queue_file, config = folder / "queues.yaml", folder / "kubeconfig"
     queue_file.write_text(workload.queue_file)
     config.write_text(kubeconfig(server.url, server.token))
     with Daemon(queue_file, grpc_port=free_port(), http_port=free_port()) as daemon:
         daemon.wait_until_ready()
         with Measured(shim_command(config, daemon.target), folder / "shim.log") as shim:
-            yield Contender([shim.pid, daemon.pid], shim.check)
+            yield Rival([shim.pid, daemon.pid], shim.check)
 
 
 def shim_command(config: Path, target: str, module: str = "schedulerd", *flags: str) -> list[str]:
@@ -49,7 +49,7 @@ def shim_command(config: Path, target: str, module: str = "schedulerd", *flags: 
 
 
 @contextmanager
-def kube_scheduler(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Contender]:
+def kube_scheduler(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Rival]:
     config, settings = folder / "kubeconfig", folder / "kube-scheduler.json"
     config.write_text(kubeconfig(server.url, server.token))
     content = {
@@ -64,14 +64,14 @@ def kube_scheduler(workload: Workload, server: RealServer, folder: Path, assets:
     settings.write_text(json.dumps(content))
     command = [str(assets / "kube-scheduler"), f"--config={settings}", "--secure-port=0"]
     with Measured(command, folder / "kube-scheduler.log") as process:
-        yield Contender([process.pid], process.check)
+        yield Rival([process.pid], process.check)
 
 
 @contextmanager
-def binder(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Contender]:
+def binder(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Rival]:
     command = [sys.executable, "-m", "benchmarks.kubernetes.binder", server.url, server.token, SCHEDULER]
     with Measured(command, folder / "binder.log") as process:
-        yield Contender([process.pid], process.check)
+        yield Rival([process.pid], process.check)
 
 
-CONTENDERS: Mapping[str, Start] = {"schedulerd": schedulerd, "kube-scheduler": kube_scheduler, "binder": binder}
+RIVALS: Mapping[str, Start] = {"schedulerd": schedulerd, "kube-scheduler": kube_scheduler, "binder": binder}
