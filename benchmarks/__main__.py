@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +12,7 @@ import click
 
 from benchmarks.full_clusters import FULL_CLUSTERS
 from benchmarks.growth import GROWTH
+from benchmarks.kubernetes import workloads as kubernetes
 from benchmarks.measurement import WrongResult
 from benchmarks.recovery import RECOVERIES, RecoverySummary
 from benchmarks.report import DecisionSummary, Summary, as_data, machine, table
@@ -20,9 +21,9 @@ from benchmarks.workloads import GROUPS, IN_PROCESS_ONLY, THROUGH_GRPC_ONLY, WOR
 from schedulerd.client import SchedulerError
 from schedulerd.simulate.demo import DemoFailed
 
-AnySummary: TypeAlias = Summary | DecisionSummary | RecoverySummary
+AnySummary: TypeAlias = Summary | DecisionSummary | RecoverySummary | kubernetes.KubernetesSummary
 
-IN_PROCESS, GRPC, GROWING = "in-process", "grpc", "growth"
+IN_PROCESS, GRPC, GROWING, KUBERNETES = "in-process", "grpc", "growth", "kubernetes"
 
 
 @click.command()
@@ -39,12 +40,18 @@ def main(
 
     Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h, r, x,
     x-many, a2000-unasked and a2000-asked (g, h, r and these two with --grpc only, x and x-many without), and p-even
-    p-dense p-mixed p-dense-mixed p-none p-many p-daemons; u, a, m and p stand for all of their kind.
+    p-dense p-mixed p-dense-mixed p-none p-many p-daemons; u, a, m and p stand for all of their kind. Those of the
+    Kubernetes shim are k, k-cost, k-large, which are meant by kubernetes, and k-gangs; k and k-gangs need the variable
+    KUBEBUILDER_ASSETS. They run by their names alone, and are not among everything.
     benchmarks/README.md says what they are.
     """
     if (growth or everything) and (names or through_grpc or (growth and everything)):
         raise click.UsageError("--growth and --everything say all by themselves: give neither names nor another mode")
     modes = [IN_PROCESS, GRPC, GROWING] if everything else [GROWING if growth else GRPC if through_grpc else IN_PROCESS]
+    if {KUBERNETES, *kubernetes.NAMES} & {*names}:
+        if through_grpc:
+            raise click.UsageError("those of the Kubernetes shim run without --grpc")
+        modes = [KUBERNETES]
     click.echo(", ".join(f"{key} {value}" for key, value in machine().items()), err=True)
     results: dict[str, list[AnySummary]] = {}
     try:
@@ -59,6 +66,8 @@ def main(
 
 def _measure(mode: str, names: Iterable[str], times: int) -> list[AnySummary]:
     """Raises what a run raises."""
+    if mode == KUBERNETES:
+        return [*kubernetes.measure(names, times, lambda name: click.echo(f"{name}: done", err=True))]
     measure, decide = (over_grpc, decisions_over_grpc) if mode == GRPC else (in_process, decisions)
     workloads = GROWTH if mode == GROWING else WORKLOADS
     summaries: list[AnySummary] = []
@@ -78,19 +87,26 @@ def _tables(summaries: Sequence[AnySummary]) -> list[str]:
     work = [row for one in summaries if isinstance(one, Summary) and (row := one.work_row())]
     rows = [[one.row() for one in summaries if isinstance(one, kind)] for kind in (Summary, DecisionSummary)]
     recoveries = [one.row() for one in summaries if isinstance(one, RecoverySummary)]
-    return [table(some) for some in (rows[0], work, rows[1], recoveries) if some]
+    tables: list[Sequence[Mapping[str, str]]] = [rows[0], work, rows[1], recoveries, *kubernetes.rows(summaries)]
+    return [table(some) for some in tables if some]
 
 
 def _expand(names: Iterable[str], mode: str) -> list[str]:
     """What to run, in the order of the tables."""
     if mode == GROWING:
         return list(GROWTH)
-    groups = {**GROUPS, "p": tuple(FULL_CLUSTERS)}
-    known = [*WORKLOADS, *FULL_CLUSTERS, *RECOVERIES]
+    if mode == KUBERNETES:
+        groups: Mapping[str, tuple[str, ...]] = {KUBERNETES: kubernetes.USUAL}
+        known = [*kubernetes.NAMES]
+    else:
+        groups = {**GROUPS, "p": tuple(FULL_CLUSTERS)}
+        known = [*WORKLOADS, *FULL_CLUSTERS, *RECOVERIES]
     wanted = {name for given in names for name in groups.get(given, (given,))}
     if unknown := wanted - set(known):
         there_are = ", ".join([*groups, *known])
         raise click.UsageError(f"unknown workload {', '.join(sorted(unknown))}; there are {there_are}")
+    if mode == KUBERNETES:
+        return [name for name in known if name in wanted]
     unfit = IN_PROCESS_ONLY if mode == GRPC else THROUGH_GRPC_ONLY | RECOVERIES.keys()
     if misplaced := wanted & unfit:
         needed = (

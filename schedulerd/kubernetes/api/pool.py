@@ -27,7 +27,7 @@ class PoolSettings:
     in_flight_max: int = 64
     rate_per_s: float = 2_000.0
     burst: int = 2_000
-    events_max: int = 1_000
+    events_max: int = 5_000
     """Events that wait."""
     writes_max: int = 200_000
     """All that wait; what is above is not taken (`Result.DROPPED`)."""
@@ -111,6 +111,7 @@ class WritePool:
         self._loop = asyncio.get_running_loop()
         self._bucket = TokenBucket(self._settings.rate_per_s, self._settings.burst, self._loop.time())
         self._queues: dict[Urgency, deque[_Entry]] = {urgency: deque() for urgency in Urgency}
+        self._by_urgency = tuple(self._queues.values())
         self._keyed: dict[Hashable, _Entry] = {}
         """By key the entry that waits; one in flight is in `_behind`."""
         self._behind: dict[Hashable, _Entry | None] = {}
@@ -213,7 +214,8 @@ class WritePool:
         events = self._queues[Urgency.EVENT]
         if write.urgency is Urgency.EVENT and len(events) >= self._settings.events_max:
             self._drop(events.popleft())
-        if self.waiting < self._settings.writes_max:
+        # The first is more than those that wait, and costs nothing.
+        if self._unfinished <= self._settings.writes_max or self.waiting < self._settings.writes_max:
             return False
         if events and write.urgency is not Urgency.EVENT:
             self._drop(events.popleft())
@@ -241,8 +243,10 @@ class WritePool:
         while queues[Urgency.LEASE]:
             self._leave(queues[Urgency.LEASE].popleft())
         while self._in_flight < self._settings.in_flight_max:
-            queue = next((queue for queue in queues.values() if queue), None)
-            if queue is None:
+            for queue in self._by_urgency:
+                if queue:
+                    break
+            else:
                 return
             wait_s = self._bucket.take(self._loop.time())
             if wait_s > 0.0:

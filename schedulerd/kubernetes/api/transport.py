@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,13 +24,19 @@ from schedulerd.kubernetes.api.errors import AnswerUnusable, Refused, Unreachabl
 from schedulerd.kubernetes.api.metrics import ApiMetrics
 from schedulerd.kubernetes.api.resources import Resource
 from schedulerd.kubernetes.api.status import retry_after_s, status_of
+from schedulerd.kubernetes.api.write_connections import (
+    CONNECT_SECONDS,
+    NotConnected,
+    Response,
+    WriteConnection,
+    WriteConnections,
+)
 from schedulerd.kubernetes.auth import Access, AccessUnusable, Credentials
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """Of one object; etcd refuses objects of more than 1.5 MB, of which JSON may make several times as many."""
 ERROR_BYTES_MAX = 256 * 1024
 REQUEST_SECONDS = 30.0
-CONNECT_SECONDS = 10.0
 READ_BUFFER_BYTES = 2**18
 
 JSON = "application/json"
@@ -71,12 +78,16 @@ def keepalive_socket(address: tuple[object, ...]) -> socket.socket:
     """A TCP socket whose peer is found dead within 45 s, also while nothing is to be sent."""
     family, kind, protocol, _, _ = address
     sock = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
+    keep_alive(sock)
+    return sock
+
+
+def keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 45_000)
-    return sock
 
 
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
@@ -101,9 +112,22 @@ class GatedConnector(aiohttp.BaseConnector):
             raise WriteForbidden(f"{req.method} {req.url.path}: not the leader when a connection was there")
         return connection
 
+    async def dial(
+        self, protocol: WriteConnection, host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None
+    ) -> None:
+        """A connection for writes."""
+        raise NotImplementedError
+
 
 class TcpConnector(GatedConnector, aiohttp.TCPConnector):
     """What a real API server is reached by."""
+
+    async def dial(
+        self, protocol: WriteConnection, host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=tls, server_hostname=server_name)
+        keep_alive(transport.get_extra_info("socket"))
 
 
 def tcp_connector() -> GatedConnector:
@@ -122,19 +146,27 @@ class Transport:
     ) -> None:
         self.access = access
         self.metrics = metrics or ApiMetrics()
+        made = connector()
+        headers = {
+            "User-Agent": f"schedulerd/{__version__} kubernetes",
+            "Accept": JSON,
+            "Accept-Encoding": "identity",
+        }
         self._session = aiohttp.ClientSession(
-            connector=connector(),
+            connector=made,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            headers={
-                "User-Agent": f"schedulerd/{__version__} kubernetes",
-                "Accept": JSON,
-                "Accept-Encoding": "identity",
-            },
+            headers=headers,
             read_bufsize=READ_BUFFER_BYTES,
         )
+        self._writes: WriteConnections | None = None
+        """Without it, as through a proxy, writes go as everything else."""
+        if access.proxy is None:
+            self._writes = WriteConnections(access.server, access.tls_server_name, headers, made.dial)
 
     async def close(self) -> None:
+        if self._writes is not None:
+            self._writes.close()
         await self._session.close()
         await self.access.close()
 
@@ -150,6 +182,10 @@ class Transport:
                 code = "forbidden"
                 raise WriteForbidden(f"{request}: not the leader")
             async with asyncio.timeout(seconds_max):
+                if request.body is not None and self._writes is not None:
+                    answer = await self._write(self._writes, request, request.body, gate)
+                    code = str(answer.status)
+                    return answer
                 response = await self._open(request, gate)
                 try:
                     code = str(response.status)
@@ -159,7 +195,7 @@ class Transport:
         except Refused as error:
             code = str(error.status.code)
             raise
-        except (aiohttp.ClientError, OSError, AccessUnusable) as error:
+        except (aiohttp.ClientError, OSError, AccessUnusable, NotConnected) as error:
             raise self._lost(request, error, seconds_max) from error
         finally:
             name = request.resource.plural
@@ -206,10 +242,23 @@ class Transport:
                 response.release()
         return response
 
+    async def _write(self, connections: WriteConnections, request: Request, body: bytes, gate: Gate | None) -> Answer:
+        """Raises OSError, `NotConnected`, `Refused`, `AnswerUnusable`, `WriteForbidden`, `AccessUnusable`."""
+        credentials = await self.access.credentials()
+        response = await _exchange(connections, request, body, credentials, gate)
+        if response.status == 401:
+            self.metrics.unauthorized += 1
+            if self.access.reject(credentials) and (newer := await self.access.credentials()) is not credentials:
+                response = await _exchange(connections, request, body, newer, gate)
+        if response.status >= 300:
+            status = status_of(response.status, response.body)
+            raise Refused(str(request), status, retry_after_s(response.headers, status))
+        return Answer(response.status, response.body)
+
     def _lost(self, request: Request, error: Exception, seconds_max: float) -> Unreachable:
         if isinstance(error, AccessUnusable):
             return Unreachable(f"{request}: no usable credentials: {error}", has_left=False)
-        if isinstance(error, _NOT_CONNECTED):
+        if isinstance(error, (NotConnected, *_NOT_CONNECTED)):
             return Unreachable(f"{request}: cannot connect to {self.access.server}: {error}", has_left=False)
         if isinstance(error, TimeoutError):
             return Unreachable(f"{request}: no answer within {seconds_max:g} s", has_left=True)
@@ -233,6 +282,23 @@ class Transport:
             allow_redirects=False,
             middlewares=(_Once(request, gate),),
         )
+
+
+async def _exchange(
+    connections: WriteConnections, request: Request, body: bytes, credentials: Credentials, gate: Gate | None
+) -> Response:
+    """The request leaves once, in the turn of the loop in which the gate was open."""
+    target = f"{request.path}?{urlencode(request.query)}" if request.query else request.path
+    content = connections.content(request.method, target, credentials, request.content_type, body)
+    if gate is not None and gate() <= 0.0:
+        raise WriteForbidden(f"{request}: not the leader when the write should have left")
+    connection = await connections.connection(credentials.tls)
+    try:
+        if gate is not None and gate() <= 0.0:
+            raise WriteForbidden(f"{request}: not the leader when a connection was there")
+        return await connection.exchange(content, request.bytes_max, ERROR_BYTES_MAX)
+    finally:
+        connections.release(connection)
 
 
 class _Once:

@@ -41,7 +41,7 @@ NOTHING = Found("", "")
 
 def find(metadata: ObjectMeta, name: str, older_labels: tuple[str, ...] = ()) -> Found:
     """The value of `name` among labels and annotations."""
-    candidates = [one for one in _candidates(metadata, name, older_labels) if one[1]]
+    candidates = [*_candidates(metadata, name, older_labels)]
     if not candidates:
         return NOTHING
     source, value = candidates[0]
@@ -55,10 +55,14 @@ def annotation(metadata: ObjectMeta, name: str) -> str:
 
 
 def _candidates(metadata: ObjectMeta, name: str, older_labels: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Sources and values that are not empty."""
     labels, annotations = metadata.labels or _EMPTY, metadata.annotations or _EMPTY
     for prefix in PREFIXES:
         key = prefix + name
-        yield f"label {key}", labels.get(key, "")
-        yield f"annotation {key}", annotations.get(key, "")
+        if value := labels.get(key):
+            yield f"label {key}", value
+        if value := annotations.get(key):
+            yield f"annotation {key}", value
     for key in older_labels:
-        yield f"label {key}", labels.get(key, "")
+        if value := labels.get(key):
+            yield f"label {key}", value

@@ -96,7 +96,9 @@ def spread_constraints(
     pod: Pod, requirement: NodeRequirement, tolerations: tuple[Tolerated, ...]
 ) -> tuple[SpreadConstraint, ...]:
     """The constraints that can refuse a node, in their order. Raises MalformedSelector."""
-    hard = [one for one in pod.spec.topology_spread_constraints or () if one.when_unsatisfiable == DO_NOT_SCHEDULE]
+    if not pod.spec.topology_spread_constraints:
+        return ()
+    hard = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == DO_NOT_SCHEDULE]
     keys = tuple(sorted({one.topology_key for one in hard}))
     return tuple(_spread_constraint(pod, one, keys, requirement, tolerations) for one in hard)
 

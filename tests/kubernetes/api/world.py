@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,7 @@ from schedulerd.kubernetes.api import (
 )
 from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.transport import GatedConnector
+from schedulerd.kubernetes.api.write_connections import WriteConnection
 from schedulerd.kubernetes.auth import Access, Material
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.store import Change
@@ -32,6 +34,11 @@ from tests.kubernetes.fake.store import Change
 
 class UnixConnector(GatedConnector, aiohttp.UnixConnector):
     """What the fake is reached by."""
+
+    async def dial(
+        self, protocol: WriteConnection, host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None
+    ) -> None:
+        await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
 
 
 class Meta(msgspec.Struct, rename="camel"):

@@ -11,6 +11,8 @@ import pytest
 from aiohttp import web
 
 from schedulerd.kubernetes.api import Transport, Unreachable, server_version
+from schedulerd.kubernetes.api.resources import PODS
+from schedulerd.kubernetes.api.transport import Request
 from schedulerd.kubernetes.auth import Access, Material
 from tests.kubernetes.auth.certificates import AUTHORITY, CERTIFICATE, FOLDER, KEY, SERVER_CERTIFICATE, SERVER_KEY
 
@@ -27,6 +29,7 @@ async def server() -> AsyncIterator[int]:
 
     app = web.Application()
     app.router.add_get("/version", version)
+    app.router.add_post("/version", version)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -42,10 +45,26 @@ async def asked(port: int, material: Material, name: str | None = None, *, insec
 
     transport = Transport(Access(f"https://127.0.0.1:{port}", read, tls_server_name=name, insecure=insecure))
     try:
-        return (await server_version(transport)).git_version
+        is_written = await has_written(transport)
+        try:
+            version = (await server_version(transport)).git_version
+        except Unreachable:
+            assert not is_written
+            raise
+        assert is_written
+        return version
     finally:
         await transport.close()
         await asyncio.sleep(0.01)  # an orderly end of TLS
+
+
+async def has_written(transport: Transport) -> bool:
+    """Writes have connections of their own, which trust the same."""
+    try:
+        await transport.request(Request("POST", PODS, "/version", body=b"{}"))
+    except Unreachable:
+        return False
+    return True
 
 
 GOOD = Material(ca=AUTHORITY, certificate=CERTIFICATE, key=KEY)

@@ -41,7 +41,7 @@ _LEASE = msgspec.json.Decoder(_Lease)
 
 def micro_time(wall_s: float) -> str:
     """Seconds since the epoch as a MicroTime of the API."""
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def lease_of(body: bytes) -> tuple[LeaseRecord, str]:
