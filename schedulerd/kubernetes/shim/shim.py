@@ -21,6 +21,7 @@ from schedulerd.kubernetes.api import (
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import Event
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.driver import Driver
 from schedulerd.kubernetes.shim.watches import WATCHED, cluster_events, is_synced, reflectors
 
@@ -28,8 +29,6 @@ LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS_MAX = 2_000
 """Watch events of one step, unless one batch has more."""
-DRAIN_SECONDS = 5.0
-"""For writes to leave at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,8 @@ class ShimOptions:
     instance: str = "schedulerd"
     """Name of this process, in events."""
     connect_timeout_s: float = 60.0
+    drain_timeout_s: float = 5.0
+    """For writes to leave at the end."""
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
     pool: PoolSettings = field(default_factory=PoolSettings)
@@ -53,12 +54,24 @@ class Shim:
         self.cluster = Cluster(options.cluster)
         self.is_started = asyncio.Event()
         """Set when everything that was there is reported to the daemon."""
+        self.binding_times = BindingTimes(options.cluster.scheduler_names)
+        self.client: Client | None = None
+        """Of the daemon, once everything is listed."""
         self._transport = transport
         self._options = options
         self._queue = EventQueue()
         backlog = self.cluster.model.reasons.backlog
         transport.metrics.reasons_written = lambda: backlog.written
         transport.metrics.reasons_waiting = lambda: len(backlog)
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from scheduling; empty if nothing does."""
+        if self.client is None:
+            return "the API server has not listed everything"
+        if not self.is_started.is_set():
+            return f"not everything is reported to the daemon at {self._options.daemon}"
+        return "" if self.client.is_settled else f"the connection to the daemon at {self._options.daemon} is lost"
 
     async def run(self) -> None:
         """Ends with an error of `schedulerd.client`, or with the cancellation of its task."""
@@ -82,12 +95,12 @@ class Shim:
         options = self._options
         pool = WritePool(self._transport, options.pool)
         recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
-        driver = Driver(self.cluster, pool, recorder, fail)
+        driver = Driver(self.cluster, pool, recorder, self.binding_times, fail)
         try:
             async with self._watching(fail):
                 await self._sync(driver)
                 LOG.info("all resources are listed: %s", self._counts())
-                client = Client(
+                client = self.client = Client(
                     options.daemon,
                     driver.link,
                     rm_id=options.rm_id,
@@ -103,7 +116,7 @@ class Shim:
                     await self._follow(driver, client)
         finally:
             driver.close()
-            await pool.close(DRAIN_SECONDS)
+            await pool.close(options.drain_timeout_s)
 
     @contextlib.asynccontextmanager
     async def _watching(self, fail: Callable[[Exception], None]) -> AsyncIterator[None]:
