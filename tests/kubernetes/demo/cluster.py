@@ -194,11 +194,9 @@ class Cluster:
 
     def check(self) -> None:
         """Fails if one of the processes has ended, or the watch."""
-        assert self._shim is not None
-        assert self._following is not None
-        if self._shim.returncode is not None:
+        if self._shim is not None and self._shim.returncode is not None:
             raise AssertionError(f"the shim has ended with {self._shim.returncode}:\n{self._log()[-2000:]}")
-        if self._following.done():
+        if self._following is not None and self._following.done():
             self._following.result()
 
     async def until(self, is_reached: Callable[[], bool], seconds: float) -> bool:

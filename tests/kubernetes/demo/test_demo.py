@@ -15,7 +15,7 @@ from tests.kubernetes.demo.narrator import Narrator
 async def test_the_story_holds_on_the_fake(real_loop: None) -> None:
     out = io.StringIO()
     assert await play(None, out=out) == 0, out.getvalue()
-    text = out.getvalue()
+    text = " ".join(out.getvalue().split())
     assert "WRONG" not in text
     assert "quota of queue root.trial: cpu 2 used + 1 asked is more than max 2." in text
 
