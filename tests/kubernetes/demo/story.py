@@ -126,9 +126,11 @@ class Story:
             made = template("trial", "")
             made["metadata"]["labels"] = {"schedulerd.io/queue": "root.red", POD_GROUP: "group"}
             await self._pod("blue", f"member-{number}", made, app="member")
-        await self.tell.expect("one processor is free, and no member uses it", lambda: bool(self._why("member")))
+        await self.tell.expect(
+            "one processor is free, no member uses it, and all four say why",
+            lambda: self._reasons("member") == ["Unschedulable"] * 4 and not self._placed("member"),
+        )
         self._quote("member")
-        await self.tell.expect("no member runs", lambda: not self._placed("member"))
         self.tell.say("The load goes.")
         await self.cluster.controllers.delete(load)
         await self.tell.expect("all four members run", lambda: len(self._placed("member")) == 4)
@@ -209,12 +211,17 @@ class Story:
 
     def _quote(self, app: str) -> None:
         """As `kubectl describe pod` shows it."""
+        if not self._waiting(app):
+            return
         said = condition(self._waiting(app)[0], "PodScheduled")
         self.tell.say(f"`kubectl describe pod` says: {said['reason']}: {said['message']}")
 
     def _why(self, app: str) -> str:
         waiting = self._waiting(app)
         return str(condition(waiting[0], "PodScheduled")["message"]) if waiting else ""
+
+    def _reasons(self, app: str) -> list[str]:
+        return [str(condition(pod, "PodScheduled")["reason"]) for pod in self._waiting(app)]
 
     def _waiting(self, app: str) -> list[JSON]:
         return [pod for pod in self._named(app) if condition(pod, "PodScheduled").get("status") == "False"]

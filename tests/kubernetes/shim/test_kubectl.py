@@ -210,6 +210,12 @@ async def test_a_job_runs_to_its_end_and_daemon_pods_are_everywhere(
         assert late in {node_of(pod) for pod in agents}
 
 
+async def test_the_manifests_are_taken(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world) as told:  # which applies those of the rights
+        out = await told.kubectl("apply", "--dry-run=server", "-f", str(RBAC.with_name("schedulerd.yaml")))
+        assert len(out.splitlines()) == 3, out
+
+
 async def test_host_ports_zones_and_anti_affinity(world: World, daemon_flags: tuple[str, ...]) -> None:
     def zone(name: str) -> dict[str, str]:
         return {"topology.kubernetes.io/zone": f"{world.api.namespace}-{name[0]}", "kubernetes.io/hostname": name}
