@@ -66,23 +66,23 @@ class Story:
     async def _quota(self) -> None:
         self.tell.chapter(
             "A quota",
-            "The queue root.trial may use two processors. Team blue wants three pods there, in an empty cluster.",
+            "The queue root.small may use two processors. Team blue wants three pods there, in an empty cluster.",
         )
-        trial = Workload("blue", "trial", 3, template("trial", "trial"))
-        await self.cluster.controllers.create(trial)
-        await self.tell.expect("two pods run", lambda: len(self._placed("trial")) == 2)
-        words = "quota of queue root.trial"
-        await self.tell.expect("the third one says why it waits", lambda: words in self._why(trial.name))
-        self._quote(trial.name)
-        victim = self._placed("trial")[0]["metadata"]
+        small = Workload("blue", "small", 3, template("small", "small"))
+        await self.cluster.controllers.create(small)
+        await self.tell.expect("two pods run", lambda: len(self._placed("small")) == 2)
+        words = "quota of queue root.small"
+        await self.tell.expect("the third one says why it waits", lambda: words in self._why(small.name))
+        self._quote(small.name)
+        victim = self._placed("small")[0]["metadata"]
         self.tell.say(f"One of the two is deleted: {victim['name']}.")
-        known = {pod["metadata"]["uid"] for pod in self._placed("trial")}
+        known = {pod["metadata"]["uid"] for pod in self._placed("small")}
         await self.cluster.delete(r.PODS.path("blue", victim["name"]))
         await self.tell.expect(
             "another one takes its place",
-            lambda: any(pod["metadata"]["uid"] not in known for pod in self._placed("trial")),
+            lambda: any(pod["metadata"]["uid"] not in known for pod in self._placed("small")),
         )
-        await self._remove(trial)
+        await self._remove(small)
 
     async def _gang(self) -> None:
         self.tell.chapter(
@@ -123,7 +123,7 @@ class Story:
         body = {"apiVersion": r.POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "group"}}
         await self.cluster.create(path, {**body, "spec": {"minMember": 4}})
         for number in range(4):
-            made = template("trial", "")
+            made = template("small", "")
             made["metadata"]["labels"] = {"schedulerd.io/queue": "root.red", POD_GROUP: "group"}
             await self._pod("blue", f"member-{number}", made, app="member")
         await self.tell.expect(

@@ -17,7 +17,7 @@ async def test_the_story_holds_on_the_fake(real_loop: None) -> None:
     assert await play(None, out=out) == 0, out.getvalue()
     text = " ".join(out.getvalue().split())
     assert "WRONG" not in text
-    assert "quota of queue root.trial: cpu 2 used + 1 asked is more than max 2." in text
+    assert "quota of queue root.small: cpu 2 used + 1 asked is more than max 2." in text
 
 
 async def test_an_expectation_that_does_not_hold_is_told() -> None:
