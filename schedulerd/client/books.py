@@ -74,8 +74,8 @@ class _Application:
     before: bytes = b""
     """What was sent before it was sent with other tags of its namespace; it holds if these are rejected."""
     accepted: bool = False
-    forced: bool = False
-    """Whether it was reported as running already."""
+    reported: bytes = b""
+    """As it was reported last to a scheduler that had lost the state."""
     leaving: bool = False
     asks: dict[str, _Ask] = field(default_factory=dict)
     """By allocation key, as long as any of it is to come or there."""
@@ -135,14 +135,16 @@ class Books:
     def sent_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
         other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
-        reported as running already is sent so again."""
+        reported is sent as it was reported."""
         known = self._applications.get(added.applicationID)
         if known is None or known.leaving:
             self._applications[added.applicationID] = _Application(added.SerializeToString())
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
-            if known.forced:
-                added.tags[FORCE_CREATE_TAG] = "true"
+            if known.reported:
+                tags = {name: text for name, text in added.tags.items() if _is_of_namespace(name)}
+                added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
+                added.tags.update(tags)
 
     def sent_removal(self, application_id: str) -> None:
         application = self._applications.get(application_id)
@@ -264,10 +266,14 @@ class Books:
         for application in self._applications.values():
             application.accepted = False
             added = si_pb2.AddApplicationRequest.FromString(application.added)
-            application.forced = bool(application.held)
-            if application.forced:
+            if application.held:
                 added.tags[FORCE_CREATE_TAG] = "true"
+            self.reported_application(added)
             yield added
+
+    def reported_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """Notes how the application is reported."""
+        self._applications[added.applicationID].reported = added.SerializeToString()
 
     def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
         """All nodes with their allocations."""
@@ -429,9 +435,13 @@ def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:
     bare = si_pb2.AddApplicationRequest()
     bare.CopyFrom(added)
     for name in added.tags:
-        if name.lower().startswith("namespace."):
+        if _is_of_namespace(name):
             del bare.tags[name]
     return bare
+
+
+def _is_of_namespace(tag: str) -> bool:
+    return tag.lower().startswith("namespace.")
 
 
 def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:

@@ -118,6 +118,8 @@ class Reporting:
         if applications or nodes or not self._is_first:
             self._rm.on_report([added.applicationID for added in applications], [info.nodeID for info in nodes])
         for added in applications:
+            self._rm.report_application(added)
+            self._books.reported_application(added)
             connection.applications.to_add_to(NEW, added).new.append(added)
         for info in (*nodes, *self._books.report_changes_of_nodes()):
             connection.nodes.to_add_to(0, info).nodes.append(info)

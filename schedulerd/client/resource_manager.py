@@ -73,6 +73,10 @@ class ResourceManager:
     def on_resynced(self) -> Told:
         """The scheduler had lost the state, and everything was reported to it again."""
 
+    def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """The application is about to be reported again, as it was sent. What has changed since may be changed in it:
+        how much of its time is left, for example."""
+
     # What the scheduler asks and tells on the callback stream, which is opened if any of these is overridden.
 
     def predicates(self, call: callback_pb2.PredicatesCall) -> str | Awaitable[str | None] | None:

@@ -30,6 +30,8 @@ class Updates(Protocol):
 
     def on_resynced(self) -> Told: ...
 
+    def report_application(self, added: si_pb2.AddApplicationRequest) -> None: ...
+
 
 class Callbacks(Protocol):
     """Is asked and told what comes in on the callback stream."""

@@ -25,9 +25,11 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
-        application.pending[name] = application.pending.get(name, 0) + amount  # mostly not there: nothing is pending
+        pending = application.pending
+        pending[name] = pending[name] + amount if name in pending else amount
         for one in queue.path_to_root:
-            one.pending[name] = one.pending.get(name, 0) + amount
+            pending = one.pending
+            pending[name] = pending[name] + amount if name in pending else amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
         enqueue(partition, application, ask)

@@ -214,7 +214,7 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
     if node is None:
         waiting.mark_unschedulable(context, partition, pending_class, group.first())
         return Outcome.SET_ASIDE
-    if partition.wants_predicates(group.request_class):
+    if partition.callbacks.predicates and partition.wants_predicates(group.request_class):
         predicate_checks.attempt(context, application, group.first(), node)
     else:
         allocate(context, partition, application, group.first(), node)

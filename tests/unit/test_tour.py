@@ -52,7 +52,13 @@ SETUP: tuple[Command, ...] = (
     registration(),
     ConnectResourceManager("rm"),
     UpdateApplications("rm", [NewApplication("app-1", "root.a", user="u")]),
-    UpdateNodes("rm", [NodeUpdate("node-1", NodeAction.CREATE, capacity=Resources(vcore=1000, memory=1000))]),
+    UpdateNodes(
+        "rm",
+        [
+            NodeUpdate("node-1", NodeAction.CREATE, capacity=Resources(vcore=1000, memory=1000)),
+            NodeUpdate("node-2", NodeAction.CREATE, capacity=Resources(vcore=10, memory=10)),
+        ],
+    ),
 )
 
 

@@ -43,7 +43,7 @@ class _Block:
     def raise_bound(self, free: Resources) -> None:
         bound = self.bound
         for name, amount in free.items():
-            if amount > bound.get(name, 0):
+            if amount > bound[name]:
                 bound[name] = amount
         if self.misfits:
             self.misfits.clear()
@@ -52,7 +52,7 @@ class _Block:
         bound = Resources()
         for _, _, node in self.entries:
             for name, amount in node.free.items():
-                if amount > bound.get(name, 0):
+                if amount > bound[name]:
                     bound[name] = amount
         self.bound = bound
         if bound.lacks(request_class.items) is None:
@@ -119,7 +119,7 @@ class NodeOrder:
             visits += 1
             bound = block.bound
             for name, amount in items:
-                if amount > bound.get(name, 0):
+                if amount > bound[name]:
                     break
             else:
                 if request_class in block.misfits:

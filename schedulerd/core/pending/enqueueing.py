@@ -111,6 +111,8 @@ def dequeue(partition: Partition, application: Application, ask: Ask) -> None:
         application.remove_demand(group, group.pending_class)
         _count(application, group)
     partition.request_classes.disuse(group.pending_class)
+    if partition.retry_timers.unreservable:
+        partition.retry_timers.forget_class(group.pending_class)
     if application.gang is not None and group.task_group and not group.placeholder:
         del application.gang.task_group(group.task_group).waiting[group]
         partition.denied.pop(group, None)
@@ -241,6 +243,7 @@ def update_pending_classes(partition: Partition, application: Application) -> No
             _count(application, group)
         request_classes.use(new)
         request_classes.disuse(old)
+        partition.retry_timers.forget_class(old)
         group.pending_class = new
         if stands:
             application.add_demand(group, group.key(), new)

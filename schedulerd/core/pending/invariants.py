@@ -196,6 +196,8 @@ def classes(partition: Partition) -> Iterator[str]:
     unschedulable = list(partition.request_classes.unschedulable())
     if {pending_class for pending_class in uses if pending_class.unschedulable} != set(unschedulable):
         yield "the unschedulable classes are not those marked unschedulable"
+    if not partition.retry_timers.unreservable.keys() <= uses.keys():
+        yield "a class without asks is remembered as unreservable"
     for pending_class in unschedulable:
         if pending_class.request_class.refused:
             continue

@@ -199,6 +199,11 @@ class RetryTimers:
         self.not_helped_by_reservation.pop(application, None)
         self.waiting_for_change.pop(application, None)
 
+    def forget_class(self, pending_class: PendingClass) -> None:
+        """A group less is of this class: forgets the class if that was the last one."""
+        if not pending_class.uses:
+            self.unreservable.pop(pending_class, None)
+
     def wake(self) -> None:
         """Something changed: schedules the applications that wait for any change."""
         for application, at_ns in self.waiting_for_change.items():

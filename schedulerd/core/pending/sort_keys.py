@@ -46,7 +46,7 @@ def shares(used: Resources, guaranteed: Resources, _capacity: Resources) -> tupl
     Where nothing is guaranteed the usage itself counts, so an entity below its guarantee goes first. Two entities are
     compared by their largest share, then their second largest and so on, which is what comparing these tuples does.
     """
-    found = [amount / (guaranteed.get(name) or 1) for name, amount in used.items() if amount]
+    found = [amount / ((name in guaranteed and guaranteed[name]) or 1) for name, amount in used.items() if amount]
     found.sort(reverse=True)
     return tuple(found)
 

@@ -122,7 +122,9 @@ def _awaits(one: PredicateCheck) -> str:
 def _refused(ask: Ask) -> str:
     reasons = ask.predicate_history.reasons.items() if ask.predicate_history is not None else ()
     said = (
-        f"node {node_id}: {reason}" + (f" ({count} times so far)" if count > 1 else "")
+        f"node {node_id}: {reason}"
+        if count == 1
+        else f"{reason} ({count} refusals so far, the last for node {node_id})"
         for reason, (count, node_id) in reasons
     )
     return f"the resource manager refuses it on every node with room: {'; '.join(said)}"

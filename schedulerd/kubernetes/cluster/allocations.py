@@ -27,6 +27,8 @@ from schedulerd.kubernetes.cluster.events import (
     DeleteEnded,
     ReleaseWanted,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -45,6 +47,8 @@ _EVENT_REASONS = {Cause.PREEMPTED: "Preempted", Cause.TIMEOUT: "TimedOut", Cause
 
 
 def allocated(model: Model, event: Allocated) -> None:
+    if gang_answers.allocated(model, event):
+        return
     own = model.pods.get(event.key)
     application_id = own.application.id if own is not None and own.application is not None else ""
     if own is None or own.state is not PodState.ASKED or application_id != event.application_id:
@@ -54,6 +58,7 @@ def allocated(model: Model, event: Allocated) -> None:
     refusals = model.view.judge(own.pod, event.node, first_only=True)
     if refusals:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
+        slots.stand_in(model, own)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         own.needs_callback = True
         asking.ask_again(model, own)
@@ -63,6 +68,8 @@ def allocated(model: Model, event: Allocated) -> None:
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
     own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
+    if own.is_placeholder:
+        gang_answers.note_placed(model, own)
     model.view.assume(own.pod, event.node)
     model.effects.append(Bind(own.name, event.node))
 
@@ -99,6 +106,8 @@ def bind_again(model: Model, uid: str) -> None:
 def released(model: Model, event: AllocationReleased) -> None:
     """The daemon has released the allocation by itself. A pod that is on its node still runs there."""
     model.unconfirmed.pop(event.uuid, None)
+    if gang_answers.released(model, event):
+        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         return
@@ -108,12 +117,17 @@ def released(model: Model, event: AllocationReleased) -> None:
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
+    if gang_answers.release_wanted(model, event):
+        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         model.effects.append(ConfirmRelease(event.uuid))
         return
-    own.is_release_wanted = True
-    if own.pod.metadata.deletion_timestamp is not None:
+    own.is_release_wanted, own.cause = True, event.cause
+    if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
+        return
+    if own.is_placeholder:
+        model.effects.append(DeletePod(own.name))
         return
     note = event.message or "the scheduler needs the room"
     if model.settings.has_disruption_condition:
@@ -134,7 +148,8 @@ def delete_ended(model: Model, event: DeleteEnded) -> None:
 
 def delete_again(model: Model, uid: str) -> None:
     own = model.pods.get(uid)
-    if own is not None and own.is_release_wanted and own.pod.metadata.deletion_timestamp is None:
+    is_to_go = own is not None and (own.is_release_wanted or own.is_unwanted)
+    if own is not None and is_to_go and own.pod.metadata.deletion_timestamp is None:
         model.effects.append(DeletePod(own.name))
 
 
@@ -154,6 +169,7 @@ def _bound(model: Model, own: OwnPod) -> None:
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
     """Another node is tried; this one is left out for a while."""
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
+    slots.stand_in(model, own)
     _give_back(model, own, event.message)
     until_ns = model.now_ns + model.settings.left_out_ns
     own.left_out[event.node] = until_ns

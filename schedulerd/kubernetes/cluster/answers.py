@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, pods
-from schedulerd.kubernetes.cluster.effects import RemoveApplication
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -13,6 +13,8 @@ from schedulerd.kubernetes.cluster.events import (
     AskTimedOut,
     ReportBegun,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.reasons.waiting import held
@@ -24,6 +26,8 @@ ASKS_AGAIN_EVERY_NS = 1_000_000_000
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected", "Expired"})
 _NEW = "New"
+_RUN_STATES = frozenset({"Starting", "Running"})
+"""A gang that only waits has not succeeded yet."""
 
 
 def application_accepted(model: Model, event: ApplicationAccepted) -> None:
@@ -48,7 +52,7 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
     if application.is_changing:
         applications.change_answered(model, application, event.reason)
     elif application.state is not ApplicationState.WAITING:
-        _fail(model, application, "ApplicationRejected", event.reason)
+        _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
 
 
 def report_begun(model: Model, event: ReportBegun) -> None:
@@ -71,6 +75,9 @@ def report_begun(model: Model, event: ReportBegun) -> None:
 
 def resynced(model: Model) -> None:
     """The daemon was told everything anew: an application without pods has nothing that would end it there."""
+    for application in model.applications.values():
+        if application.gang is not None and application.gang.is_abandoned:
+            application.has_started = False  # only placeholders are left, and they do not end it there
     for application in [one for one in model.applications.values() if not one.pods]:
         if application.state is ApplicationState.ACCEPTED:
             model.effects.append(RemoveApplication(application.id))
@@ -89,7 +96,9 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         _fail(model, application, "ApplicationFailed", event.message or f"the application is {event.state}")
     elif event.state != _NEW:
         application.has_started = True
-        application.failures = 0
+        if application.gang is None or event.state in _RUN_STATES:
+            application.failures = 0
+        life.updated(model, application, event.state, event.message)
 
 
 def add_application_again(model: Model, application_id: str) -> None:
@@ -104,6 +113,8 @@ def add_application_again(model: Model, application_id: str) -> None:
 
 
 def ask_rejected(model: Model, event: AskRejected) -> None:
+    if gang_answers.ask_rejected(model, event):
+        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, event.reason)
@@ -117,12 +128,16 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
 def ask_released(model: Model, event: AskReleased) -> None:
     """A pod that still needs a node was asked for before the removal of an earlier application of this id had come, or
     is asked for again already; to repeat an ask changes nothing."""
+    if gang_answers.ask_released(model, event):
+        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.consider(model, own, again=True)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> None:
+    if gang_answers.ask_timed_out(model, event):
+        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.rejected(model, own, "the scheduler has given up the ask")
@@ -168,6 +183,18 @@ def _completed(model: Model, application: Application) -> None:
 
 
 def _resubmit(model: Model, application: Application) -> None:
+    if application.gang is not None:
+        application.state = ApplicationState.FORMING
+        for own in application.pods.values():
+            if own.state is PodState.ASKED and not own.is_placeholder:
+                # Its ask may be on the way to the application of before, and must not wait for the next one.
+                model.effects.append(ReleaseAsk(application.id, own.uid))
+                own.state, own.ask = PodState.HELD, None
+                asking.stop_using_class(model, own)
+            elif own.state is PodState.BOUND and not own.uuid:
+                model.nodes.arrive(own.uid, own.node)
+        life.start_over(model, application)
+        return
     applications.submit(model, application)
     for own in list(application.pods.values()):
         if own.state in (PodState.ASKED, PodState.HELD):
@@ -177,12 +204,17 @@ def _resubmit(model: Model, application: Application) -> None:
             model.nodes.arrive(own.uid, own.node)
 
 
-def _fail(model: Model, application: Application, reason: str, message: str) -> None:
+def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
     """Pods without a node keep waiting, and the application is added again later."""
     why = held(message, reason, is_about_nodes=False)
     applications.wait(model, application, why)
     for own in application.pods.values():
+        waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
             own.state, own.ask = PodState.HELD, None
             asking.stop_using_class(model, own)
+        elif not waits_for_gang:
+            continue
+        if not own.is_placeholder:
             conditions.waits(model, own, why)
+    life.failed(model, application, message, is_rejected=is_rejected)

@@ -2,6 +2,7 @@
 
 | state | entered by | left by |
 |---|---|---|
+| FORMING | the first pod of a gang | enough pods of the gang exist |
 | SUBMITTED | the first ask of a pod | the daemon's answer |
 | ACCEPTED | the daemon accepts it | Completed (forgotten, or submitted again if pods are left), Failed |
 | WAITING | the daemon rejects it, or it fails | a timer, after which it is submitted again |
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
+from schedulerd.kubernetes.cluster.gangs import declaration, membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -33,6 +35,8 @@ def join(model: Model, own: OwnPod) -> bool:
     """The pod becomes one of its application, which is submitted if it is new; False if the pod has to wait."""
     if own.application is not None:
         return own.application.state is not ApplicationState.WAITING
+    if own.is_placeholder:
+        return membership.adopt(model, own)
     metadata = own.metadata
     application = model.applications.get(metadata.application_id)
     if application is None:
@@ -42,6 +46,7 @@ def join(model: Model, own: OwnPod) -> bool:
         return False
     application.pods[own.uid] = own
     own.application = application
+    membership.joined(model, application, own)
     return application.state is not ApplicationState.WAITING
 
 
@@ -53,10 +58,14 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
         if waiting is not None:
             waiting.others.pop(own.uid, None)
         return []
+    membership.leaving(model, application, own)
     own.application = None
     del application.pods[own.uid]
+    membership.left(model, application)
     if application.pods or application.state is ApplicationState.WAITING:
         return []
+    if application.state is ApplicationState.FORMING:
+        return forget(model, application)
     if application.has_started and application.state is ApplicationState.ACCEPTED:
         return []  # the daemon completes it
     model.effects.append(RemoveApplication(application.id))
@@ -79,6 +88,7 @@ def why_waits(model: Model, own: OwnPod) -> Waiting:
 def forget(model: Model, application: Application) -> list[OwnPod]:
     """The application ends; the pods of other namespaces that waited for that."""
     del model.applications[application.id]
+    membership.forget(model, application)
     others = list(application.others.values())
     application.others.clear()
     return others
@@ -107,7 +117,7 @@ def follow_namespace(model: Model, application: Application) -> None:
     tags.update(found.tags)
     if tags == old.tags or not application.pods:
         return
-    first = next(iter(application.pods.values()))
+    first = membership.first_pod(application)
     for problem in found.problems:
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
     application.is_changing = True
@@ -123,7 +133,7 @@ def change_answered(model: Model, application: Application, problem: str = "") -
         forget(model, application)
         return
     if problem:
-        first = next(iter(application.pods.values()))
+        first = membership.first_pod(application)
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
     follow_namespace(model, application)
 
@@ -151,17 +161,28 @@ def wait(model: Model, application: Application, problem: Waiting) -> None:
     model.timers.set(model.now_ns + delay_ns, Due.ADD_APPLICATION, application.id)
 
 
+def remove_and_wait(model: Model, application: Application, problem: Waiting) -> None:
+    """The shim itself gives the application up, for a while."""
+    model.effects.append(RemoveApplication(application.id))
+    wait(model, application, problem)
+
+
 def _made(model: Model, own: OwnPod) -> Application:
     metadata = own.metadata
     application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, metadata.user)
     model.applications[application.id] = application
     application.pods[own.uid] = own
-    submit(model, application)
+    application.gang = declaration.gang_for(model, own)
+    if application.gang is None:
+        submit(model, application)
+    else:
+        application.state = ApplicationState.FORMING
+        application.gang.originator = own
     return application
 
 
 def _add(model: Model, application: Application) -> AddApplication:
-    first = next(iter(application.pods.values()))
+    first = membership.first_pod(application)
     found = namespace_tags(model.namespaces.get(application.namespace))
     tags = {**found.tags, **_tags(first.pod)}
     if any(own.node for own in application.pods.values()):
@@ -169,7 +190,8 @@ def _add(model: Model, application: Application) -> AddApplication:
     for problem in found.problems:
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
     user = application.user
-    return AddApplication(application.id, application.queue, user.name, user.groups, tags)
+    added = AddApplication(application.id, application.queue, user.name, user.groups, tags)
+    return membership.with_gang(application, added)
 
 
 def _tags(pod: Pod) -> dict[str, str]:

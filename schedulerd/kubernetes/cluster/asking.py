@@ -9,11 +9,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 from schedulerd.kubernetes.cluster import applications, claims, conditions
+from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
+from schedulerd.kubernetes.cluster.gangs import declaration, membership
+from schedulerd.kubernetes.cluster.gangs.model import ClassKey
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt, required_node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
@@ -55,10 +59,19 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         claims.wait(model, own)
         hold(model, own, held(problem))
         return
+    if own.is_unwanted:
+        return
+    is_special = own.declares_gang or own.group is not None
+    if is_special and (problem := declaration.check(model, own) or declaration.missing_group(model, own)):
+        hold(model, own, held(problem))
+        return
     if not applications.join(model, own):
-        own.state = PodState.HELD
-        own.ask = None
-        conditions.waits(model, own, applications.why_waits(model, own))
+        own.state, own.ask = PodState.HELD, None
+        if not own.is_placeholder:
+            conditions.waits(model, own, applications.why_waits(model, own))
+        return
+    if not membership.may_ask(own):
+        own.state, own.ask = PodState.HELD, None  # its gang says why
         return
     _send(model, own, resources, again=again)
 
@@ -93,16 +106,6 @@ def consider_all(model: Model, pods: list[OwnPod]) -> None:
             model.nodes.arrive(own.uid, own.node)
 
 
-def stop_using_class(model: Model, own: OwnPod) -> None:
-    attribute, own.class_attribute = own.class_attribute, ""
-    model.refused.pop(own.uid, None)
-    if attribute and model.nodes.classes.release(attribute, model.now_ns):
-        model.timers.set(model.now_ns + _IDLE_CHECK_NS, Due.IDLE_CLASSES)
-
-
-_IDLE_CHECK_NS = 301 * SECOND_NS
-
-
 def rejected(model: Model, own: OwnPod, reason: str) -> None:
     """The daemon has rejected the ask: it is sent again later, less and less often."""
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
@@ -116,18 +119,8 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
 
 
 def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) -> None:
-    assert own.application is not None
-    pod, is_new = own.pod, own.state is not PodState.ASKED
-    ask = Ask(
-        own.application.id,
-        own.uid,
-        {name: amount for name, amount in resources.items() if amount > 0},
-        pod.spec.priority or 0,
-        _tags(model, own),
-        may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
-        may_preempt(pod),
-        _created_ns(pod) if own.keeps_age else 0,
-    )
+    is_new = own.state is not PodState.ASKED
+    ask = ask_of(model, own, {name: amount for name, amount in resources.items() if amount > 0})
     if ask == own.ask and not again:
         return
     own.state, own.ask = PodState.ASKED, ask
@@ -137,27 +130,52 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
     own.is_ask_rejected = False
-    own.amounts_asked = ask.resources
+    own.amounts_asked, own.task_group = ask.resources, ask.task_group
     model.effects.append(ask)
 
 
 def resize(model: Model, own: OwnPod, amounts: Amounts) -> None:
     """The pod of an allocation uses other amounts: an ask with its key changes the allocation."""
-    assert own.application is not None
     own.amounts = own.amounts_asked = amounts
     own.asks_sent += 1
+    model.effects.append(ask_of(model, own, amounts, is_resize=True))
+
+
+def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = False) -> Ask:
+    """The ask of a pod that is in an application. For a resize, it asks nothing of nodes, and the pod stays in its task
+    group."""
+    assert own.application is not None
     pod = own.pod
-    model.effects.append(
-        Ask(
-            own.application.id,
-            own.uid,
-            amounts,
-            pod.spec.priority or 0,
-            _own_tags(pod),
-            may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
-            may_preempt(pod),
-        )
+    return Ask(
+        own.application.id,
+        own.uid,
+        resources,
+        pod.spec.priority or 0,
+        _own_tags(pod) if is_resize else _tags(model, own),
+        may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
+        may_preempt(pod),
+        _created_ns(pod) if own.keeps_age and not is_resize else 0,
+        own.task_group if is_resize else task_group_of(model, own),
+        own.is_placeholder,
+        membership.is_originator(own),
     )
+
+
+def task_group_of(model: Model, own: OwnPod) -> str:
+    """The task group of the pod in the gang of its application; empty if it is in none."""
+    if own.is_placeholder:
+        return own.task_group
+    gang = own.application.gang if own.application is not None else None
+    if gang is None:
+        return ""
+    if not gang.classes:
+        name = task_group_name(own.pod.metadata)
+        return name if name in gang.groups else ""
+    return gang.classes.get(class_key(model, own), "")
+
+
+def class_key(model: Model, own: OwnPod) -> ClassKey:
+    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.view.node_class(own.pod)
 
 
 def _created_ns(pod: Pod) -> int:

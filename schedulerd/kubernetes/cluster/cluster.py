@@ -26,8 +26,10 @@ from schedulerd.kubernetes.cluster.events import (
     AskReleased,
     AskTimedOut,
     BindEnded,
+    CreateEnded,
     DeleteEnded,
     Event,
+    GangSourceServed,
     Gone,
     NodeAccepted,
     NodeRejected,
@@ -39,6 +41,9 @@ from schedulerd.kubernetes.cluster.events import (
     Started,
     Tick,
 )
+from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.gangs import life, slots
+from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -62,6 +67,7 @@ class Cluster:
             _HANDLERS[type(event)](model, event)
         if model.is_started:
             _due(model)
+            life.review(model)
             nodes.report_changes(model)
             conditions.report(model)
         effects, model.effects = model.effects, []
@@ -74,6 +80,10 @@ class Cluster:
     def preemption_predicates(self, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
         """Index of the last victim that has to go for the pod to run on the node; None if it cannot."""
         return questions.preemption_predicates(self.model, key, node, victims, start)
+
+    def gang_time(self, application_id: str) -> GangTime | None:
+        """When the time of its gang has begun; None if there is nothing to be said of it."""
+        return life.gang_time(self.model, application_id)
 
 
 def _due(model: Model) -> None:
@@ -99,9 +109,11 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AskRejected: answers.ask_rejected,
     AskReleased: answers.ask_released,
     AskTimedOut: answers.ask_timed_out,
-    PendingReasonTold: conditions.told,
+    PendingReasonTold: gang_answers.told,
     BindEnded: allocations.bind_ended,
     DeleteEnded: allocations.delete_ended,
+    CreateEnded: slots.create_ended,
+    GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
 }
 
 _TIMERS: dict[Due, Callable[[Model, str], None]] = {
@@ -117,4 +129,5 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),
+    Due.GANG: life.due,
 }

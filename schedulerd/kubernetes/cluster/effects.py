@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Amounts = Mapping[str, int]
 """By resource name of the scheduler interface."""
@@ -22,6 +23,13 @@ class AddApplication:
     user: str
     groups: tuple[str, ...]
     tags: Mapping[str, str]
+    placeholder_ask: Amounts | None = None
+    """Of a gang: the sum of all placeholders."""
+    gang_style: str = ""
+    gang_timeout_s: int = 0
+    """0: the daemon's default."""
+    gang_began_s: int = 0
+    """Wall time in seconds since the epoch at which the time of the gang began; 0: it begins later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,9 @@ class Ask:
     allow_preempt_other: bool
     asked_at_ns: int = 0
     """Wall time from which its age counts; 0 is now."""
+    task_group: str = ""
+    is_placeholder: bool = False
+    is_originator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,8 @@ class ExistingAllocation:
     resources: Amounts
     priority: int
     tags: Mapping[str, str]
+    task_group: str = ""
+    is_placeholder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +143,26 @@ class DeletePod:
     """Answered by the event DeleteEnded."""
 
     pod: PodName
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Answered by the event CreateEnded."""
+
+    application_id: str
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    """In the notation of the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailPod:
+    """The pod has failed before it ran."""
+
+    pod: PodName
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +221,8 @@ Effect = (
     | RemoveNode
     | Bind
     | DeletePod
+    | CreatePod
+    | FailPod
     | PatchPodCondition
     | RecordEvent
     | Recovery

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
 from schedulerd.kubernetes.objects.storage import (
     CSIDriver,
     CSINode,
@@ -33,6 +35,9 @@ KubernetesObject: TypeAlias = (
     | CSIDriver
     | CSIStorageCapacity
     | VolumeAttachment
+    | CoschedulingPodGroup
+    | PodGroup
+    | Workload
 )
 
 
@@ -48,6 +53,13 @@ class Gone:
     """An object is deleted, or no longer selected by its watch: a pod that has ended."""
 
     object: KubernetesObject | Any
+
+
+@dataclass(frozen=True, slots=True)
+class GangSourceServed:
+    """The API server has objects of this kind, by which pods become gangs; told before the objects."""
+
+    source: GangSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +209,29 @@ class DeleteEnded:
     message: str = ""
 
 
+class CreateResult(Enum):
+    DONE = "done"
+    EXISTS = "exists"
+    """A pod of that name is there."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """Not performed in time, or nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEnded:
+    application_id: str
+    name: str
+    result: CreateResult
+    message: str = ""
+    pod: Pod | None = None
+    """With EXISTS, the pod that is there."""
+
+
 Event: TypeAlias = (
     Put
     | Gone
+    | GangSourceServed
     | Started
     | Tick
     | ReportBegun
@@ -218,4 +250,5 @@ Event: TypeAlias = (
     | PendingReasonTold
     | BindEnded
     | DeleteEnded
+    | CreateEnded
 )

@@ -18,6 +18,8 @@ from schedulerd.kubernetes.cluster.effects import (
     RecordEvent,
     ReleaseAllocation,
 )
+from schedulerd.kubernetes.cluster.events import Cause
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -88,6 +90,22 @@ class OwnPod:
     """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
     """How often it was reported as running."""
+    group: GroupKey | None = None
+    """Its PodGroup, if it has one that counts."""
+    declares_gang: bool = False
+    """It has task groups, usable or not."""
+    has_told_gang: bool = False
+    """Its unusable task groups were told of."""
+    is_placeholder: bool = False
+    """Holds room for a member of a gang; a virtual one is no pod."""
+    task_group: str = ""
+    """Of a placeholder; of any other pod as the daemon was told last."""
+    slot: Slot | None = None
+    """Of a placeholder that its gang wants."""
+    is_unwanted: bool = False
+    """A placeholder pod that is being deleted because nobody wants it."""
+    cause: Cause | None = None
+    """Why the daemon wants its end."""
     reason: PodReason = field(default_factory=PodReason)
     """Why it waits."""
 
@@ -102,6 +120,8 @@ class OwnPod:
 
 
 class ApplicationState(Enum):
+    FORMING = "forming"
+    """Of a gang: it is not submitted before enough of its pods exist."""
     SUBMITTED = "submitted"
     ACCEPTED = "accepted"
     WAITING = "waiting"
@@ -125,6 +145,7 @@ class Application:
     """Pods of other namespaces that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""
     added: AddApplication | None = None
@@ -149,6 +170,20 @@ class Model:
         """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.virtual: dict[str, OwnPod] = {}
+        """Virtual placeholders by the key of their ask."""
+        self.placeholders: dict[str, dict[str, None]] = {}
+        """Uids of placeholder pods by application id."""
+        self.unwanted: dict[str, None] = {}
+        """Uids of placeholder pods that no gang wants, to be deleted in this step."""
+        self.gangs_due: dict[str, None] = {}
+        """Ids of applications whose gangs are to be looked at in this step."""
+        self.gang_sources: set[GangSource] = set()
+        """Kinds of objects by which pods become gangs."""
+        self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}
+        """By object its groups; a PodGroup has one, without a name."""
+        self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
+        """Uids of pods by the object that they wait for."""
         self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}
         """By UUID: releases of allocations that updates of nodes have reported, and how often they may be repeated."""
         self.timers = Timers()

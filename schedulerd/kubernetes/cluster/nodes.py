@@ -7,8 +7,9 @@ the reason names the pod that is to blame, and everything else is reported again
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications
-from schedulerd.kubernetes.cluster.asking import resize
+from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
+from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests
@@ -65,6 +66,7 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
     """The pods that have turned up on the node; those that cannot have an allocation are counted as occupied."""
     if not report.arrived:
         return ()
+    _form_gangs(model, report.name)
     uids = list(report.arrived)
     report.arrived.clear()
     found = []
@@ -83,6 +85,8 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
 def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     """Reports the node; without its pods they are counted as occupied."""
     existing: list[ExistingAllocation] = []
+    if with_pods:
+        _form_gangs(model, report.name)
     for own in _pods_on(model, report.name):
         if own.state is not PodState.BOUND or own.uuid:
             continue
@@ -164,6 +168,8 @@ def _update_rejected(model: Model, name: str, reason: str) -> None:
         if own.uid in reason:
             is_named = True
             report.arrived.pop(own.uid, None)
+            if own.is_placeholder:
+                slots.stand_in(model, own)
             give_up(model, own, "its report was rejected")  # it may have been another node's
             _leave_out(model, own)
             model.nodes.occupy(own.uid, name, requests(own.pod))
@@ -182,6 +188,9 @@ def _leave_out(model: Model, own: OwnPod) -> None:
     own.uuid, own.is_reported_late, own.is_left_out = "", False, True
     own.failures += 1
     model.timers.set(model.now_ns + _delay_ns(own.failures), Due.REPORT_POD, own.uid)
+    if own.is_placeholder:
+        slots.stand_in(model, own)
+        slots.replace_pod(model, own)
 
 
 def _tell_rejected(model: Model, report: NodeReport, action: str, reason: str) -> None:
@@ -246,13 +255,31 @@ def _pods_on(model: Model, name: str) -> list[OwnPod]:
     return [own for uid in state.pods if (own := model.pods.get(uid)) is not None]
 
 
+def _form_gangs(model: Model, name: str) -> None:
+    """Gangs whose pods run on the node are added before it."""
+    for own in _pods_on(model, name):
+        if own.state is not PodState.BOUND or own.uuid or own.is_placeholder:
+            continue
+        if own.application is None:
+            applications.join(model, own)
+        elif own.application.state is ApplicationState.FORMING:
+            model.gangs_due[own.application.id] = None
+    life.review(model)
+
+
 def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
-    """The pod as an allocation; None if it cannot be one: its application cannot take it."""
+    """The pod as an allocation; None if it cannot be one: its application cannot take it, or nobody wants it."""
     amounts = requests(own.pod)
-    if not amounts or not applications.join(model, own) or own.application is None:
+    if (
+        not amounts
+        or (own.is_unwanted and not own.uuid)
+        or not applications.join(model, own)
+        or own.application is None
+    ):
         return None
     model.nodes.vacate(own.uid)
     if not own.uuid:
+        own.task_group = task_group_of(model, own)
         own.adoptions += 1
         own.uuid = own.uid if own.adoptions == 1 else f"{own.uid}-{own.adoptions}"
     own.amounts, own.is_reported, own.is_reported_late = amounts, True, False
@@ -267,4 +294,6 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         amounts,
         own.pod.spec.priority or 0,
         tags,
+        own.task_group,
+        own.is_placeholder,
     )

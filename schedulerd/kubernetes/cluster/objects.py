@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from schedulerd.kubernetes.cluster import applications, nodes, pods
+from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
 from schedulerd.kubernetes.objects.storage import (
     CSIDriver,
     CSINode,
@@ -81,6 +83,12 @@ def _key(metadata: ObjectMeta) -> tuple[str, str]:
     return metadata.namespace, metadata.name
 
 
+def _put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -> None:
+    key = declaration.put_group(model, thing)
+    if key is not None:
+        life.group_changed(model, key)
+
+
 _PUT: dict[type, _Handler] = {
     Pod: pods.put,
     Node: nodes.put,
@@ -94,6 +102,9 @@ _PUT: dict[type, _Handler] = {
     CSIDriver: _put_stored(lambda model, thing: model.view.storage.put_csi_driver(thing)),
     CSIStorageCapacity: _put_stored(lambda model, thing: model.view.storage.put_capacity(thing)),
     VolumeAttachment: _put_stored(lambda model, thing: model.view.storage.put_attachment(thing)),
+    CoschedulingPodGroup: _put_group,
+    PodGroup: _put_group,
+    Workload: _put_group,
 }
 
 _GONE: dict[type, _Handler] = {
@@ -109,4 +120,7 @@ _GONE: dict[type, _Handler] = {
     CSIDriver: lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name),
     CSIStorageCapacity: lambda model, thing: model.view.storage.remove_capacity(*_key(thing.metadata)),
     VolumeAttachment: lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name),
+    CoschedulingPodGroup: declaration.gone_group,
+    PodGroup: declaration.gone_group,
+    Workload: declaration.gone_group,
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, claims
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
+from schedulerd.kubernetes.cluster.gangs import membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -41,11 +42,13 @@ def put(model: Model, pod: Pod) -> None:
     own = model.pods.get(pod.metadata.uid)
     if own is None:
         metadata = read_metadata(pod, one_application_per_pod=model.settings.one_application_per_pod)
-        own = model.pods[pod.metadata.uid] = OwnPod(pod, metadata)
+        own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
     own.pod = pod
     if pod.spec.node_name:
         _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):
+        if own.is_placeholder and pod.metadata.deletion_timestamp is not None:
+            slots.stand_in(model, own)
         consider(model, own)
     elif own.state is PodState.BOUND and is_changed:
         follow_resize(model, own)  # an event from before the binding
@@ -94,8 +97,11 @@ def claim_changed(model: Model, key: ClaimKey) -> None:
 
 def found_on(model: Model, own: OwnPod, node: str) -> None:
     """The pod runs on a node where the daemon has not placed it. An allocation elsewhere moves, if the daemon has that
-    node; else it is given back, and the pod reported with its node."""
-    give_up(model, own, "the pod is on another node", keeps_allocation=model.nodes.is_there(node))
+    node; else it is given back, and the pod reported with its node. A placeholder there is replaced."""
+    if own.is_placeholder:
+        slots.stand_in(model, own)
+    keeps_allocation = model.nodes.is_there(node) and not own.is_placeholder
+    give_up(model, own, "the pod is on another node", keeps_allocation=keeps_allocation)
     own.node = node
     report_running(model, own)
 
@@ -105,7 +111,11 @@ def report_running(model: Model, own: OwnPod) -> None:
     own.state, own.ask = PodState.BOUND, None
     own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
     stop_using_class(model, own)
-    model.nodes.arrive(own.uid, own.node)
+    if own.is_placeholder and model.is_started and model.nodes.is_created(own.node):
+        model.nodes.occupy(own.uid, own.node, requests(own.pod))
+        slots.replace_pod(model, own)
+    else:
+        model.nodes.arrive(own.uid, own.node)
 
 
 def follow_resize(model: Model, own: OwnPod) -> None:
@@ -144,9 +154,12 @@ def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:
 
 
 def _end(model: Model, own: OwnPod) -> None:
+    if own.is_placeholder:
+        slots.stand_in(model, own)
     give_up(model, own, "")
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
+    membership.gone(model, own)
     consider_all(model, applications.leave(model, own))
 
 
@@ -164,9 +177,10 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
         if own.is_reported_late:
             model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
             model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
-    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked))
+    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
     if own.state is PodState.ASKED or may_be_pending:
-        # An ask that was repeated may come after the allocation was gone, and is pending then.
+        # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
+        # may be pending again.
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
     own.asks_sent = 0
     if not keeps_allocation:

@@ -13,10 +13,12 @@ UNKNOWN_POD = "the pod is not known"
 
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
     """Why the pod may not run on the node; None if it may."""
-    own = model.pods.get(key)
+    own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return UNKNOWN_POD
-    plugins = RESERVE if not allocate else ALL if own.needs_callback else DELEGATED
+    # The room of a member of a gang may be held by a placeholder, which is still there when the daemon asks.
+    compares_amounts = own.needs_callback and (own.application is None or own.application.gang is None)
+    plugins = RESERVE if not allocate else ALL if compares_amounts else DELEGATED
     refusals = model.view.judge(own.pod, node, plugins, first_only=True)
     if not refusals:
         return None
@@ -26,7 +28,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
 
 def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
     """Index of the last victim that has to go, so that the pod may run on the node; None if that is not enough."""
-    own = model.pods.get(key)
+    own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return None
     index = model.view.sufficient_victims(own.pod, node, victims, max(0, start))

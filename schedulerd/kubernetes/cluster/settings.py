@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+
 SECOND_NS = 1_000_000_000
 
 
@@ -21,6 +23,11 @@ class ClusterSettings:
     """Preempted pods get the condition DisruptionTarget first."""
     left_out_ns: int = 60 * SECOND_NS
     """How long a node is left out for a pod that could not be bound to it."""
+    placeholders: PlaceholderKind = PlaceholderKind.PODS
+    """Of gangs that are declared by annotations and do not say which."""
+    placeholder_image: str = "registry.k8s.io/pause:3.10"
+    gang_timeout_ns: int = 900 * SECOND_NS
+    """How long placeholders may be refused by the API server, for gangs without a timeout of their own."""
     reason_writes_per_s: float = 100.0
     """Conditions and events that say why pods wait, beyond a burst of 1,000."""
     classes_max: int = 64

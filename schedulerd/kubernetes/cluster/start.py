@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, nodes
 from schedulerd.kubernetes.cluster.asking import consider
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, CreateNode, Effect, Recovery
+from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 
@@ -14,13 +15,16 @@ def started(model: Model) -> None:
     assert not model.is_started
     assert not model.effects
     pods = sorted(model.pods.values(), key=_age)
-    for own in pods:
+    real = [own for own in pods if not own.is_placeholder]
+    for own in real:
         if own.node and own.node in model.nodes.known:
             applications.join(model, own)
-    for own in pods:
+    for own in real:
         if not own.node:
             own.keeps_age = True
             consider(model, own)
+    life.review(model)
+    life.remove_unwanted(model)
     nodes.report_changes(model)
     model.is_started = True
     effects, model.effects = model.effects, []

@@ -23,6 +23,7 @@ class Due(Enum):
     NEW_CLASSES = "new classes"
     IDLE_CLASSES = "idle classes"
     ASK_REFUSED = "ask refused"
+    GANG = "gang"
 
 
 class Timer(NamedTuple):

@@ -54,6 +54,14 @@ class PodSchedulingGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pod_group_name: str | None = None
 
 
+class WorkloadReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A group of a Workload (Kubernetes 1.35)."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
@@ -72,6 +80,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     preemption_policy: str | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] | None = None
     scheduling_group: PodSchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     image_pull_secrets: tuple[LocalObjectReference, ...] | None = None
     service_account_name: str = ""

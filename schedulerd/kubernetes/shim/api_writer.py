@@ -6,13 +6,32 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from schedulerd.kubernetes.api import Outcome, Recorder, Result, WritePool
 from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.writes import Bind as BindWrite
-from schedulerd.kubernetes.api.writes import Delete, Patch, Reference
+from schedulerd.kubernetes.api.writes import Create, Delete, Patch, Reference
 from schedulerd.kubernetes.api.writes.patching import patch_key
-from schedulerd.kubernetes.cluster.effects import Bind, DeletePod, Effect, PatchPodCondition, RecordEvent
-from schedulerd.kubernetes.cluster.events import BindEnded, BindResult, DeleteEnded, Event
+from schedulerd.kubernetes.cluster.effects import (
+    Bind,
+    CreatePod,
+    DeletePod,
+    Effect,
+    FailPod,
+    PatchPodCondition,
+    RecordEvent,
+)
+from schedulerd.kubernetes.cluster.events import (
+    BindEnded,
+    BindResult,
+    CreateEnded,
+    CreateResult,
+    DeleteEnded,
+    Event,
+)
+from schedulerd.kubernetes.objects.decode import MalformedObject, decode
+from schedulerd.kubernetes.objects.pod import Pod
 
 _BIND_RESULTS = {
     Result.DONE: BindResult.DONE,
@@ -22,6 +41,12 @@ _BIND_RESULTS = {
     Result.FAILED: BindResult.FAILED,
 }
 """All others are UNKNOWN: the binding may be there, or has not left yet."""
+_CREATE_RESULTS = {
+    Result.DONE: CreateResult.DONE,
+    Result.EXISTS: CreateResult.EXISTS,
+    Result.REFUSED: CreateResult.REFUSED,
+}
+"""All others are FAILED; a pod that is there all the same is found by the next creation."""
 _OVER = (Result.CLOSED, Result.NOT_LEADER)
 """This process is about to end: nothing is to be done about it."""
 
@@ -40,6 +65,10 @@ class ApiWriter:
                 self._bind(effect)
             case DeletePod():
                 self._delete(effect)
+            case CreatePod():
+                self._create(effect)
+            case FailPod():
+                self._fail(effect)
             case PatchPodCondition():
                 self._patch(effect)
             case RecordEvent():
@@ -89,6 +118,27 @@ class ApiWriter:
                 self._handle([DeleteEnded(pod.uid, is_done, outcome.message)])
 
         self._pool.submit(Delete(PODS, pod.namespace, pod.name, pod.uid)).add_done_callback(ended)
+
+    def _create(self, effect: CreatePod) -> None:
+        def ended(done: asyncio.Future[Outcome]) -> None:
+            outcome = done.result()
+            if outcome.result in _OVER:
+                return
+            result, message, pod = _CREATE_RESULTS.get(outcome.result, CreateResult.FAILED), outcome.message, None
+            if result is CreateResult.EXISTS:
+                try:
+                    pod = decode(Pod, outcome.object)
+                except MalformedObject as error:
+                    message = f"it exists and cannot be read: {error}"
+            self._handle([CreateEnded(effect.application_id, effect.name, result, message, pod)])
+
+        body = msgspec.json.encode(effect.body)
+        self._pool.submit(Create(PODS, effect.namespace, effect.name, body)).add_done_callback(ended)
+
+    def _fail(self, effect: FailPod) -> None:
+        pod = effect.pod
+        status = {"phase": "Failed", "reason": effect.reason, "message": effect.message}
+        self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, {"status": status}))
 
     def _patch(self, effect: PatchPodCondition) -> None:
         pod = effect.pod

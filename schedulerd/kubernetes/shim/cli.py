@@ -149,6 +149,7 @@ class _Process:
             connect_timeout_s=settings.connect_timeout_s,
             drain_timeout_s=settings.drain_timeout_s,
             cluster=settings.cluster(has_disruption_condition=await _wait_for_server(self._transport)),
+            gang_sources=settings.gang_sources(),
             pool=pool,
         )
         LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from schedulerd._generated.si.v1 import si_pb2
@@ -33,6 +35,7 @@ from schedulerd.kubernetes.cluster.events import (
     Resynced,
 )
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
+from schedulerd.kubernetes.shim.gang_times import left_ms
 from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 
 _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
@@ -78,13 +81,14 @@ class DaemonLink(ResourceManager):
         events: list[Event] = [
             Allocated(one.applicationID, one.allocationKey, one.UUID, one.nodeID) for one in response.new
         ]
-        events += [self._released(release) for release in response.released]
+        # First, so that placeholders whose time is over are not taken for such that give way.
         events += [
             (AskTimedOut if one.terminationType == si_pb2.TIMEOUT else AskReleased)(
                 one.applicationID, one.allocationKey
             )
             for one in response.releasedAsks
         ]
+        events += [self._released(release) for release in response.released]
         events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)
 
@@ -108,6 +112,17 @@ class DaemonLink(ResourceManager):
             len(nodes),
         )
         self._handle([ReportBegun(tuple(applications), tuple(nodes))])
+
+    def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        """A gang gets what is left of its time, not all of it again."""
+        known = self._cluster.gang_time(added.applicationID)
+        if known is None:
+            return
+        if known.began_ns is not None:
+            elapsed_s = asyncio.get_running_loop().time() - known.began_ns / 1e9
+        else:
+            elapsed_s = time.time() - known.began_s
+        added.executionTimeoutMilliSeconds = left_ms(known.whole_s, elapsed_s)
 
     def on_resynced(self) -> None:
         self._handle([Resynced()])

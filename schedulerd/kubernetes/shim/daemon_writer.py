@@ -20,6 +20,7 @@ from schedulerd.kubernetes.cluster.effects import (
     RemoveNode,
     UpdateNode,
 )
+from schedulerd.kubernetes.shim.gang_times import left_ms
 
 ASKED_AT_TAG = "schedulerd.io/asked-at"
 """Wall time in nanoseconds from which the age of an ask counts; never in the future."""
@@ -78,6 +79,9 @@ class DaemonWriter:
             tags=tags,
             allow_preempt_self=ask.allow_preempt_self,
             allow_preempt_other=ask.allow_preempt_other,
+            task_group=ask.task_group,
+            placeholder=ask.is_placeholder,
+            originator=ask.is_originator,
         )
 
 
@@ -87,7 +91,20 @@ def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:
         queueName=effect.queue,
         ugi=si_pb2.UserGroupInformation(user=effect.user, groups=effect.groups),
         tags=effect.tags,
+        executionTimeoutMilliSeconds=_gang_timeout_ms(effect),
+        placeholderAsk=None if effect.placeholder_ask is None else _resource(effect.placeholder_ask),
+        gangSchedulingStyle=effect.gang_style,
     )
+
+
+def _gang_timeout_ms(effect: AddApplication) -> int:
+    """What is left of the time of the gang; 0 is the daemon's default."""
+    if effect.placeholder_ask is None:
+        return 0
+    whole_s = effect.gang_timeout_s
+    if not whole_s or not effect.gang_began_s:
+        return whole_s * 1000
+    return left_ms(whole_s, time.time() - effect.gang_began_s)
 
 
 def _node(effect: CreateNode) -> si_pb2.NodeInfo:
@@ -110,6 +127,8 @@ def _existing(one: ExistingAllocation, node: str) -> si_pb2.Allocation:
         resourcePerAlloc=_resource(one.resources),
         priority=one.priority,
         allocationTags=one.tags,
+        taskGroupName=one.task_group,
+        placeholder=one.is_placeholder,
     )
 
 

@@ -8,7 +8,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath
 
 from schedulerd.address import split_address, unix_path
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
+from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_KUBERNETES_"
 
@@ -108,6 +110,25 @@ class KubernetesSettings(BaseModel):
         default=BudgetPolicy.RESPECT,
         description="respect: no pods are preempted that a PodDisruptionBudget does not let go; ignore: they are.",
     )
+    placeholders: Annotated[PlaceholderKind, BeforeValidator(_lower)] = Field(
+        default=PlaceholderKind.PODS,
+        description="How the room of gangs with task groups is held, unless the annotation schedulerd.io/placeholders "
+        "says so. pods: by pods that do nothing, which other schedulers and autoscalers see; virtual: in the daemon "
+        "alone.",
+    )
+    placeholder_image: str = Field(
+        default="registry.k8s.io/pause:3.10", min_length=1, description="Container image of placeholder pods."
+    )
+    pod_groups: bool = Field(
+        default=True,
+        description="Pods of a PodGroup of scheduling.x-k8s.io (coscheduling) are a gang, where the API server has "
+        "such objects.",
+    )
+    scheduling_groups: bool = Field(
+        default=False,
+        description="Pods with a scheduling group of Kubernetes itself (scheduling.k8s.io, alpha) are a gang, where "
+        "the API server has such objects.",
+    )
     leave_out_node_s: Seconds = Field(
         default=60,
         description="Seconds for which a node is left out for a pod that could not be bound to it.",
@@ -147,6 +168,12 @@ class KubernetesSettings(BaseModel):
             shares_applications=self.shared_applications,
             respects_budgets=self.disruption_budgets is BudgetPolicy.RESPECT,
             has_disruption_condition=has_disruption_condition,
+            placeholders=self.placeholders,
+            placeholder_image=self.placeholder_image,
             left_out_ns=int(self.leave_out_node_s * SECOND_NS),
             reason_writes_per_s=self.reason_writes_per_s,
         )
+
+    def gang_sources(self) -> frozenset[GangSource]:
+        wanted = {GangSource.COSCHEDULING: self.pod_groups, GangSource.KUBERNETES: self.scheduling_groups}
+        return frozenset(source for source, is_wanted in wanted.items() if is_wanted)

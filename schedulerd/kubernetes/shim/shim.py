@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from schedulerd.client import Client
 from schedulerd.kubernetes.api import (
+    ApiError,
+    BackoffSettings,
     EventQueue,
     PoolSettings,
     Recorder,
@@ -18,12 +20,21 @@ from schedulerd.kubernetes.api import (
     WritePool,
     server_version,
 )
+from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.cluster.events import Event
+from schedulerd.kubernetes.cluster.events import Event, GangSourceServed
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.driver import Driver
-from schedulerd.kubernetes.shim.watches import WATCHED, cluster_events, is_synced, reflectors
+from schedulerd.kubernetes.shim.watches import (
+    WATCHED,
+    Watched,
+    cluster_events,
+    gang_sources,
+    is_synced,
+    reflectors,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +53,10 @@ class ShimOptions:
     connect_timeout_s: float = 60.0
     drain_timeout_s: float = 5.0
     """For writes to leave at the end."""
+    gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING})
+    """Kinds of objects by which pods become gangs, where the API server has them."""
+    discover_s: float = 60.0
+    """Between two looks for those that it does not have."""
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
     pool: PoolSettings = field(default_factory=PoolSettings)
@@ -97,8 +112,10 @@ class Shim:
         recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
         driver = Driver(self.cluster, pool, recorder, self.binding_times, fail)
         try:
-            async with self._watching(fail):
-                await self._sync(driver)
+            sources = await self._served_sources()
+            async with self._watching(fail, sources):
+                driver.handle([GangSourceServed(source) for source in sources])
+                await self._sync(driver, [*WATCHED, *sources.values()])
                 LOG.info("all resources are listed: %s", self._counts())
                 client = self.client = Client(
                     options.daemon,
@@ -113,20 +130,28 @@ class Shim:
                     await driver.start()
                     self.is_started.set()
                     LOG.info("started: everything is reported to the daemon at %s", options.daemon)
-                    await self._follow(driver, client)
+                    discovery = asyncio.create_task(self._discover(driver, set(sources), fail))
+                    try:
+                        await self._follow(driver, client)
+                    finally:
+                        discovery.cancel()
         finally:
             driver.close()
             await pool.close(options.drain_timeout_s)
 
     @contextlib.asynccontextmanager
-    async def _watching(self, fail: Callable[[Exception], None]) -> AsyncIterator[None]:
+    async def _watching(
+        self, fail: Callable[[Exception], None], sources: dict[GangSource, Watched]
+    ) -> AsyncIterator[None]:
         def ended(task: asyncio.Task[None]) -> None:
             error = None if task.cancelled() else task.exception()
             if isinstance(error, Exception):
                 fail(error)
 
+        watched = [*WATCHED, *sources.values()]
         tasks = [
-            asyncio.create_task(one.run()) for one in reflectors(self._transport, self._queue, self._options.watch)
+            asyncio.create_task(one.run())
+            for one in reflectors(self._transport, self._queue, self._options.watch, watched)
         ]
         for task in tasks:
             task.add_done_callback(ended)
@@ -137,9 +162,47 @@ class Shim:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _sync(self, driver: Driver) -> None:
+    async def _served_sources(self) -> dict[GangSource, Watched]:
+        """The kinds of gangs that the server has objects for. A server that cannot be reached is waited for."""
+        backoff = Backoff(BackoffSettings(most_s=10.0), lambda: 0.5)
+        while True:
+            try:
+                return await gang_sources(self._transport, self._options.gang_sources)
+            except ApiError as error:
+                LOG.warning("waiting for the API server: %s", error)
+                await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))
+
+    async def _discover(self, driver: Driver, known: set[GangSource], fail: Callable[[Exception], None]) -> None:
+        """Looks for kinds of gangs that come later: custom resources may be installed at any time."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            while missing := self._options.gang_sources - known:
+                await asyncio.sleep(self._options.discover_s)
+                try:
+                    found = await gang_sources(self._transport, missing)
+                except ApiError as error:
+                    LOG.warning("looking for PodGroups: %s", error)
+                    continue
+                for source, watched in found.items():
+                    LOG.info("the API server has %s now", watched.resource)
+                    known.add(source)
+                    driver.handle([GangSourceServed(source)])
+                    (one,) = reflectors(self._transport, self._queue, self._options.watch, [watched])
+                    tasks.append(asyncio.create_task(one.run()))
+            await asyncio.gather(*tasks)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            fail(error)
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _sync(self, driver: Driver, watched: list[Watched]) -> None:
         """Takes what is there until every resource was listed as a whole."""
-        missing = {str(one.resource) for one in WATCHED}
+        missing = {str(one.resource) for one in watched}
         while missing:
             resource, told = await self._queue.get()
             driver.handle(list(cluster_events(told)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,15 @@ from schedulerd.kubernetes.api import (
     Upserted,
     WatchEvent,
     WatchSettings,
+    knows,
 )
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.events import Event, Gone, Put
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
 from schedulerd.kubernetes.objects.storage import (
     CSIDriver,
     CSINode,
@@ -61,7 +64,38 @@ WATCHED = (
 )
 
 
-def reflectors(transport: Transport, queue: EventQueue, settings: WatchSettings | None = None) -> list[Reflector[Any]]:
+COSCHEDULING = Watched(r.POD_GROUPS, CoschedulingPodGroup, may_be_absent=True)
+SCHEDULING_GROUPS = tuple(
+    Watched(Resource("scheduling.k8s.io", version, plural, kind), type_, may_be_absent=True)
+    for version, plural, kind, type_ in (
+        ("v1", "podgroups", "PodGroup", PodGroup),
+        ("v1beta1", "podgroups", "PodGroup", PodGroup),
+        ("v1alpha3", "podgroups", "PodGroup", PodGroup),
+        ("v1alpha2", "podgroups", "PodGroup", PodGroup),
+        ("v1alpha1", "workloads", "Workload", Workload),
+    )
+)
+"""By age of the version: the first one that a server has is watched."""
+
+
+async def gang_sources(transport: Transport, wanted: Collection[GangSource]) -> dict[GangSource, Watched]:
+    """Which of these kinds of gangs the server has objects for. Raises `ApiError`."""
+    candidates = {GangSource.COSCHEDULING: (COSCHEDULING,), GangSource.KUBERNETES: SCHEDULING_GROUPS}
+    found: dict[GangSource, Watched] = {}
+    for source in wanted:
+        for one in candidates[source]:
+            if await knows(transport, one.resource):
+                found[source] = one
+                break
+    return found
+
+
+def reflectors(
+    transport: Transport,
+    queue: EventQueue,
+    settings: WatchSettings | None = None,
+    watched: Iterable[Watched] = WATCHED,
+) -> list[Reflector[Any]]:
     """One per resource; each is to be run as a task."""
     return [
         Reflector(
@@ -73,7 +107,7 @@ def reflectors(transport: Transport, queue: EventQueue, settings: WatchSettings 
             may_be_absent=one.may_be_absent,
             settings=settings,
         )
-        for one in WATCHED
+        for one in watched
     ]
 
 

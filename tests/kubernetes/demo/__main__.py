@@ -13,7 +13,7 @@ from typing import TextIO
 from tests.kubernetes.contract.real_server import assets
 from tests.kubernetes.demo.cluster import Cluster
 from tests.kubernetes.demo.narrator import Narrator
-from tests.kubernetes.demo.story import HAS_GANGS, Story
+from tests.kubernetes.demo.story import Story
 
 ON_THE_FAKE = """
 KUBEBUILDER_ASSETS is not set, so this is played on a Kubernetes API server that is a fake, made for tests, and Jobs and
@@ -51,8 +51,6 @@ async def play(folder: Path | None, *, keep: bool = False, out: TextIO = sys.std
         narrator = Narrator(cluster, out)
         narrator.say("Three nodes of four processors are there; their kubelets are played. A # is a processor in use.")
         await Story(cluster, narrator).play()
-        if not HAS_GANGS:
-            narrator.say("Gangs are not part of this version.")
         code = narrator.summary()
         if keep:
             text = KEPT_FAKE if folder is None else KEPT

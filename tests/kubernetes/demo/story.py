@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 
@@ -15,7 +14,6 @@ from tests.kubernetes.demo.narrator import Narrator
 from tests.kubernetes.kubelet import SECONDS
 from tests.kubernetes.shim.world import condition
 
-HAS_GANGS = importlib.util.find_spec("schedulerd.kubernetes.cluster.gangs") is not None
 EXECUTORS = 4
 PLACEHOLDER = "schedulerd.io/placeholder"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
@@ -44,9 +42,8 @@ class Story:
     async def play(self) -> None:
         await self._job()
         await self._quota()
-        if HAS_GANGS:
-            await self._gang()
-        if HAS_GANGS and not self.cluster.is_real:
+        await self._gang()
+        if not self.cluster.is_real:
             await self._pod_group()
         await self._preemption_and_drain()
         await self._agreement()

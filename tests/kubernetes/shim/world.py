@@ -13,6 +13,7 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess
@@ -96,11 +97,24 @@ class World:
             )
             method(request, timeout=LIMIT_SECONDS)
 
-    async def start(self, watch: WatchSettings | None = None, **settings: Any) -> Shim:
+    async def start(
+        self,
+        watch: WatchSettings | None = None,
+        gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING}),
+        discover_s: float = 60.0,
+        **settings: Any,
+    ) -> Shim:
         """Starts a shim, and waits until it has reported everything."""
         cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
         transport = self.api.transport()
-        options = ShimOptions(self.daemon.target, rm_id=self.rm_id, cluster=cluster, watch=watch or WatchSettings())
+        options = ShimOptions(
+            self.daemon.target,
+            rm_id=self.rm_id,
+            gang_sources=gang_sources,
+            discover_s=discover_s,
+            cluster=cluster,
+            watch=watch or WatchSettings(),
+        )
         shim = self.shim = Shim(transport, options)
 
         async def run() -> None:

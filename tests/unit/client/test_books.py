@@ -466,6 +466,18 @@ def test_an_application_that_was_reported_as_running_is_sent_so_with_other_tags_
         assert reported.tags["namespace.resourcemaxapps"] == added.tags["namespace.resourcemaxapps"]
 
 
+def test_an_application_that_was_reported_otherwise_is_sent_so_with_other_tags_too(books: Books) -> None:
+    books.sent_application(tagged(resourcequota="{}"))
+    (reported,) = books.report_applications()
+    reported.executionTimeoutMilliSeconds = 7  # what is left of its time
+    books.reported_application(reported)
+    added = tagged(resourcequota="lots")
+    books.sent_application(added)
+    assert (added.executionTimeoutMilliSeconds, added.tags["namespace.resourcequota"]) == (7, "lots")
+    (again,) = books.report_applications()
+    assert (again.executionTimeoutMilliSeconds, again.tags["namespace.resourcequota"]) == (0, "lots")
+
+
 def test_tags_of_a_namespace_that_are_rejected_are_not_reported(books: Books) -> None:
     books.sent_application(tagged(resourcequota="{}"))
     books.heard_applications(accepted()[1])

@@ -81,7 +81,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
         request_class = partition.request_class_of(spec)
-        asked_at_ns = _asked_at_ns(context, spec, context.now_ns)
+        asked_at_ns = context.now_ns if spec.asked_at_ns is None else _asked_at_ns(context, spec.asked_at_ns)
         ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), asked_at_ns)
     else:
         if ask.request_class.refused:
@@ -95,13 +95,14 @@ def _take(context: StepContext, partition: Partition, application: Application, 
         if is_other:
             ask.task_group = spec.task_group
         ask.renew(spec, partition.request_class_of(spec))
-        ask.asked_at_ns = _asked_at_ns(context, spec, ask.asked_at_ns)
+        if spec.asked_at_ns is not None:
+            ask.asked_at_ns = _asked_at_ns(context, spec.asked_at_ns)
     _demand(context, partition, application, ask)
 
 
-def _asked_at_ns(context: StepContext, spec: NewAsk, default_ns: int) -> int:
+def _asked_at_ns(context: StepContext, said_ns: int) -> int:
     """When the ask was made first; not in the future, whatever the clocks of its sender and this daemon are like."""
-    return default_ns if spec.asked_at_ns is None else min(spec.asked_at_ns, context.now_ns)
+    return min(said_ns, context.now_ns)
 
 
 def reject(context: StepContext, rm: ResourceManager, spec: NewAsk, mistake: Mistake) -> None:

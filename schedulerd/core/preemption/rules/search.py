@@ -252,9 +252,12 @@ class Search:
         return None if self._was_refused(node, found) else found
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:
-        """Whether the RM refused the node as it is, and is not asked about it without the victims."""
-        predicate_history = self.ask.predicate_history
-        if predicate_history is None or not predicate_history.is_refused(node):
+        """Whether the RM refused the ask on this node, and no PREEMPT call would ask about it again."""
+        predicate_history, request_class = self.ask.predicate_history, self.ask.request_class
+        if predicate_history is None:
+            return False
+        has_room = node.free.lacks(request_class.items) is None
+        if not (predicate_history.is_refused_with_room(node) if has_room else predicate_history.is_refused(node)):
             return False
         return not found.victims or not self.partition.wants_preemption_predicates(self.ask.request_class)
 

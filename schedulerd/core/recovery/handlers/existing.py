@@ -64,6 +64,7 @@ def take_over(
         else:
             changes.move(context, known, node, existing.uuid)
             changes.resize(context, known, existing.resources)
+            application_states.on_resized(context, application, known)
         recovery_mismatches.tell(context, application, f"existingAllocations[{at}]", existing)
 
 

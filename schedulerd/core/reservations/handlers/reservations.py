@@ -67,7 +67,7 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
         attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
-        if reservation.made_at_ns == context.now_ns:
+        if why is ReservationEnd.QUOTA and reservation.made_at_ns == context.now_ns and not reservation.is_entitled:
             ask.no_reservation_before_ns = max(
                 ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns
             )

@@ -407,3 +407,30 @@ def test_several_wait_for_fewer_placeholders() -> None:
     talk.schedule()
     assert talk.pairs() == [("r1", "n1")]
     assert not talk.scheduler.wants_cycle()
+
+
+def test_an_ask_refused_on_a_node_with_room_preempts_elsewhere_and_wins_no_empty_reservation_there() -> None:
+    """Its refusal there is not in `PredicateHistory.refused` once it was set aside for all nodes with room."""
+    talk = Judge(Refuses(("c", "n1")))
+    talk.begin(claim_root(50))
+    talk.nodes(a_node("f1", {"memory": 10}))
+    talk.apps(an_app("claimer", "root.c"), an_app("victims", "root.v"))
+    talk.asks(an_ask("v", 10, app="victims"))
+    talk.schedule()
+    talk.nodes(a_node("n1", {"memory": 100}))
+    talk.asks(a_claim("c"))
+    talk.schedule()
+    facts = wait(talk, 3 * DELAY_NS)
+    decisions = of(Preempted, facts)
+    assert [(one.node_id, len(one.victims)) for one in decisions] == [("f1", 1)]
+
+
+def test_nothing_is_remembered_of_the_classes_of_a_refused_ask_that_is_tried_again() -> None:
+    talk = Judge(Refuses(("k", "n1")))
+    talk.begin()
+    talk.nodes(a_node("n1", {"memory": 100}))
+    talk.apps(an_app())
+    talk.asks(an_ask())
+    talk.schedule()
+    wait(talk, 20 * DELAY_NS)
+    assert len(talk.model().retry_timers.unreservable) <= 1

@@ -17,6 +17,8 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     WithdrawCause,
 )
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.resources import Resources
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -193,6 +195,17 @@ def test_a_placeholder_that_moves_is_replaced_where_it_is() -> None:
     talk.nodes(an_update(elsewhere, moved))
     facts = talk.release(uuid=asked.uuid, termination=TerminationType.PLACEHOLDER_REPLACED)
     assert placed(facts) == [("app", "real", elsewhere)]
+
+
+def test_with_a_placeholder_that_is_reported_larger_the_gang_may_be_whole() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 30}))
+    talk.apps(an_app("gang", placeholder_ask=Resources(memory=20)))
+    talk.asks(a_placeholder("p", 10, app="gang"))
+    (before,) = of(Allocated, talk.schedule())
+    assert talk.app("gang").state == ApplicationState.ACCEPTED
+    larger = an_existing(before.uuid, "p", app="gang", memory=20, task_group="group", placeholder=True)
+    talk.nodes(an_update("n1", larger))
+    assert talk.app("gang").state == ApplicationState.STARTING
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core.commands import NodeAction, NodeUpdate
+from schedulerd.core.facts import Allocated
 from schedulerd.core.partition import RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
 from schedulerd.core.preemption.facts import Reserved
 from schedulerd.core.reservations.handlers import reserving
+from schedulerd.core.resources import Limits
+from schedulerd.core.specs import LimitSpec
 from tests.unit.core.builders import (
     a_node,
     a_queue_spec,
@@ -76,6 +79,24 @@ def test_an_ask_above_its_quota_has_nothing_kept() -> None:
     talk = a_talk(a_root(a_queue_spec("a", max={"memory": 40}), a_queue_spec("b")), n1=90)
     talk.asks(an_ask("big", 50))
     assert reserved(wait(talk, KEPT_NS)) == []
+
+
+def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
+    """It would end as soon as the node has room, and be made again."""
+    limit = LimitSpec(users=("somebody",), max=Limits(memory=60))
+    talk = a_talk(a_root(a_queue_spec("a", limits=(limit,)), a_queue_spec("b")), n1=90)
+    talk.asks(an_ask("big", 50))
+    talk.schedule()
+    talk.nodes(a_node("n2", {"memory": 20}))
+    talk.asks(an_ask("small", 20))
+    small = only(Allocated, talk.schedule())
+    assert small.allocation_key == "small"
+    assert reserved(wait(talk, KEPT_NS)) == []
+    talk.release(uuid=small.uuid)
+    talk.nodes(
+        a_node("n1", {"memory": 101}, action=NodeAction.UPDATE)
+    )  # with the next change of a node that could hold it
+    assert reserved(talk.schedule()) == [("big", "n1", False)]
 
 
 def test_no_more_nodes_are_kept_than_the_bound_and_the_next_has_its_turn_when_one_ends() -> None:

@@ -1,0 +1,20 @@
+"""Gangs: three ways to declare one, and one way through.
+
+| module | is |
+|---|---|
+| `model` | a gang, its task groups, and a slot for each placeholder |
+| `declaration` | which gang a pod declares or belongs to |
+| `placeholder_pods` | names and bodies of placeholder pods |
+| `membership` | pods join and leave gangs; the hooks of the other modules |
+| `slots` | placeholders are created or asked for, and given up |
+| `life` | from the pods that form a gang to its end |
+| `answers` | what the daemon says of virtual placeholders |
+| `waiting` | whether a gang waits for room, or for quota and its start |
+
+| stage | real pods | left by |
+|---|---|---|
+| FORMING | are held; the application is not added | enough pods exist |
+| RESERVING | are held | every placeholder is asked for, or the gang is given up |
+| OPEN | are asked for; the daemon lets them wait for placeholders | the gang is given up, or the last pod leaves |
+| OVER | are asked for like any others | a new pod after all others have left |
+"""

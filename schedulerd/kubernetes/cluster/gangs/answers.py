@@ -1,0 +1,126 @@
+"""What the daemon says of virtual placeholders. Each function is False if the key is none of theirs."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import asking, conditions
+from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
+from schedulerd.kubernetes.cluster.events import (
+    Allocated,
+    AllocationReleased,
+    AskRejected,
+    AskReleased,
+    AskTimedOut,
+    Cause,
+    PendingReasonTold,
+    ReleaseWanted,
+)
+from schedulerd.kubernetes.cluster.gangs import slots, waiting
+from schedulerd.kubernetes.cluster.gangs.membership import spend
+from schedulerd.kubernetes.cluster.gangs.model import SlotState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+
+
+def allocated(model: Model, event: Allocated) -> bool:
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is not PodState.ASKED:
+        message = "the placeholder is allocated already"
+        model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
+        return True
+    own.state, own.node, own.uuid = PodState.BOUND, event.node, event.uuid
+    waiting.forget(model, own)
+    asking.stop_using_class(model, own)
+    note_placed(model, own)
+    return True
+
+
+def note_placed(model: Model, own: OwnPod) -> None:
+    """The time of the gang begins with its first placeholder."""
+    gang = own.application.gang if own.application is not None else None
+    if gang is not None and gang.first_placed_ns is None:
+        gang.first_placed_ns = model.now_ns
+
+
+def released(model: Model, event: AllocationReleased) -> bool:
+    """Its node has gone."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.uuid == event.uuid and own.application is not None:
+        slots.lose(model, own.application, own)
+    return True
+
+
+def release_wanted(model: Model, event: ReleaseWanted) -> bool:
+    """There is no pod to be ended: it is confirmed at once."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    gang = own.application.gang if own.application is not None else None
+    is_lost = own.uuid == event.uuid and event.cause is not Cause.REPLACED
+    if is_lost and own.application is not None and gang is not None and not gang.has_run:
+        slots.lose(model, own.application, own, confirmed=event.uuid)  # it gives way, or was preempted
+        return True
+    model.effects.append(ConfirmRelease(event.uuid))
+    if own.uuid != event.uuid:
+        return True
+    if event.cause is not Cause.REPLACED:
+        model.effects.append(ReleaseAsk(event.application_id, event.key))
+    spend(model, own)
+    return True
+
+
+def ask_rejected(model: Model, event: AskRejected) -> bool:
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is PodState.ASKED and own.application is not None:
+        slots.lose(model, own.application, own, is_rejected=True)
+    return True
+
+
+def ask_released(model: Model, event: AskReleased) -> bool:
+    """As with a pod: an ask that is still wanted is repeated, which changes nothing if it is there again already."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        return False
+    if own.state is PodState.ASKED and own.ask is not None:
+        own.asks_sent += 1
+        model.effects.append(own.ask)
+    return True
+
+
+def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
+    """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is not None:
+        if not own.uuid:
+            spend(model, own)
+        elif own.slot is not None:
+            own.slot.state = SlotState.SPENT
+        return True
+    pod = model.pods.get(event.key)
+    if pod is None or not pod.is_placeholder:
+        return False
+    if not pod.uuid:
+        slots.remove_pod(model, pod)
+    elif pod.slot is not None:
+        pod.slot.state = SlotState.SPENT
+    return True
+
+
+def told(model: Model, event: PendingReasonTold) -> None:
+    """Of any ask; what is said of a virtual placeholder all pods of its gang show."""
+    own = _virtual(model, event.key, event.application_id)
+    if own is None:
+        conditions.told(model, event)
+    elif own.state is PodState.ASKED:
+        waiting.virtual_told(model, own, event.waiting)
+
+
+def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:
+    own = model.virtual.get(key)
+    if own is None or own.application is None or own.application.id != application_id:
+        return None
+    return own

@@ -1,0 +1,300 @@
+"""From the pods that form a gang to its end.
+
+What happens marks the application as due, and `review` looks at it at the end of the step: so a gang sees all pods of
+a batch, or of a start, before it is declared.
+"""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import applications, asking, conditions
+from schedulerd.kubernetes.cluster.effects import FailPod
+from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs.declaration import known_group
+from schedulerd.kubernetes.cluster.gangs.model import (
+    Gang,
+    GangSource,
+    GangStage,
+    GangTime,
+    Group,
+    GroupKey,
+    SlotState,
+)
+from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind
+from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.reasons.waiting import held
+from schedulerd.kubernetes.resources import scheduler_names
+
+FAILED_REASON = "ResourceReservationTimeout"
+_RUN_STATES = frozenset({"Starting", "Running"})
+_GIVEN_UP = frozenset({"Resuming", "Failing"})
+
+
+def review(model: Model) -> None:
+    """Does what is due for gangs."""
+    for uid in list(model.unwanted):
+        del model.unwanted[uid]
+        if (own := model.pods.get(uid)) is not None and own.slot is None:
+            slots.remove_pod(model, own)
+    while model.gangs_due:
+        application_id = next(iter(model.gangs_due))
+        del model.gangs_due[application_id]
+        application = model.applications.get(application_id)
+        if application is not None and application.gang is not None:
+            _review(model, application, application.gang)
+            waiting.show(model, application)
+
+
+def due(model: Model, application_id: str) -> None:
+    """A wait is over."""
+    if application_id in model.applications:
+        model.gangs_due[application_id] = None
+
+
+def remove_unwanted(model: Model) -> None:
+    """After a start: placeholder pods that no gang has adopted are deleted."""
+    for own in list(model.pods.values()):
+        if own.is_placeholder and own.slot is None:
+            slots.remove_pod(model, own)
+
+
+def updated(model: Model, application: Application, state: str, message: str) -> None:
+    """The daemon says of the application in which state it is."""
+    gang = application.gang
+    if gang is None:
+        return
+    if state in _RUN_STATES:
+        gang.has_run, gang.has_failed_pods = True, False
+    elif state in _GIVEN_UP and not gang.has_run:
+        _end(model, application, gang, message or f"the application is {state}")
+
+
+def failed(model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
+    """The application waits to be added again. With the style Hard its pods fail, once."""
+    gang = application.gang
+    if gang is None:
+        return
+    if gang.style is GangStyle.HARD and not is_rejected and not gang.has_failed_pods:
+        gang.has_failed_pods = True
+        for own in _real_pods(application):
+            if not own.node:
+                model.record(own, "ApplicationFailed", "Scheduling", message, is_warning=True)
+                model.effects.append(FailPod(own.name, FAILED_REASON, message))
+    start_over(model, application)
+
+
+def start_over(model: Model, application: Application) -> None:
+    """The daemon has forgotten the application: its gang has to be formed anew."""
+    gang = application.gang
+    if gang is None:
+        return
+    slots.clear(model, application, gang, is_known=False)
+    gang.clear_slots()
+    gang.stage, gang.has_run, gang.short_since_ns, gang.first_placed_ns = GangStage.FORMING, False, None, None
+    gang.first_placed_s, gang.said = 0, ""
+    model.gangs_due[application.id] = None
+
+
+def group_changed(model: Model, key: GroupKey) -> None:
+    """A PodGroup is new, or says something else."""
+    if not model.is_started:
+        return
+    for uid in model.waiting_for_groups.pop(key, {}):
+        own = model.pods.get(uid)
+        if own is not None and own.state is PodState.HELD:
+            asking.consider(model, own)
+    for application in model.applications.values():
+        gang = application.gang
+        if gang is not None and gang.key is not None and gang.stage is GangStage.FORMING:
+            model.gangs_due[application.id] = None
+
+
+def gang_time(model: Model, application_id: str) -> GangTime | None:
+    """What a new daemon has to know of the time of a gang; None if it has not begun, or does not count any longer."""
+    application = model.applications.get(application_id)
+    gang = application.gang if application is not None else None
+    if gang is None or gang.has_run or gang.is_past or (gang.first_placed_ns is None and not gang.first_placed_s):
+        return None
+    if all(slot.own is not None and slot.own.uuid for slot in gang.slots.values()):
+        return None
+    return GangTime(membership.timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
+
+
+def _review(model: Model, application: Application, gang: Gang) -> None:
+    if application.state is ApplicationState.WAITING:
+        return
+    has_pods = any(not own.is_placeholder for own in application.pods.values())
+    if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
+        slots.clear(model, application, gang, is_known=True)
+        gang.stage, gang.is_abandoned = GangStage.OVER, True
+    if gang.stage is GangStage.OVER:
+        if not has_pods or not gang.is_abandoned:
+            return
+        gang.stage, gang.is_abandoned, gang.has_run = GangStage.FORMING, False, False
+    if gang.stage is GangStage.FORMING and not _form(model, application, gang):
+        return
+    if not gang.is_past and not gang.has_run and _is_too_late(model, gang):
+        _give_up(model, application, gang)
+        return
+    if not gang.is_past:
+        slots.place(model, application, gang)
+        slots.end_stand_ins(model, application, gang)
+    if gang.stage is GangStage.OPEN and not gang.to_come:
+        gang.short_since_ns = None
+    if gang.stage is GangStage.RESERVING and not gang.to_come:
+        _open(model, application, gang, GangStage.OPEN)
+
+
+def _form(model: Model, application: Application, gang: Gang) -> bool:
+    """Declares the task groups and adds the application, if there are enough pods."""
+    real = _real_pods(application)
+    if not real:
+        return False
+    bound = [own for own in real if own.node]
+    if gang.source is GangSource.ANNOTATIONS:
+        groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
+    else:
+        assert gang.key is not None
+        known = known_group(model, gang.key)
+        wanted = known.min_member if known is not None else 0
+        if (known is None or len(real) < wanted) and not bound:
+            _say_unformed(model, gang, real, wanted)
+            return False
+        groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
+    gang.originator = _originator(model, application, gang, real)
+    gang.groups = {group.name: group for group in groups}
+    gang.has_run = bool(bound)
+    gang.clear_slots()
+    _make_slots(model, application, gang, real)
+    gang.stage = GangStage.RESERVING
+    found = membership.adopt_found(model, application)
+    if bound and gang.kind is PlaceholderKind.PODS:
+        # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
+        for slot in list(gang.to_come):
+            slot.state = SlotState.SPENT
+    if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
+        gang.stage, gang.has_run = GangStage.OVER, True
+    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
+    if application.state is ApplicationState.FORMING:
+        applications.submit(model, application)
+    for own in found:
+        if not own.node:
+            own.keeps_age = True
+            asking.consider(model, own)
+    if gang.is_past:
+        _open(model, application, gang, GangStage.OVER)
+    return True
+
+
+def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
+    assert gang.originator is not None
+    for group in gang.groups.values():
+        members = group.members
+        if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
+            of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
+            unbound = sum(not own.node for own in of_group)
+            members = max(0, min(unbound, members - (len(of_group) - unbound)))
+        for index in range(members):
+            name = placeholder_name(gang.originator.uid, application.id, group.name, index)
+            gang.add_slot(group.name, index, name)
+
+
+def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> list[Group]:
+    """The distinct sizes and classes of the first pods by age; the groups are numbered."""
+    gang.classes.clear()
+    groups: dict[str, Group] = {}
+    unbound = sorted((own for own in real if not own.node), key=_age)
+    for own in unbound[:number]:
+        key = asking.class_key(model, own)
+        name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
+        group = groups.get(name)
+        if group is None:
+            resources = scheduler_names(pod_requests(own.pod))
+            groups[name] = Group(name, 1, resources, like=own.pod)
+        else:
+            group.members += 1
+    return list(groups.values())
+
+
+def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
+    """The owner of the placeholders that are there, else the first pod that declares the gang."""
+    owners = {
+        owner.uid
+        for uid in model.placeholders.get(application.id, {})
+        if (own := model.pods.get(uid)) is not None
+        for owner in own.pod.metadata.owner_references or ()
+    }
+    by_owner = next((own for own in real if own.uid in owners), None)
+    if by_owner is not None:
+        return by_owner
+    return next((own for own in real if own is gang.originator), real[0])
+
+
+def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> None:
+    assert gang.key is not None
+    note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {wanted} exist"
+    if gang.said != note:
+        gang.said = note
+        model.record(real[-1], "GangForming", "Scheduling", note)
+
+
+def _is_too_late(model: Model, gang: Gang) -> bool:
+    return gang.short_since_ns is not None and model.now_ns >= gang.short_since_ns + membership.timeout_ns(model, gang)
+
+
+def _give_up(model: Model, application: Application, gang: Gang) -> None:
+    """Not all placeholders could be created in time."""
+    problem = next((slot.problem for slot in gang.slots.values() if slot.problem), "they were not created in time")
+    message = f"{FAILED_REASON}: {len(gang.to_come)} of {len(gang.slots)} placeholders are missing: {problem}"
+    if gang.style is GangStyle.SOFT:
+        _end(model, application, gang, message)
+    else:
+        slots.clear(model, application, gang, is_known=True)
+        why = held(message, "GangSchedulingFailed", is_about_nodes=False)
+        applications.remove_and_wait(model, application, why)
+        for own in _real_pods(application):
+            if own.state is PodState.ASKED:
+                own.state, own.ask = PodState.HELD, None
+                asking.stop_using_class(model, own)
+            if own.state is PodState.HELD:
+                conditions.waits(model, own, why)
+        failed(model, application, message, is_rejected=False)
+
+
+def _end(model: Model, application: Application, gang: Gang, message: str) -> None:
+    """The gang is given up, and its room given back; with the style Soft its pods go on without it."""
+    if gang.is_past:
+        return
+    if gang.originator is not None:
+        model.record(gang.originator, "GangSchedulingFailed", "Scheduling", message, is_warning=True)
+    slots.clear(model, application, gang, is_known=True)
+    _open(model, application, gang, GangStage.OVER)
+
+
+def _open(model: Model, application: Application, gang: Gang, stage: GangStage) -> None:
+    """Real pods are asked for."""
+    gang.stage, gang.short_since_ns = stage, None
+    for own in _real_pods(application):
+        if own.state is PodState.HELD and membership.may_ask(own):
+            asking.consider(model, own)
+
+
+def _real_pods(application: Application) -> list[OwnPod]:
+    return [own for own in application.pods.values() if not own.is_placeholder]
+
+
+def _age(own: OwnPod) -> tuple[int, str]:
+    return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
+
+
+def _bound_seconds(own: OwnPod) -> int:
+    """When the pod was bound, as its condition says; 0 if it was not."""
+    if not own.node:
+        return 0
+    for condition in own.pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return epoch_seconds(condition.last_transition_time)
+    return 0

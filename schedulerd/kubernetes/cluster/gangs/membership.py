@@ -1,0 +1,233 @@
+"""What the life of pods and applications has to do with gangs: the hooks of all other modules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedulerd.kubernetes.cluster.class_use import stop_using_class
+from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
+from schedulerd.kubernetes.cluster.events import Cause
+from schedulerd.kubernetes.cluster.gangs import declaration, waiting
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.metadata.gangs import (
+    GangStyle,
+    PlaceholderKind,
+    declares_task_groups,
+    is_placeholder,
+    task_group_name,
+)
+from schedulerd.kubernetes.metadata.pods import PodMetadata
+from schedulerd.kubernetes.objects.pod import Pod
+
+RETRY_FIRST_NS = SECOND_NS
+RETRY_MOST_NS = 60 * SECOND_NS
+
+
+def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
+    """A pod of ours that is new: a placeholder, a member of a PodGroup, or any other."""
+    if is_placeholder(pod.metadata):
+        model.placeholders.setdefault(metadata.application_id, {})[pod.metadata.uid] = None
+        return OwnPod(pod, metadata, is_placeholder=True)
+    key = declaration.group_key(model, pod)
+    if key is not None:
+        metadata = replace(metadata, application_id=declaration.application_id(key))
+    return OwnPod(pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+
+
+def gone(model: Model, own: OwnPod) -> None:
+    """The pod has ended or is deleted."""
+    if own.group is not None:
+        declaration.stop_waiting(model, own)
+    if own.is_placeholder:
+        model.unwanted.pop(own.uid, None)
+        of_application = model.placeholders.get(own.metadata.application_id, {})
+        of_application.pop(own.uid, None)
+        if not of_application:
+            model.placeholders.pop(own.metadata.application_id, None)
+
+
+def may_ask(own: OwnPod) -> bool:
+    """Real pods wait until their placeholders are asked for."""
+    gang = own.application.gang if own.application is not None else None
+    if gang is None or own.is_placeholder or gang.stage is GangStage.OPEN:
+        return True
+    return gang.stage is GangStage.OVER and (gang.style is GangStyle.SOFT or gang.has_run)
+
+
+def is_originator(own: OwnPod) -> bool:
+    gang = own.application.gang if own.application is not None else None
+    return gang is not None and gang.originator is own
+
+
+def first_pod(application: Application) -> OwnPod:
+    """The one whose tags the application gets."""
+    if application.gang is not None and application.gang.originator is not None:
+        return application.gang.originator
+    return next(iter(application.pods.values()))
+
+
+def with_gang(application: Application, added: AddApplication) -> AddApplication:
+    """The application as it is added, with what is still to be held for its gang and what it has already."""
+    gang = application.gang
+    if gang is None:
+        return added
+    total: dict[str, int] = {}
+    for slot in gang.slots.values():
+        if slot.state is not SlotState.SPENT:
+            for name, amount in gang.groups[slot.group].resources.items():
+                total[name] = total.get(name, 0) + amount
+    style = GangStyle.SOFT if gang.style is GangStyle.SOFT else GangStyle.HARD
+    return replace(
+        added,
+        tags={**added.tags, **gang.annotations},
+        placeholder_ask=total or None,
+        gang_style=style.value,
+        gang_timeout_s=gang.timeout_s if total else 0,
+        gang_began_s=gang.first_placed_s,
+    )
+
+
+def joined(model: Model, application: Application, own: OwnPod) -> None:
+    """A real pod is one of the application."""
+    gang = application.gang
+    if gang is None and own.declares_gang and not own.has_told_gang:
+        own.has_told_gang = True
+        note = f"the task groups are ignored: application {application.id!r} was added without a gang before"
+        model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
+    if gang is None:
+        return
+    waiting.joined(model, gang, own)
+    if gang.stage is GangStage.FORMING or gang.is_abandoned:
+        model.gangs_due[application.id] = None
+
+
+def adopt(model: Model, own: OwnPod) -> bool:
+    """A placeholder pod is one of its gang. If nobody wants it, it is deleted."""
+    if (application := _wanted(model, own)) is None:
+        model.unwanted[own.uid] = None
+        return False
+    model.gangs_due[application.id] = None
+    return application.state is not ApplicationState.WAITING
+
+
+def adopt_found(model: Model, application: Application) -> list[OwnPod]:
+    """Placeholder pods that were there before the gang was formed."""
+    found = [model.pods[uid] for uid in model.placeholders.get(application.id, {}) if uid in model.pods]
+    return [own for own in found if own.slot is None and _wanted(model, own) is not None]
+
+
+def leaving(model: Model, application: Application, own: OwnPod) -> None:
+    """The pod is about to leave its application: it has ended, or needs nothing any longer."""
+    gang = application.gang
+    if gang is None:
+        return
+    waiting.left(model, own)
+    if own.is_placeholder:
+        _lose_pod(model, application, gang, own)
+    elif gang.originator is own:
+        others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
+        gang.originator = next(others, None)
+
+
+def left(model: Model, application: Application) -> None:
+    if application.gang is not None:
+        model.gangs_due[application.id] = None
+
+
+def forget(model: Model, application: Application) -> None:
+    """The application is over, and so are the asks that stand for no pod."""
+    gang = application.gang
+    for slot in gang.slots.values() if gang is not None else ():
+        if slot.stand_in:
+            model.effects.append(ReleaseAsk(application.id, slot.stand_in))
+            slot.stand_in = ""
+        if slot.own is not None and slot.own.uid in model.virtual:
+            if slot.own.state is PodState.ASKED:
+                model.effects.append(ReleaseAsk(application.id, slot.own.uid))
+            spend(model, slot.own)
+
+
+def spend(model: Model, own: OwnPod) -> None:
+    """A virtual placeholder is over."""
+    slot = own.slot
+    model.virtual.pop(own.uid, None)
+    waiting.forget(model, own)
+    stop_using_class(model, own)
+    own.application, own.slot, own.state, own.uuid = None, None, PodState.LEAVING, ""
+    if slot is not None and slot.own is own:
+        slot.own, slot.state = None, SlotState.SPENT
+
+
+def timeout_ns(model: Model, gang: Gang) -> int:
+    return gang.timeout_s * SECOND_NS or model.settings.gang_timeout_ns
+
+
+def back_off(model: Model, application: Application, slot: Slot) -> None:
+    """Waits, more from time to time, before it is tried again."""
+    slot.not_before_ns = model.now_ns + min(RETRY_FIRST_NS << min(slot.failures, 10), RETRY_MOST_NS)
+    slot.failures += 1
+    model.timers.set(slot.not_before_ns, Due.GANG, application.id)
+
+
+def is_made_again(gang: Gang, own: OwnPod) -> bool:
+    """Whether another placeholder takes the place of this one, which is about to be lost."""
+    if own.is_unwanted or gang.is_past or (own.slot is not None and own.slot.state is SlotState.SPENT):
+        return False
+    return own.cause is None or (own.cause is not Cause.REPLACED and not gang.has_run)
+
+
+def rename(gang: Gang, slot: Slot, name: str) -> None:
+    if slot.name != name and name not in gang.slots:
+        del gang.slots[slot.name]
+        slot.name = name
+        gang.slots[name] = slot
+
+
+def _wanted(model: Model, own: OwnPod) -> Application | None:
+    """The application of the placeholder pod, which has got its slot; None if nobody wants it."""
+    application = model.applications.get(own.metadata.application_id)
+    gang = application.gang if application is not None else None
+    if application is None or gang is None or application.namespace != own.pod.metadata.namespace:
+        return None
+    is_reserving = gang.stage in (GangStage.RESERVING, GangStage.OPEN)
+    if not is_reserving or gang.kind is PlaceholderKind.VIRTUAL or own.is_unwanted:
+        return None
+    if own.pod.metadata.deletion_timestamp is not None:
+        return None
+    slot = _slot_of(gang, own)
+    if slot is None:
+        return None
+    slot.state, slot.own, slot.problem, slot.failures = SlotState.THERE, own, "", 0
+    own.slot, own.task_group, own.application = slot, slot.group, application
+    application.pods[own.uid] = own
+    return application
+
+
+def _slot_of(gang: Gang, own: OwnPod) -> Slot | None:
+    """Of this name, else a free one of its task group: pods of another scheduler have other names."""
+    slot = gang.slots.get(own.pod.metadata.name)
+    if slot is not None:
+        return slot if slot.is_to_come else None
+    group = task_group_name(own.pod.metadata)
+    slot = next((one for one in gang.slots.values() if one.group == group and one.state is SlotState.WANTED), None)
+    if slot is not None:
+        rename(gang, slot, own.pod.metadata.name)
+    return slot
+
+
+def _lose_pod(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
+    """Evicted and drained placeholders are made again; those that the daemon has used up are not."""
+    slot = own.slot
+    if slot is None or slot.own is not own:
+        own.slot = None
+        return
+    if slot.state is SlotState.THERE and is_made_again(gang, own):
+        slot.state = SlotState.WANTED
+        back_off(model, application, slot)
+    else:
+        slot.state = SlotState.SPENT
+    slot.own = None
+    own.slot = None

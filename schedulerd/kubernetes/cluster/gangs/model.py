@@ -1,0 +1,205 @@
+"""A gang, its task groups, and a slot for each of its placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.node_classes import NodeClass
+from schedulerd.kubernetes.reasons.waiting import Waiting
+
+if TYPE_CHECKING:
+    from schedulerd.kubernetes.cluster.model import OwnPod
+
+
+class GangSource(Enum):
+    """How it was declared."""
+
+    ANNOTATIONS = "task-groups"
+    COSCHEDULING = "podgroup"
+    KUBERNETES = "schedulinggroup"
+
+
+class GroupKey(NamedTuple):
+    """A PodGroup, or a group of a Workload."""
+
+    source: GangSource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroup:
+    """What a PodGroup says."""
+
+    min_member: int
+    """0: no gang, each pod for itself."""
+    timeout_s: int = 0
+
+
+class GangTime(NamedTuple):
+    """When the time of a gang has begun that is not complete."""
+
+    whole_s: float
+    began_ns: int | None
+    """By the clock of the cluster; None if it began before the start."""
+    began_s: int
+    """As wall time."""
+
+
+class GangStage(Enum):
+    FORMING = "forming"
+    RESERVING = "reserving"
+    OPEN = "open"
+    OVER = "over"
+
+
+class SlotState(Enum):
+    WANTED = "wanted"
+    """To be created or asked for, from `not_before_ns` on."""
+    CREATING = "creating"
+    """Its pod was sent to the API server, and the watch has not told it."""
+    THERE = "there"
+    """Its pod exists, or it was asked for."""
+    SPENT = "spent"
+    """It was replaced, or is no longer needed: no other one is made."""
+
+
+class Slot:
+    """One placeholder of the gang; over time it may be several pods or asks."""
+
+    __slots__ = (
+        "_gang",
+        "_stand_in",
+        "_state",
+        "failures",
+        "group",
+        "index",
+        "name",
+        "not_before_ns",
+        "own",
+        "problem",
+        "tries",
+    )
+
+    def __init__(self, gang: Gang, group: str, index: int, name: str) -> None:
+        self._gang = gang
+        self._stand_in = ""
+        self.group = group
+        self.index = index
+        self.name = name
+        """Of its pod, or the key of its ask."""
+        self.own: OwnPod | None = None
+        self.tries = 0
+        """Asks of a virtual one: each has a key of its own."""
+        self.failures = 0
+        """In a row."""
+        self.not_before_ns = 0
+        self.problem = ""
+        """Why its pod could not be created."""
+        self.state = SlotState.WANTED
+
+    @property
+    def state(self) -> SlotState:
+        return self._state
+
+    @state.setter
+    def state(self, state: SlotState) -> None:
+        self._state = state
+        if self.is_to_come:
+            self._gang.to_come[self] = None
+        else:
+            self._gang.to_come.pop(self, None)
+
+    @property
+    def is_to_come(self) -> bool:
+        return self._state in (SlotState.WANTED, SlotState.CREATING)
+
+    @property
+    def stand_in(self) -> str:
+        """Key of an ask that no node can take: it makes real pods wait until the placeholder is made again."""
+        return self._stand_in
+
+    @stand_in.setter
+    def stand_in(self, key: str) -> None:
+        self._stand_in = key
+        if key:
+            self._gang.standing_in[self] = None
+        else:
+            self._gang.standing_in.pop(self, None)
+
+
+ClassKey = tuple[frozenset[tuple[str, int]], NodeClass]
+"""Pods that are interchangeable: same amounts, same demands on nodes."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A task group of a gang that was formed."""
+
+    name: str
+    members: int
+    resources: Mapping[str, int]
+    declared: TaskGroup | None = None
+    """With annotations."""
+    like: Pod | None = None
+    """Otherwise one of its pods."""
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    source: GangSource
+    kind: PlaceholderKind
+    style: GangStyle
+    timeout_s: int = 0
+    """0: the daemon's default."""
+    key: GroupKey | None = None
+    """Of the object that declares it."""
+    declared: tuple[TaskGroup, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """About the gang, as they were written."""
+    stage: GangStage = GangStage.FORMING
+    originator: OwnPod | None = None
+    groups: dict[str, Group] = field(default_factory=dict)
+    classes: dict[ClassKey, str] = field(default_factory=dict)
+    """Names of groups that were not declared by name."""
+    slots: dict[str, Slot] = field(default_factory=dict)
+    """By name."""
+    to_come: dict[Slot, None] = field(default_factory=dict)
+    """Slots that are WANTED or CREATING."""
+    standing_in: dict[Slot, None] = field(default_factory=dict)
+    """Slots with an ask that stands in for them."""
+    without_room: dict[str, Waiting] = field(default_factory=dict)
+    """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
+    shown: Waiting | None = None
+    """What all its pods show that have no node."""
+    has_run: bool = False
+    """It was complete, or one of its real pods has a node."""
+    has_failed_pods: bool = False
+    """Hard: happens once."""
+    short_since_ns: int | None = None
+    """Since when a placeholder could not be created."""
+    first_placed_ns: int | None = None
+    """When the daemon has placed its first placeholder: its time begins."""
+    first_placed_s: int = 0
+    """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
+    is_abandoned: bool = False
+    """All its real pods had left; a new one forms it anew."""
+    said: str = ""
+    """Why it is not formed, as the last event says."""
+
+    def clear_slots(self) -> None:
+        self.slots, self.to_come, self.standing_in = {}, {}, {}
+        self.without_room.clear()
+
+    def add_slot(self, group: str, index: int, name: str) -> None:
+        self.slots[name] = Slot(self, group, index, name)
+
+    @property
+    def is_past(self) -> bool:
+        """No placeholder is made for it any longer."""
+        return self.stage is GangStage.OVER

@@ -1,0 +1,114 @@
+"""Names and bodies of placeholder pods.
+
+A name is a function of originator, application, task group and index, so that creation can be repeated by anybody at
+any time. What goes into the name must never change: a newer version has to find the pods of an older one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schedulerd.kubernetes.metadata.gangs import PLACEHOLDER, TASK_GROUP_NAME, TaskGroup
+from schedulerd.kubernetes.metadata.names import APP_ID, OWN_PREFIX, QUEUE, USER_INFO, annotation
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.resources import VCORE
+
+_APPLICATION_CHARACTERS = 28
+_GROUP_CHARACTERS = 20
+_HASH_CHARACTERS = 10
+_NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NO_SIDECAR = "sidecar.istio.io/inject"
+_USER_ID = 65535
+
+
+def name(originator_uid: str, application_id: str, group: str, index: int) -> str:
+    """At most 63 characters, so that it is a host name as well. Frozen: see the module."""
+    inputs = "\0".join((originator_uid, application_id, group, str(index)))
+    digest = hashlib.sha256(inputs.encode()).digest()
+    ending = base64.b32encode(digest).decode().lower()[:_HASH_CHARACTERS]
+    parts = ("tg", _plain(application_id, _APPLICATION_CHARACTERS), _plain(group, _GROUP_CHARACTERS), ending)
+    return "-".join(part for part in parts if part)
+
+
+def body(
+    pod_name: str,
+    originator: Pod,
+    application_id: str,
+    queue: str,
+    group: TaskGroup,
+    gang_annotations: Mapping[str, str],
+    *,
+    scheduler_name: str,
+    image: str,
+) -> dict[str, Any]:
+    """The pod as it is sent to the API server."""
+    template, about, spec = group.template, originator.metadata, originator.spec
+    labels = {**template.get("labels", {}), _NO_SIDECAR: "false"}
+    annotations = {
+        **template.get("annotations", {}),
+        **gang_annotations,
+        _NO_SIDECAR: "false",
+        OWN_PREFIX + PLACEHOLDER: "true",
+        OWN_PREFIX + TASK_GROUP_NAME: group.name,
+    }
+    if user := annotation(about, USER_INFO):
+        annotations[OWN_PREFIX + USER_INFO] = user
+    for key, value in ((APP_ID, application_id), (QUEUE, queue)):
+        if value:
+            # Not everything that may be an annotation may be a label.
+            (labels if _LABEL_VALUE.fullmatch(value) else annotations)[OWN_PREFIX + key] = value
+    amounts = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
+    container = {
+        "name": "pause",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    fields: dict[str, Any] = {
+        "schedulerName": scheduler_name,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER_ID,
+            "runAsGroup": _USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+    }
+    for key in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
+        if template.get(key):
+            fields[key] = template[key]
+    if spec.priority_class_name:
+        fields["priorityClassName"] = spec.priority_class_name
+    if spec.image_pull_secrets:
+        fields["imagePullSecrets"] = [{"name": secret.name} for secret in spec.image_pull_secrets]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": about.name, "uid": about.uid, "controller": False}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name,
+            "namespace": about.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": fields,
+    }
+
+
+def _plain(text: str, characters: int) -> str:
+    return _NOT_ALLOWED.sub("-", text.lower()).strip("-")[:characters].strip("-")

@@ -1,0 +1,246 @@
+"""Placeholders come and go: each has a slot, which says what is to be done about it.
+
+WANTED ──created or asked for──▶ THERE ──replaced, or no longer needed──▶ SPENT
+  ▲    CREATING, until the watch tells the pod │
+  └──────── evicted, drained, preempted ───────┘
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulerd.kubernetes.cluster import asking
+from schedulerd.kubernetes.cluster.asking import NO_PREDICATES, NODE_SELECTOR_TAG, PREDICATES_TAG
+from schedulerd.kubernetes.cluster.effects import (
+    Ask,
+    ConfirmRelease,
+    CreatePod,
+    DeletePod,
+    PodName,
+    ReleaseAllocation,
+    ReleaseAsk,
+)
+from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
+from schedulerd.kubernetes.cluster.gangs import placeholder_pods
+from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.metadata import gangs as metadata
+from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.metadata.pods import read_metadata
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.pod import Pod, is_terminal
+from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE
+
+TOLD_WITHIN_NS = 60 * SECOND_NS
+"""A pod that was created and that the watch has not told by then is created again, which finds it."""
+
+
+def place(model: Model, application: Application, gang: Gang) -> None:
+    """Creates or asks for every placeholder that is due."""
+    for slot in list(gang.to_come):
+        if slot.not_before_ns > model.now_ns:
+            continue
+        if gang.kind is PlaceholderKind.VIRTUAL:
+            _ask(model, application, gang, slot)
+        else:
+            _create(model, application, gang, slot)
+
+
+def remove_pod(model: Model, own: OwnPod) -> None:
+    """Nobody wants the placeholder pod: it is deleted, and its allocation is given back when it is gone."""
+    if own.is_unwanted:
+        return
+    own.is_unwanted = True
+    if own.slot is not None:
+        own.slot.state = SlotState.SPENT
+    if own.pod.metadata.deletion_timestamp is None and not own.is_release_wanted:
+        model.effects.append(DeletePod(own.name))
+    if own.state in (PodState.NEW, PodState.HELD, PodState.ASKED):
+        asking.withdraw(model, own, PodState.LEAVING)
+
+
+def clear(model: Model, application: Application, gang: Gang, *, is_known: bool) -> None:
+    """Gives up all placeholders. `is_known`: the daemon still knows the application. If it does not, asks under
+    way must not wait for the next one of its id."""
+    for slot in list(gang.slots.values()):
+        if slot.own is not None and gang.kind is PlaceholderKind.VIRTUAL:
+            _end_virtual(model, application, slot, is_known=is_known)
+        elif slot.own is not None:
+            remove_pod(model, slot.own)
+        slot.state = SlotState.SPENT
+    end_stand_ins(model, application, gang)
+
+
+def create_ended(model: Model, event: CreateEnded) -> None:
+    application = model.applications.get(event.application_id)
+    gang = application.gang if application is not None else None
+    slot = gang.slots.get(event.name) if gang is not None else None
+    if application is None or gang is None or slot is None or slot.state is not SlotState.CREATING:
+        return  # the watch was faster, or nobody wants it any longer
+    match event.result:
+        case CreateResult.DONE:
+            return  # the watch tells it
+        case CreateResult.EXISTS if event.pod is not None and _is_ours(gang, event.pod):
+            if is_terminal(event.pod):
+                about = event.pod.metadata
+                model.effects.append(DeletePod(PodName(about.namespace, about.name, about.uid)))
+            elif event.pod.metadata.deletion_timestamp is None:
+                return  # the watch tells it
+        case CreateResult.EXISTS:
+            _tell(model, gang, slot, f"pod {event.name!r} exists and is none of this gang")
+        case _:
+            _tell(model, gang, slot, f"placeholder {event.name!r} could not be created: {event.message}")
+    slot.state = SlotState.WANTED
+    back_off(model, application, slot)
+    if gang.short_since_ns is None:
+        gang.short_since_ns = model.now_ns
+        model.timers.set(model.now_ns + timeout_ns(model, gang), Due.GANG, application.id)
+    model.gangs_due[application.id] = None
+
+
+def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
+    originator, declared = gang.originator, gang.groups[slot.group].declared
+    assert originator is not None
+    assert declared is not None
+    rename(gang, slot, placeholder_pods.name(originator.uid, application.id, slot.group, slot.index))
+    body = placeholder_pods.body(
+        slot.name,
+        originator.pod,
+        application.id,
+        application.queue,
+        declared,
+        gang.annotations,
+        scheduler_name=originator.pod.spec.scheduler_name,
+        image=model.settings.placeholder_image,
+    )
+    slot.state, slot.not_before_ns = SlotState.CREATING, model.now_ns + TOLD_WITHIN_NS
+    model.timers.set(slot.not_before_ns, Due.GANG, application.id)
+    model.effects.append(CreatePod(application.id, application.namespace, slot.name, body))
+
+
+def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
+    group, key = gang.groups[slot.group], slot.name if not slot.tries else f"{slot.name}-{slot.tries}"
+    slot.tries += 1
+    pod = _like(model, application, gang, group, key)
+    own = OwnPod(pod, read_metadata(pod), is_placeholder=True, slot=slot, task_group=slot.group)
+    own.application = application
+    slot.own, slot.state = own, SlotState.THERE
+    model.virtual[key] = own
+    resources = {name: amount for name, amount in group.resources.items() if amount > 0}
+    own.state, own.ask = PodState.ASKED, asking.ask_of(model, own, resources)
+    own.asks_sent = 1
+    model.effects.append(own.ask)
+
+
+def _like(model: Model, application: Application, gang: Gang, group: Group, key: str) -> Pod:
+    """A pod that the ask could stand for, to be judged by the predicates."""
+    if group.like is not None:
+        metadata_of = msgspec.structs.replace(group.like.metadata, name=key, uid=key)
+        return msgspec.structs.replace(group.like, metadata=metadata_of)
+    assert gang.originator is not None
+    assert group.declared is not None
+    body = placeholder_pods.body(
+        key,
+        gang.originator.pod,
+        application.id,
+        application.queue,
+        group.declared,
+        gang.annotations,
+        scheduler_name=gang.originator.pod.spec.scheduler_name,
+        image=model.settings.placeholder_image,
+    )
+    body["metadata"]["uid"] = key
+    body["metadata"]["creationTimestamp"] = gang.originator.pod.metadata.creation_timestamp
+    body["spec"]["priority"] = gang.originator.pod.spec.priority
+    body["spec"]["preemptionPolicy"] = gang.originator.pod.spec.preemption_policy
+    return convert(Pod, body)
+
+
+def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known: bool) -> None:
+    own = slot.own
+    assert own is not None
+    if is_known and own.uuid:
+        model.effects.append(ReleaseAllocation(application.id, own.uid, own.uuid, "the gang needs it no longer"))
+    if own.state is PodState.ASKED or own.asks_sent > 1:
+        model.effects.append(ReleaseAsk(application.id, own.uid))
+    spend(model, own)
+
+
+def lose(
+    model: Model, application: Application, own: OwnPod, *, confirmed: str = "", is_rejected: bool = False
+) -> None:
+    """The virtual placeholder is gone with its node, gives way, or was rejected: another one is asked for.
+
+    The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. `confirmed`
+    is the UUID of a release that the daemon waits for.
+    """
+    slot, gang, key = own.slot, application.gang, own.uid
+    is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
+    spend(model, own)
+    if slot is not None and gang is not None and is_remade:
+        slot.state = SlotState.WANTED
+        if is_rejected:
+            back_off(model, application, slot)
+        else:
+            _ask(model, application, gang, slot)
+    if confirmed:
+        model.effects.append(ConfirmRelease(confirmed))
+    # A repeated ask may have been taken after all, and that of a placeholder may be pending again.
+    model.effects.append(ReleaseAsk(application.id, key))
+
+
+def stand_in(model: Model, own: OwnPod) -> None:
+    """A placeholder pod is about to lose its allocation, and will have one again: until it is asked for, an ask that no
+    node can take makes the real pods wait."""
+    slot, application = own.slot, own.application
+    gang = application.gang if application is not None else None
+    if slot is None or application is None or gang is None or slot.own is not own or slot.stand_in:
+        return
+    if gang.stage is not GangStage.OPEN or gang.has_run or not is_made_again(gang, own):
+        return
+    slot.stand_in = f"{slot.name}-stand-in"
+    model.gangs_due[application.id] = None
+    tags = {NODE_SELECTOR_TAG: f"{HOST_NAME_ATTRIBUTE} in ({slot.name})", PREDICATES_TAG: NO_PREDICATES}
+    resources = gang.groups[slot.group].resources
+    priority = own.pod.spec.priority or 0
+    model.effects.append(
+        Ask(application.id, slot.stand_in, resources, priority, tags, True, False, 0, slot.group, True)
+    )
+
+
+def replace_pod(model: Model, own: OwnPod) -> None:
+    """The placeholder pod has no allocation and will have none: it holds nothing, and another one is made."""
+    slot, application = own.slot, own.application
+    if slot is None or application is None or own.is_unwanted or own.is_release_wanted:
+        return
+    slot.own, own.slot, own.is_unwanted = None, None, True
+    slot.state = SlotState.WANTED
+    back_off(model, application, slot)
+    model.effects.append(DeletePod(own.name))
+
+
+def end_stand_ins(model: Model, application: Application, gang: Gang) -> None:
+    """The placeholder is asked for again, or not wanted any longer."""
+    for slot in list(gang.standing_in):
+        if not slot.is_to_come:
+            model.effects.append(ReleaseAsk(application.id, slot.stand_in))
+            slot.stand_in = ""
+
+
+def _is_ours(gang: Gang, pod: Pod) -> bool:
+    uid = gang.originator.uid if gang.originator is not None else ""
+    owners = pod.metadata.owner_references or ()
+    return metadata.is_placeholder(pod.metadata) and any(owner.uid == uid for owner in owners)
+
+
+def _tell(model: Model, gang: Gang, slot: Slot, note: str) -> None:
+    """An event of the originator, and the conditions of all pods of the gang, show what the server says."""
+    if slot.problem == note or gang.originator is None:
+        return
+    is_new = all(one.problem != note for one in gang.slots.values())
+    slot.problem = note
+    if is_new:
+        model.record(gang.originator, "PlaceholderCreateFailed", "CreatingPlaceholders", note, is_warning=True)

@@ -1,0 +1,206 @@
+"""What a pod says about the gang of its application: task groups, style, timeout, kind of placeholders.
+
+Task groups are a JSON list as YuniKorn has it; its keys are matched without regard to case. One that cannot be used is
+refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any
+
+import msgspec
+
+from schedulerd.kubernetes.metadata.names import OWN_PREFIX, PREFIXES, annotation
+from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import VCORE, scheduler_amounts
+
+TASK_GROUPS = "task-groups"
+TASK_GROUP_NAME = "task-group-name"
+PARAMETERS = "schedulingPolicyParameters"
+PLACEHOLDER = "placeholder"
+PLACEHOLDERS = "placeholders"
+ON_INVALID_GANG = "on-invalid-gang"
+YUNIKORN_PLACEHOLDER = "internal.yunikorn.apache.org/placeholder"
+COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+
+MEMBERS_MAX = 10_000
+"""Of all task groups together: more placeholders than an application can be meant to have."""
+_INT64_MAX = 2**63 - 1
+_PODS = "pods"
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_PLACEHOLDER_KEYS = (OWN_PREFIX + PLACEHOLDER, YUNIKORN_PLACEHOLDER)
+_TASK_GROUP_KEYS = tuple(prefix + TASK_GROUPS for prefix in PREFIXES)
+_TEMPLATE_MAPS = ("labels", "annotations", "nodeSelector")
+_TEMPLATE_LISTS = ("tolerations", "topologySpreadConstraints")
+_KEYS = {
+    key.lower(): key
+    for key in ("name", "minMember", "minResource", "affinity", *_TEMPLATE_MAPS, *_TEMPLATE_LISTS)
+}  # fmt: skip
+
+
+class GangStyle(Enum):
+    """What becomes of an application whose gang does not fit in time."""
+
+    SOFT = "Soft"
+    """It continues without the gang."""
+    HARD = "Hard"
+    """Its pods fail."""
+    REQUEUE = "Requeue"
+    """Its pods stay pending, and it is added again later."""
+
+
+class PlaceholderKind(StrEnum):
+    PODS = "pods"
+    """Pods of their own."""
+    VIRTUAL = "virtual"
+    """Asks that stand for no pod."""
+
+
+class InvalidGang(ValueError):
+    """The task groups cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """As it was declared."""
+
+    name: str
+    members: int
+    quantities: Mapping[str, str | int]
+    """Of one member, as Kubernetes quantities."""
+    resources: Mapping[str, int]
+    """Of one member, in amounts of the scheduler interface, with the pod itself."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """What placeholders get of labels, annotations, node selector, tolerations, affinity and spread constraints."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangParameters:
+    style: GangStyle | None = None
+    """None: not said."""
+    timeout_s: int = 0
+    """0: the scheduler's default."""
+
+
+def is_placeholder(metadata: ObjectMeta) -> bool:
+    annotations = metadata.annotations
+    return annotations is not None and any(annotations.get(key) in _TRUE for key in _PLACEHOLDER_KEYS)
+
+
+def task_group_name(metadata: ObjectMeta) -> str:
+    return annotation(metadata, TASK_GROUP_NAME)
+
+
+def declares_task_groups(metadata: ObjectMeta) -> bool:
+    annotations = metadata.annotations
+    return annotations is not None and any(annotations.get(key) for key in _TASK_GROUP_KEYS)
+
+
+def waits_if_invalid(metadata: ObjectMeta) -> bool:
+    """Pods with an unusable declaration wait; otherwise they run without a gang."""
+    return annotation(metadata, ON_INVALID_GANG) == "fail"
+
+
+def placeholder_kind(metadata: ObjectMeta) -> PlaceholderKind | None:
+    """None if nothing is said, or something unknown."""
+    said = annotation(metadata, PLACEHOLDERS)
+    return next((kind for kind in PlaceholderKind if kind.value == said), None)
+
+
+def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:
+    """The annotations about the gang, as they are."""
+    names = [prefix + name for prefix in PREFIXES for name in (TASK_GROUPS, PARAMETERS)]
+    annotations = metadata.annotations or {}
+    return {name: annotations[name] for name in names if name in annotations}
+
+
+def parameters(metadata: ObjectMeta) -> GangParameters:
+    """Unknown styles and unreadable parts count as not said; a style that is none of ours is Soft, as ever."""
+    style, timeout_s = None, 0
+    for part in annotation(metadata, PARAMETERS).split():
+        key, _, value = part.partition("=")
+        if key == "placeholderTimeoutInSeconds" and value.isascii() and value.isdecimal() and len(value) < 10:
+            timeout_s = int(value)
+        elif key == "gangSchedulingStyle" and value:
+            known = (one for one in GangStyle if one.value.lower() == value.lower())
+            style = next(known, GangStyle.SOFT)
+    return GangParameters(style, timeout_s)
+
+
+def task_groups(metadata: ObjectMeta) -> tuple[TaskGroup, ...]:
+    """The task groups; none if nothing is declared. Raises InvalidGang."""
+    text = annotation(metadata, TASK_GROUPS)
+    if not text:
+        return ()
+    try:
+        declared = msgspec.json.decode(text, type=list[dict[str, Any]])
+    except (ValueError, RecursionError) as error:
+        raise InvalidGang(f"not a JSON list of objects: {error}") from None
+    if not declared:
+        raise InvalidGang("the list is empty")
+    groups = tuple(_task_group(number, one) for number, one in enumerate(declared))
+    names = [group.name for group in groups]
+    if len(set(names)) < len(names):
+        raise InvalidGang("two task groups have the same name")
+    if sum(group.members for group in groups) > MEMBERS_MAX:
+        raise InvalidGang(f"more than {MEMBERS_MAX} members")
+    if any(amount > _INT64_MAX for amount in whole(groups).values()):
+        raise InvalidGang("the sum of minResource is above 2^63-1")
+    return groups
+
+
+def whole(groups: tuple[TaskGroup, ...]) -> dict[str, int]:
+    """What all members together need."""
+    total: dict[str, int] = {}
+    for group in groups:
+        for name, amount in group.resources.items():
+            total[name] = total.get(name, 0) + group.members * amount
+    return total
+
+
+def _task_group(number: int, declared: dict[str, Any]) -> TaskGroup:
+    known = {_KEYS[key.lower()]: value for key, value in declared.items() if key.lower() in _KEYS}
+    name, members, quantities = known.get("name"), known.get("minMember"), known.get("minResource")
+    where = f"task group {name!r}" if name else f"task group {number}"
+    if not isinstance(name, str) or not name:
+        raise InvalidGang(f"{where} has no name")
+    if not isinstance(members, int) or isinstance(members, bool) or not 0 < members < 2**31:
+        raise InvalidGang(f"{where}: minMember is not a whole number above 0")
+    if not isinstance(quantities, dict) or not quantities:
+        raise InvalidGang(f"{where} has no minResource")
+    template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_LISTS, "affinity") if known.get(key)}
+    _check_template(where, template)
+    return TaskGroup(name, members, quantities, _resources(where, quantities), template)
+
+
+def _resources(where: str, quantities: dict[str, Any]) -> dict[str, int]:
+    if _PODS in quantities:
+        raise InvalidGang(f"{where}: minResource must not name pods")
+    if "cpu" in quantities and VCORE in quantities:
+        raise InvalidGang(f"{where}: minResource names both cpu and vcore")
+    if not all(isinstance(value, str | int) and not isinstance(value, bool) for value in quantities.values()):
+        raise InvalidGang(f"{where}: minResource has an amount that is no quantity")
+    try:
+        amounts = scheduler_amounts({"cpu" if name == VCORE else name: value for name, value in quantities.items()})
+    except MalformedQuantity as error:
+        raise InvalidGang(f"{where}: {error}") from None
+    if any(amount < 0 for amount in amounts.values()):
+        raise InvalidGang(f"{where}: minResource has an amount below 0")
+    return {**amounts, _PODS: 1}
+
+
+def _check_template(where: str, template: dict[str, Any]) -> None:
+    for key in _TEMPLATE_MAPS:
+        values = template.get(key, {})
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise InvalidGang(f"{where}: {key} is not a map of texts")
+    for key in _TEMPLATE_LISTS:
+        values = template.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise InvalidGang(f"{where}: {key} is not a list of objects")
+    if not isinstance(template.get("affinity", {}), dict):
+        raise InvalidGang(f"{where}: affinity is not an object")

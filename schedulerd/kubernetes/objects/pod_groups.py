@@ -1,0 +1,56 @@
+"""Objects that make pods a gang: PodGroups of coscheduling, PodGroups and Workloads of Kubernetes itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulerd.kubernetes.objects.meta import ObjectMeta
+
+
+class CoschedulingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    min_member: int = 0
+    schedule_timeout_seconds: int | None = None
+
+
+class CoschedulingPodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """scheduling.x-k8s.io/v1alpha1, kind PodGroup."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CoschedulingSpec = CoschedulingSpec()
+
+
+class GangPolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    min_count: int = 0
+
+
+class SchedulingPolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """No gang: each pod for itself."""
+
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+
+
+class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """scheduling.k8s.io, from v1alpha2 on."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+
+
+class WorkloadGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    policy: SchedulingPolicy = SchedulingPolicy()
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pod_groups: tuple[WorkloadGroup, ...] | None = None
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """scheduling.k8s.io/v1alpha1, whose pods name a group of the Workload; later versions have PodGroups for that."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()

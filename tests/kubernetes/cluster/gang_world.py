@@ -1,0 +1,358 @@
+"""The toy world with gangs: placeholders, swaps, timeouts, evictions, PodGroups, and shims that crash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.metadata.gangs import is_placeholder
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, CoschedulingSpec
+from tests.kubernetes.builders import JSON, node
+from tests.kubernetes.cluster.play import own
+from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
+
+STYLES = ("Soft", "Hard", "Requeue")
+
+
+@dataclass
+class GangDaemon(ToyDaemon):
+    """Real asks wait while placeholders of their application are pending, and then take their room."""
+
+    groups: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """By UUID: task group, and whether it is a placeholder."""
+    styles: dict[str, str] = field(default_factory=dict)
+    """By id of an application with a gang that has not run yet."""
+    failing: set[str] = field(default_factory=set)
+    awaited: dict[str, e.Ask] = field(default_factory=dict)
+    """By UUID of a placeholder the ask that gets its room."""
+    again: dict[str, e.Ask] = field(default_factory=dict)
+    """By UUID of a placeholder the ask that is pending again when it is gone."""
+    asked: dict[str, e.Ask] = field(default_factory=dict)
+    """By UUID the ask of an allocated placeholder."""
+    swaps: int = 0
+    is_orderly: bool = False
+    """It rejects nothing, so that every gang that runs has to be whole."""
+    asked_of: set[str] = field(default_factory=set)
+    """Ids of applications that have had an ask."""
+    whole: dict[str, int] = field(default_factory=dict)
+    """By application id: members of a gang that has not run."""
+
+    def take(self, effect: e.Effect) -> None:
+        if isinstance(effect, e.AddApplication):
+            known = effect.application_id in self.applications
+            super().take(effect)
+            if effect.placeholder_ask and not known and effect.application_id in self.applications:
+                self.styles[effect.application_id] = effect.gang_style
+                self.whole[effect.application_id] = effect.placeholder_ask["pods"]
+            return
+        super().take(effect)
+        if isinstance(effect, e.ReleaseAsk):
+            for awaited in (self.awaited, self.again):
+                for uuid in [uuid for uuid, ask in awaited.items() if ask.key == effect.key]:
+                    del awaited[uuid]
+        if isinstance(effect, e.CreateNode | e.UpdateNode):
+            for one in effect.existing:
+                if not one.is_placeholder:
+                    self.styles.pop(one.application_id, None)
+                if one.uuid in self.allocations:
+                    self.groups[one.uuid] = (one.task_group, one.is_placeholder)
+        for uuid in [uuid for uuid in self.groups if uuid not in self.allocations]:
+            self._gone(uuid, is_confirmed=isinstance(effect, e.ConfirmRelease))
+        for application_id in sorted(self.failing):
+            if not any(owner == application_id for owner, _, _ in self.allocations.values()):
+                self.forget(application_id)
+                self.said.append(v.ApplicationUpdated(application_id, "Failed", "no room"))
+
+    def act(self) -> None:
+        chance = self.random.random()
+        if self.asks and self.occupied and chance < 0.8:
+            self._place(self.random.choice(sorted(self.asks)))
+        if chance < 0.06 and self.styles:
+            self._time_out(self.random.choice(sorted(self.styles)))
+        if chance > 0.9 and self.allocations:
+            self._want_back(self.random.choice(sorted(self.allocations)))
+        for application_id in sorted(self.applications - self.failing):
+            self._complete(application_id)
+
+    def forget(self, application_id: str) -> None:
+        self.styles.pop(application_id, None)
+        self.asked_of.discard(application_id)
+        self.failing.discard(application_id)
+        super().forget(application_id)
+        for uuid in [uuid for uuid in self.groups if uuid not in self.allocations]:
+            del self.groups[uuid]
+        for awaited in (self.awaited, self.again, self.asked):
+            for uuid in [uuid for uuid, ask in awaited.items() if ask.application_id == application_id]:
+                del awaited[uuid]
+
+    def _gone(self, uuid: str, *, is_confirmed: bool) -> None:
+        del self.groups[uuid]
+        self.asked.pop(uuid, None)
+        ask, again = self.awaited.pop(uuid, None), self.again.pop(uuid, None)
+        if ask is not None and ask.application_id in self.applications - self.failing:
+            if is_confirmed and self.occupied:
+                self._allocate(ask, self.random.choice(sorted(self.occupied)))
+            else:
+                self.asks[ask.key] = ask
+        if again is not None and is_confirmed and again.application_id in self.styles:
+            self.asks[again.key] = again
+
+    def _place(self, key: str) -> None:
+        ask = self.asks[key]
+        if ask.application_id in self.failing or key.endswith("-stand-in"):
+            return
+        if not ask.is_placeholder:
+            if any(one.is_placeholder and one.application_id == ask.application_id for one in self.asks.values()):
+                return
+            idle = [
+                uuid
+                for uuid, (group, is_one) in sorted(self.groups.items())
+                if is_one
+                and group == ask.task_group
+                and uuid not in self.leaving
+                and self.allocations[uuid][0] == ask.application_id
+            ]
+            self._check_whole(ask.application_id)
+            if ask.task_group and idle:
+                del self.asks[key]
+                self.awaited[idle[0]] = ask
+                self.swaps += 1
+                self._release(idle[0], v.Cause.REPLACED)
+                return
+            self.styles.pop(ask.application_id, None)
+        del self.asks[key]
+        self._allocate(ask, self.random.choice(sorted(self.occupied)))
+
+    def _allocate(self, ask: e.Ask, at: str) -> None:
+        uuid = f"u{next(self._uuids)}"
+        self.allocations[uuid] = (ask.application_id, ask.key, at)
+        self.groups[uuid] = (ask.task_group, ask.is_placeholder)
+        self.said.append(v.Allocated(ask.application_id, ask.key, uuid, at))
+        if ask.is_placeholder:
+            self.asked[uuid] = ask
+            if ask.application_id not in self.styles:
+                return
+        state = "Accepted" if ask.is_placeholder and self._is_short(ask.application_id) else "Running"
+        if state == "Running":
+            self.styles.pop(ask.application_id, None)
+        self.said.append(v.ApplicationUpdated(ask.application_id, state, ""))
+
+    def _is_short(self, application_id: str) -> bool:
+        return any(one.is_placeholder and one.application_id == application_id for one in self.asks.values())
+
+    def _release(self, uuid: str, cause: v.Cause) -> None:
+        self.leaving.add(uuid)
+        application_id, key, _ = self.allocations[uuid]
+        self.said.append(v.ReleaseWanted(application_id, key, uuid, cause, ""))
+
+    def _want_back(self, uuid: str) -> None:
+        """It is preempted, or a placeholder gives way."""
+        application_id = self.allocations[uuid][0]
+        if uuid in self.leaving or application_id in self.failing:
+            return
+        if self.groups[uuid][1] and application_id in self.styles and uuid in self.asked:
+            self.again[uuid] = self.asked[uuid]
+            self._release(uuid, self.random.choice((v.Cause.TIMEOUT, v.Cause.PREEMPTED)))
+        else:
+            self._release(uuid, v.Cause.PREEMPTED)
+
+    def _time_out(self, application_id: str) -> None:
+        if not any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items()):
+            return
+        style = self.styles.pop(application_id)
+        has_run = any(not one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
+        is_hard = style == "Hard" and not has_run
+        if not has_run:
+            self.said.append(v.ApplicationUpdated(application_id, "Failing" if is_hard else "Resuming", "no room"))
+        for key in [key for key, ask in sorted(self.asks.items()) if ask.application_id == application_id]:
+            if self.asks[key].is_placeholder:
+                del self.asks[key]
+                self.said.append(v.AskTimedOut(application_id, key))
+        for uuid, (_, is_one) in sorted(self.groups.items()):
+            if is_one and self.allocations[uuid][0] == application_id and not has_run:
+                self.said.append(v.AskTimedOut(application_id, self.allocations[uuid][1]))
+        for uuid, (_, is_one) in sorted(self.groups.items()):
+            if is_one and self.allocations[uuid][0] == application_id:
+                self.again.pop(uuid, None)
+                if uuid not in self.leaving:
+                    self._release(uuid, v.Cause.TIMEOUT)
+        if is_hard:
+            self.failing.add(application_id)
+        else:
+            self.said.append(v.ApplicationUpdated(application_id, "Accepted", ""))
+
+    def _complete(self, application_id: str) -> None:
+        asks = [ask for ask in self.asks.values() if ask.application_id == application_id]
+        held = [uuid for uuid, (owner, _, _) in self.allocations.items() if owner == application_id]
+        awaited = any(ask.application_id == application_id for ask in self.awaited.values())
+        if asks or awaited or self.random.random() > 0.2:
+            return
+        if self.is_orderly and application_id not in self.asked_of:
+            return
+        if not held:
+            self.forget(application_id)
+            self.said.append(v.ApplicationUpdated(application_id, "Completed", ""))
+        elif all(self.groups[uuid][1] for uuid in held) and application_id not in self.styles:
+            for uuid in held:
+                if uuid not in self.leaving:
+                    self._release(uuid, v.Cause.TIMEOUT)
+
+    def _check_whole(self, application_id: str) -> None:
+        """A gang that has not run holds room for all of its members when the first of them is placed."""
+        if self.is_orderly and application_id.startswith("gang") and application_id in self.styles:
+            held = sum(owner == application_id for owner, _, _ in self.allocations.values())
+            assert held >= self.whole[application_id], f"a part of gang {application_id} runs"
+
+    def _ask(self, ask: e.Ask) -> None:
+        self.asked_of.add(ask.application_id)
+        if ask.application_id in self.failing:
+            self.said.append(v.AskRejected(ask.application_id, ask.key, "failing"))
+        elif self.is_orderly and ask.application_id in self.applications:
+            held = {key for _, key, _ in self.allocations.values()} | {one.key for one in self.awaited.values()}
+            if ask.key not in held:
+                self.asks[ask.key] = ask
+        elif ask.key not in {one.key for one in self.awaited.values()}:
+            super()._ask(ask)
+
+
+class GangWorld(ToyWorld):
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.is_orderly = seed % 4 == 1
+        self.daemon: GangDaemon = self._new_daemon()
+        self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
+        self.pod_groups: dict[str, CoschedulingPodGroup] = {}
+        self.failed: list[str] = []
+        self.is_calm = False
+        """Nothing is refused any longer."""
+        self.collects_garbage = seed % 2 == 0
+        """Otherwise the shim is alone with placeholders whose owner is gone."""
+
+    def turn(self) -> None:
+        super().turn()
+        self.daemon.act()
+        for _ in range(self.random.randrange(8)):
+            self.move()
+
+    def settle(self) -> None:
+        self.is_calm = True
+        for _ in range(300):
+            while self.move():
+                pass
+            self._collect_garbage()
+            self._pass(60)
+        super().settle()
+        super().settle()  # the first one ends with pods that were being deleted
+
+    def _new_daemon(self) -> GangDaemon:
+        return GangDaemon(self.random, is_orderly=self.is_orderly)
+
+    def crash(self) -> None:
+        """The shim ends at once, and another one starts with another daemon; writes under way may be performed."""
+        for effect in list(self._to_api):
+            if self.random.random() < 0.5:
+                self._api(effect)
+        for stream in self._to_daemon.values():
+            stream.clear()
+        for way in (self._watch, self._ends, self._to_api):
+            way.clear()
+        ended = f"gang{self.random.choice((2, 4))}"  # with placeholder pods
+        for uid in sorted(self.pods):
+            labels = self.pods[uid].metadata.labels or {}
+            if self.random.random() < 0.2 or labels.get("applicationId") == ended:
+                del self.pods[uid]  # while nobody looks
+        self.daemon = self._new_daemon()
+        self.cluster = Cluster()
+        puts = [v.Put(one) for one in (*self.pod_groups.values(), *self.pods.values())]
+        nodes = [v.Put(node(name, cpu="1")) for name in sorted(self.nodes)]
+        self.cluster.step(self.now_ns, [v.GangSourceServed(GangSource.COSCHEDULING), *puts, *nodes])
+        self.start()
+
+    def _carry_out(self, effects: list[e.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, e.CreatePod | e.FailPod):
+                self._to_api.append(effect)
+            else:
+                super()._carry_out([effect])
+
+    def _user(self) -> None:
+        chance = self.random.random()
+        if chance < 0.35:
+            self._gang_pod()
+        elif chance < 0.45 and (held := [name for name, pod in self.pods.items() if is_placeholder(pod.metadata)]):
+            self._remove(self.random.choice(sorted(held)))  # evicted
+        elif chance < 0.5:
+            self._collect_garbage()
+        elif chance < 0.6:
+            name = self.random.choice("xy")
+            spec = CoschedulingSpec(min_member=self.random.randint(1, 3))
+            group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
+            self._watch.append(v.Put(group))
+        elif not self.is_orderly:
+            super()._user()
+        elif chance < 0.7 and self.pods:
+            self._delete(self.random.choice(sorted(self.pods)))
+        elif (name := f"n{self.random.randrange(4)}") not in self.nodes:
+            self.nodes.add(name)
+            self._watch.append(v.Put(node(name, cpu="1")))
+
+    def _gang_pod(self) -> None:
+        name = f"p{next(self._names)}"
+        if self.random.random() < 0.4:
+            labels = {"scheduling.x-k8s.io/pod-group": self.random.choice("xy")}
+            self._put(own(name, cpu=self.random.choice(("100m", "200m")), meta={"labels": labels}))
+            return
+        number = self.random.randrange(6)
+        group = {"name": "g", "minMember": number % 3 + 1, "minResource": {"cpu": "100m"}}
+        meta: JSON = {
+            "labels": {"applicationId": f"gang{number}"},
+            "annotations": {
+                "schedulerd.io/task-groups": json.dumps([group]),
+                "schedulerd.io/task-group-name": "g",
+                "schedulerd.io/placeholders": ("pods", "virtual")[number % 2],
+                "schedulerd.io/schedulingPolicyParameters": f"gangSchedulingStyle={STYLES[number % 3]}",
+            },
+        }
+        self._put(own(name, cpu="100m", meta=meta))
+
+    def _collect_garbage(self) -> None:
+        for uid, pod in list(self.pods.items()) if self.collects_garbage else ():
+            owners = [owner.uid for owner in pod.metadata.owner_references or ()]
+            if owners and not any(owner in self.pods for owner in owners):
+                self._remove(uid)
+
+    def _api(self, effect: e.Effect) -> None:
+        match effect:
+            case e.CreatePod():
+                self._ends.append(self._create(effect))
+            case e.FailPod(pod):
+                if pod.uid in self.pods:
+                    self.failed.append(pod.uid)
+                    self._remove(pod.uid)
+            case e.DeletePod(pod) if pod.uid in self.pods and is_placeholder(self.pods[pod.uid].metadata):
+                self._remove(pod.uid)
+                self._ends.append(v.DeleteEnded(pod.uid, True))
+            case _:
+                super()._api(effect)
+
+    def _create(self, effect: e.CreatePod) -> v.CreateEnded:
+        chance = 1.0 if self.is_calm else self.random.random()
+        if chance < 0.1:
+            return v.CreateEnded(effect.application_id, effect.name, v.CreateResult.REFUSED, "quota")
+        there = next((pod for pod in self.pods.values() if pod.metadata.name == effect.name), None)
+        if there is not None:
+            return v.CreateEnded(effect.application_id, effect.name, v.CreateResult.EXISTS, "exists", there)
+        uid = f"{effect.name}.{next(self._names)}"
+        body = msgspec.json.decode(msgspec.json.encode(effect.body))
+        body["metadata"]["uid"] = uid
+        self._put(convert(Pod, body))
+        result = v.CreateResult.FAILED if chance < 0.2 else v.CreateResult.DONE
+        return v.CreateEnded(effect.application_id, effect.name, result)

@@ -1,0 +1,200 @@
+"""What pods say about gangs, and the names and bodies of placeholders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.cluster.gangs import placeholder_pods
+from schedulerd.kubernetes.cluster.gangs.declaration import application_id
+from schedulerd.kubernetes.cluster.gangs.model import GangSource, GroupKey
+from schedulerd.kubernetes.metadata import gangs
+from schedulerd.kubernetes.metadata.gangs import GangParameters, GangStyle, InvalidGang, PlaceholderKind
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.cluster.play import own
+
+GROUP: dict[str, Any] = {
+    "name": "g",
+    "minMember": 2,
+    "minResource": {"cpu": "500m", "memory": "1Gi", "example.com/x": 1},
+}
+
+
+def meta(**annotations: str) -> ObjectMeta:
+    return ObjectMeta(annotations={f"yunikorn.apache.org/{key.replace('_', '-')}": v for key, v in annotations.items()})
+
+
+def declared(*groups: dict[str, Any]) -> ObjectMeta:
+    return meta(task_groups=json.dumps(groups))
+
+
+def test_task_groups_are_read_whatever_the_case_of_their_keys() -> None:
+    (group,) = gangs.task_groups(declared({"NAME": "g", "minmember": 2, "MinResource": {"cpu": "500m"}}))
+    assert (group.name, group.members) == ("g", 2)
+    assert group.resources == {"vcore": 500, "pods": 1}
+    assert gangs.whole((group,)) == {"vcore": 1000, "pods": 2}
+
+
+def test_the_own_prefix_wins() -> None:
+    both = ObjectMeta(
+        annotations={
+            "yunikorn.apache.org/task-groups": "unusable",
+            "schedulerd.io/task-groups": json.dumps([GROUP]),
+            "yunikorn.apache.org/task-group-name": "other",
+            "schedulerd.io/task-group-name": "g",
+        }
+    )
+    assert gangs.task_groups(both)[0].resources["example.com/x"] == 1
+    assert gangs.task_group_name(both) == "g"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"name": ""}, "no name"),
+        ({"minMember": 0}, "minMember"),
+        ({"minMember": True}, "minMember"),
+        ({"minMember": "3"}, "minMember"),
+        ({"minResource": None}, "no minResource"),
+        ({"minResource": {}}, "no minResource"),
+        ({"minResource": {"cpu": "-1"}}, "below 0"),
+        ({"minResource": {"cpu": "much"}}, "no quantity"),
+        ({"minResource": {"cpu": 1.5}}, "no quantity"),
+        ({"minResource": {"cpu": 1, "vcore": 1}}, "both cpu and vcore"),
+        ({"minResource": {"pods": 1}}, "pods"),
+        ({"minMember": 9_000, "minResource": {"memory": "9E"}}, "2\\^63"),
+        ({"minMember": 10_001}, "more than"),
+        ({"tolerations": {"key": "a"}}, "tolerations"),
+        ({"labels": {"a": 1}}, "labels"),
+        ({"affinity": []}, None),
+        ({"affinity": [1]}, "affinity"),
+    ],
+)
+def test_unusable_task_groups_are_refused_as_a_whole(change: dict[str, Any], why: str | None) -> None:
+    groups = declared(GROUP, {**GROUP, "name": "h", **change})
+    if why is None:
+        assert len(gangs.task_groups(groups)) == 2
+        return
+    with pytest.raises(InvalidGang, match=why):
+        gangs.task_groups(groups)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "nonsense", "[1]", "[" * 5000])
+def test_what_is_no_list_of_task_groups_is_refused(text: str) -> None:
+    with pytest.raises(InvalidGang):
+        gangs.task_groups(meta(task_groups=text))
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        ("", GangParameters()),
+        ("placeholderTimeoutInSeconds=30 gangSchedulingStyle=Hard", GangParameters(GangStyle.HARD, 30)),
+        ("gangSchedulingStyle=requeue", GangParameters(GangStyle.REQUEUE)),
+        ("gangSchedulingStyle=other placeholderTimeoutInSeconds=x", GangParameters(GangStyle.SOFT)),
+        ("placeholderTimeoutInSeconds=-3", GangParameters()),
+    ],
+)
+def test_parameters(text: str, parameters: GangParameters) -> None:
+    assert gangs.parameters(meta(schedulingPolicyParameters=text)) == parameters
+
+
+def test_placeholders_of_either_scheduler_are_known() -> None:
+    assert gangs.is_placeholder(ObjectMeta(annotations={"internal.yunikorn.apache.org/placeholder": "t"}))
+    assert gangs.is_placeholder(ObjectMeta(annotations={"schedulerd.io/placeholder": "true"}))
+    assert not gangs.is_placeholder(ObjectMeta(annotations={"schedulerd.io/placeholder": "false"}))
+    assert gangs.placeholder_kind(ObjectMeta(annotations={"schedulerd.io/placeholders": "virtual"})) is (
+        PlaceholderKind.VIRTUAL
+    )
+    assert gangs.placeholder_kind(ObjectMeta(annotations={"schedulerd.io/placeholders": "other"})) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [
+        (("uid-1", "app", "workers", 0), "tg-app-workers-uhdq3x3eps"),
+        (("uid-1", "app", "workers", 1), "tg-app-workers-dxitxa2ncq"),
+        (("uid-2", "app", "workers", 0), "tg-app-workers-rqvtnxjuyi"),
+        (
+            ("2b1f0f4e-8a57-4b8e-9a55-6a7e1f3b7c11", "Spark_Application-" + "x" * 60, "Größe/Executors.of.a.kind", 17),
+            "tg-spark-application-xxxxxxxxxx-gr-e-executors-of-a-khqncoddqf",
+        ),
+        (("u", "---", "", 0), "tg-oldqqbyf3h"),
+    ],
+)
+def test_names_of_placeholders_never_change(inputs: tuple[str, str, str, int], name: str) -> None:
+    """An older version has made pods of these names: never change what is expected here."""
+    assert placeholder_pods.name(*inputs) == name
+    assert len(name) <= 63
+
+
+def test_the_body_of_a_placeholder() -> None:
+    group = {
+        **GROUP,
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "nodeSelector": {"zone": "z"},
+        "tolerations": [{"key": "t", "operator": "Exists"}],
+    }
+    (task_group,) = gangs.task_groups(declared(group))
+    originator = own(
+        "driver",
+        meta={"annotations": {"yunikorn.apache.org/user.info": '{"user":"ann"}'}},
+        priorityClassName="high",
+        imagePullSecrets=[{"name": "s"}],
+    )
+    body = placeholder_pods.body(
+        "tg-x", originator, "app", "root.q", task_group, {"e": "f"}, scheduler_name="schedulerd", image="pause"
+    )
+    about, spec = body["metadata"], body["spec"]
+    (owner,) = about["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "driver", False)
+    assert about["labels"] == {
+        "a": "b",
+        "sidecar.istio.io/inject": "false",
+        "schedulerd.io/app-id": "app",
+        "schedulerd.io/queue": "root.q",
+    }
+    assert about["annotations"] == {
+        "c": "d",
+        "e": "f",
+        "sidecar.istio.io/inject": "false",
+        "schedulerd.io/placeholder": "true",
+        "schedulerd.io/task-group-name": "g",
+        "schedulerd.io/user.info": '{"user":"ann"}',
+    }
+    (container,) = spec["containers"]
+    assert container["resources"]["requests"] == container["resources"]["limits"] == GROUP["minResource"]
+    assert spec["nodeSelector"] == {"zone": "z"}
+    assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Never", 0)
+    assert (spec["priorityClassName"], spec["imagePullSecrets"]) == ("high", [{"name": "s"}])
+    assert gangs.is_placeholder(convert(Pod, body).metadata)
+
+
+def test_what_cannot_be_a_label_is_an_annotation() -> None:
+    (task_group,) = gangs.task_groups(declared(GROUP))
+    body = placeholder_pods.body(
+        "tg-x", own("driver"), "an app", "root.@q", task_group, {}, scheduler_name="schedulerd", image="pause"
+    )
+    assert set(body["metadata"]["labels"]) == {"sidecar.istio.io/inject"}
+    assert body["metadata"]["annotations"]["schedulerd.io/app-id"] == "an app"
+
+
+def test_application_ids_of_pod_groups_differ() -> None:
+    keys = [
+        GroupKey(GangSource.COSCHEDULING, "a", "b"),
+        GroupKey(GangSource.KUBERNETES, "a", "b"),
+        GroupKey(GangSource.COSCHEDULING, "a", "b.c"),
+        GroupKey(GangSource.KUBERNETES, "a", "b/c/"),
+        GroupKey(GangSource.KUBERNETES, "a", "b/c/0"),
+        GroupKey(GangSource.COSCHEDULING, "a", "x" * 100),
+        GroupKey(GangSource.COSCHEDULING, "a", "x" * 101),
+    ]
+    ids = [application_id(key) for key in keys]
+    assert ids[0] == "podgroup.a.b"
+    assert len(set(ids)) == len(ids)
+    assert max(map(len, ids)) <= 63

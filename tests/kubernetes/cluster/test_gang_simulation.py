@@ -1,0 +1,136 @@
+"""Random histories with gangs: whatever happened, nothing leaks, and everybody agrees in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.cluster.gangs import answers, life, membership, slots
+from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
+from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from tests.kubernetes.cluster.gang_world import GangWorld
+
+TURNS = 400
+
+
+def check(world: GangWorld) -> None:
+    daemon, model = world.daemon, world.cluster.model
+    assert not daemon.leaving, "releases that nobody has confirmed"
+    assert set(daemon.occupied) == world.nodes
+    assert set(model.pods) == set(world.pods)
+    held = {key: (application, node) for application, key, node in daemon.allocations.values()}
+    assert len(held) == len(daemon.allocations), "a pod with two allocations"
+    keys = set(world.pods) | set(model.virtual)
+    assert set(held) <= keys, "an allocation of nothing"
+    assert set(daemon.asks) <= keys, "an ask of nothing"
+    for key, own in model.virtual.items():
+        assert own.application is not None
+        assert model.applications.get(own.application.id) is own.application
+        if own.state is PodState.BOUND:
+            assert held[key] == (own.application.id, own.node)
+        else:
+            assert key in daemon.asks, f"{key}: {own.state}"
+    for uid, pod in model.pods.items():
+        application = pod.application
+        if pod.is_placeholder:
+            assert application is not None, "a placeholder without an application"
+            assert model.applications.get(application.id) is application
+            assert any(not one.is_placeholder for one in application.pods.values()), "a placeholder that outlives"
+            assert application.gang is not None
+            assert application.gang.stage in (GangStage.RESERVING, GangStage.OPEN)
+        if pod.pod.spec.node_name:
+            assert held.get(uid, ("", pod.node))[1] == pod.pod.spec.node_name, f"{uid} is counted on another node"
+            continue
+        assert uid not in held, f"{uid} holds room and is not bound: {pod.state}"
+        if pod.state is not PodState.ASKED:
+            assert pod.state is PodState.HELD, f"{uid}: {pod.state}"
+            waits = application is None or application.state in (ApplicationState.WAITING, ApplicationState.FORMING)
+            assert waits, f"{uid} is held for nothing"
+        else:
+            assert uid in daemon.asks, f"{uid} is not asked for"
+    for application in model.applications.values():
+        gang = application.gang
+        if gang is None or gang.stage is not GangStage.OPEN:
+            continue
+        there = [slot for slot in gang.slots.values() if slot.state is SlotState.THERE]
+        assert all(slot.own is not None for slot in there)
+        assert not any(slot.is_to_come for slot in gang.slots.values()), "a placeholder that nobody makes"
+        assert gang.has_run or len(there) == len(gang.slots), "a gang that waits lacks a placeholder"
+    occupied = dict.fromkeys(world.nodes, 0)
+    for uid, one in world.pods.items():
+        if one.spec.node_name in world.nodes:
+            occupied[one.spec.node_name] += uid not in held
+    assert occupied == {node: used.get("pods", 0) for node, used in daemon.occupied.items()}
+    assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+    assert len(world.failed) == len(set(world.failed))
+
+
+def play(seed: int, turns: int = TURNS, *, crashes: bool = False) -> GangWorld:
+    world = GangWorld(seed)
+    world.start()
+    for turn in range(turns):
+        world.turn()
+        if (crashes or seed % 3 == 0) and turn % 170 == 160:
+            world.crash()
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everybody_agrees_in_the_end(seed: int) -> None:
+    check(play(seed))
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Is done."""
+
+
+def _confirms_only(lose: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, application: Any, own: Any, **how: Any) -> None:
+        lose(model, application, own, **how)
+        del model.effects[-1]
+
+    return broken
+
+
+def _spends(lose: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, application: Any, gang: Any, own: Any) -> None:
+        slot = own.slot
+        lose(model, application, gang, own)
+        if slot is not None:
+            slot.state = SlotState.SPENT
+
+    return broken
+
+
+BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
+    "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
+    "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
+    "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
+    "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
+    "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
+    "evicted placeholders are not made again": (membership, "_lose_pod", _spends),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, attribute, broken = BREAKS[name]
+    monkeypatch.setattr(module, attribute, broken(getattr(module, attribute)))
+    for seed in range(60):
+        try:
+            check(play(seed, crashes=seed % 2 == 1))
+        except (AssertionError, KeyError):
+            return
+    raise AssertionError("not found")
+
+
+def test_the_histories_are_rich() -> None:
+    worlds = [play(seed) for seed in range(12)]
+    bindings = [uid for world in worlds for uid in world.bindings]
+    assert sum(uid.startswith("tg-") for uid in bindings) > 20, "placeholder pods are bound"
+    assert sum(not uid.startswith("tg-") for uid in bindings) > 50
+    assert any(world.failed for world in worlds), "pods of Hard gangs fail"
+    assert sum(world.daemon.swaps for world in worlds) > 20
