@@ -13,12 +13,18 @@ PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist
 LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench
+.PHONY: demo kubernetes test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench
 
 # Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
 	$(BIN)/schedulerd demo $(if $(DURATION),--duration $(DURATION)) $(if $(NODES),--nodes $(NODES)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep) $(ARGS)
+
+# Shows schedulerd on a Kubernetes API server: queues, a quota, gangs, preemption, a drained node. It is a real one if
+# KUBEBUILDER_ASSETS names a folder with kube-apiserver, kube-controller-manager and etcd, otherwise a fake.
+# KEEP=1 leaves everything running, with a kubeconfig, until Ctrl-C.
+kubernetes: $(READY)
+	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
 # All tests except those that take a minute or more, such as building a container, fuzzing, or finding all mutants.
 test: $(READY)

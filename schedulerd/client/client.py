@@ -136,6 +136,11 @@ class Client(Requests):
         return sum(stream.responses_received for stream in self._connection.streams)
 
     @property
+    def is_settled(self) -> bool:
+        """Connected, and the scheduler knows everything: it can be lost at any moment all the same."""
+        return self._connection.is_settled
+
+    @property
     def times_resumed(self) -> int:
         """How often a lost connection was restored without a new report."""
         return self._connection.times_resumed

@@ -159,6 +159,13 @@ class Connection:
     def streams(self) -> tuple[UpdateStream[Any, Any], ...]:
         return (self.nodes, self.applications, self.allocations)
 
+    @property
+    def is_settled(self) -> bool:
+        """The streams are open, and a report that was to be made is made."""
+        if not self._conversing or self._reports:
+            return False
+        return all(stream.is_accepted or not stream.resumes for stream in self.streams)
+
     async def start(self, timeout_s: float) -> None:
         """Registers, waiting up to `timeout_s` for a scheduler that is not there yet, and then serves on its own.
 

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -18,6 +19,8 @@ from schedulerd.client import SchedulerError, Superseded
 from schedulerd.kubernetes.api import ApiError, BackoffSettings, PoolSettings, Transport
 from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.auth import AccessUnusable, load_access
+from schedulerd.kubernetes.shim.exposition import registry
+from schedulerd.kubernetes.shim.http import HttpServer
 from schedulerd.kubernetes.shim.log import configure
 from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
@@ -29,10 +32,16 @@ LOG = logging.getLogger(__name__)
 GC_THRESHOLDS = 20_000, 20, 100
 """Objects that are kept for long come by the thousand, and nearly everything else is freed by reference counts."""
 
-EXIT_DAEMON = 69
-"""The daemon cannot be reached or used, or another shim has registered with the same rmID."""
+EXIT_UNAVAILABLE = 69
+"""The daemon cannot be reached or used, or the HTTP port is in use."""
 EXIT_BUG = 70
+EXIT_STUCK = 71
+EXIT_SUPERSEDED = 75
+"""Another shim has registered with the same rmID."""
 EXIT_CONFIG = 78
+
+STOP_SECONDS = 10.0
+"""For the end of everything, beyond the time for writes."""
 
 
 async def run(settings: KubernetesSettings) -> int:
@@ -48,6 +57,7 @@ async def run(settings: KubernetesSettings) -> int:
             os._exit(128 + number)
         stopping = True
         LOG.info("stopping after %s: pods keep running", number.name)
+        _end_within(settings.drain_timeout_s + STOP_SECONDS)
         main.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -60,43 +70,96 @@ async def run(settings: KubernetesSettings) -> int:
         return 0
 
 
+def _end_within(seconds: float) -> None:
+    """By a thread, as what does not end may be the loop itself."""
+
+    def end() -> None:
+        LOG.critical("the process has not ended within %g s after it was told to", seconds)
+        os._exit(EXIT_STUCK)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
 async def _run(settings: KubernetesSettings) -> int:
     try:
         transport = Transport(load_access(settings.kubeconfig, settings.context))
     except AccessUnusable as error:
         LOG.error("no access to an API server: %s", error)
         return EXIT_CONFIG
+    process = _Process(transport, settings)
     try:
-        await _serve(transport, settings)
+        await process.serve()
     except Superseded as error:
-        LOG.error("another shim schedules this cluster now, with the same rm_id %r: %s", settings.rm_id, error)
-        return EXIT_DAEMON
+        LOG.error(
+            "another shim schedules this cluster now, with the same rm_id %r: this one ends, and pods keep running. "
+            "Every shim of a daemon needs an rm_id of its own, and a cluster needs one shim: %s",
+            settings.rm_id,
+            error,
+        )
+        return EXIT_SUPERSEDED
     except SchedulerError as error:
         LOG.error("the daemon at %s cannot be used: %s", settings.daemon, error)
-        return EXIT_DAEMON
+        return EXIT_UNAVAILABLE
+    except _PortUnusable as error:
+        LOG.error("cannot listen on %s: %s", settings.http_bind, error)
+        return EXIT_UNAVAILABLE
     finally:
         await transport.close()
     return 0
 
 
-async def _serve(transport: Transport, settings: KubernetesSettings) -> None:
-    pool = PoolSettings(
-        in_flight_max=settings.writes_in_flight,
-        rate_per_s=settings.writes_per_s,
-        burst=max(1, int(settings.writes_per_s)),
-    )
-    options = ShimOptions(
-        settings.daemon,
-        settings.rm_id,
-        settings.policy_group,
-        instance=socket.gethostname(),
-        connect_timeout_s=settings.connect_timeout_s,
-        cluster=settings.cluster(has_disruption_condition=await _wait_for_server(transport)),
-        gang_sources=settings.gang_sources(),
-        pool=pool,
-    )
-    LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
-    await Shim(transport, options).run()
+class _PortUnusable(Exception):
+    pass
+
+
+class _Process:
+    """The shim with its HTTP server, which is there before everything else."""
+
+    def __init__(self, transport: Transport, settings: KubernetesSettings) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._shim: Shim | None = None
+        clock = asyncio.get_running_loop().time
+        metrics = registry(transport.metrics, lambda: self._shim, clock)
+        self._http = HttpServer(settings.http_bind, metrics, self._waits_for)
+
+    def _waits_for(self) -> str:
+        return "the API server has not answered" if self._shim is None else self._shim.waits_for
+
+    async def serve(self) -> None:
+        try:
+            port = await self._http.start()
+        except OSError as error:
+            raise _PortUnusable(error.strerror or str(error)) from error
+        try:
+            LOG.info("metrics and probes on port %d", port, extra={"fields": {"http_port": port}})
+            await self._schedule()
+        finally:
+            await self._http.stop()
+
+    async def _schedule(self) -> None:
+        settings = self._settings
+        pool = PoolSettings(
+            in_flight_max=settings.writes_in_flight,
+            rate_per_s=settings.writes_per_s,
+            burst=max(1, int(settings.writes_per_s)),
+        )
+        options = ShimOptions(
+            settings.daemon,
+            settings.rm_id,
+            settings.policy_group,
+            instance=socket.gethostname(),
+            connect_timeout_s=settings.connect_timeout_s,
+            drain_timeout_s=settings.drain_timeout_s,
+            cluster=settings.cluster(has_disruption_condition=await _wait_for_server(self._transport)),
+            gang_sources=settings.gang_sources(),
+            pool=pool,
+        )
+        LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
+        self._shim = Shim(self._transport, options)
+        await self._shim.run()
 
 
 async def _wait_for_server(transport: Transport) -> bool:
@@ -140,7 +203,7 @@ kubernetes = click.Command(
     Each setting is a flag, an environment variable (--rm-id is SCHEDULERD_KUBERNETES_RM_ID), or a line of the
     settings file (rm_id). A flag has precedence over the environment, and the environment over the file.
 
-    A daemon or API server that goes away is waited for. Exit codes: 0 ended by a signal, 69 the daemon cannot be used,
-    or another shim has taken over, 70 a bug of schedulerd, 78 settings, kubeconfig or service account cannot be used,
-    128 + N ended by a second signal N.""",
+    A daemon or API server that goes away is waited for. Exit codes: 0 ended by a signal, 69 the daemon or the HTTP port
+    cannot be used, 70 a bug of schedulerd, 71 the end took too long, 75 another shim with the same rm_id has taken
+    over, 78 settings, kubeconfig or service account cannot be used, 128 + N ended by a second signal N.""",
 )

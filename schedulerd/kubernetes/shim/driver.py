@@ -11,6 +11,7 @@ from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Effect, Recovery
 from schedulerd.kubernetes.cluster.events import Event, Started, Tick
 from schedulerd.kubernetes.shim.api_writer import ApiWriter
+from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
 
@@ -23,10 +24,16 @@ class Driver:
     """`link` is the resource manager to make the client with; `connect` has to be called before the first effect."""
 
     def __init__(
-        self, cluster: Cluster, pool: WritePool, recorder: Recorder, fail: Callable[[Exception], None]
+        self,
+        cluster: Cluster,
+        pool: WritePool,
+        recorder: Recorder,
+        times: BindingTimes,
+        fail: Callable[[Exception], None],
     ) -> None:
         """`fail` is told of what a timer or the end of a write could not be handled for: nobody waits for those."""
         self._cluster = cluster
+        self._times = times
         self._loop = asyncio.get_running_loop()
         self._fail = fail
         self._api = ApiWriter(pool, recorder, self._handle_late)
@@ -67,7 +74,9 @@ class Driver:
     def _step(self, events: list[Event]) -> list[Effect]:
         if self._is_closed:
             return []
-        effects = self._cluster.step(int(self._loop.time() * NS), events)
+        now_s = self._loop.time()
+        effects = self._cluster.step(int(now_s * NS), events)
+        self._times.observe(now_s, events)
         self._arm()
         return effects
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath
 
-from schedulerd.address import split_address
+from schedulerd.address import split_address, unix_path
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
@@ -35,8 +35,13 @@ class BudgetPolicy(StrEnum):
 
 
 def _target(address: str) -> str:
-    if split_address(address)[1] == 0:
-        raise ValueError("must be HOST:PORT with a port from 1 to 65535, like localhost:3333")
+    if unix_path(address) is None and split_address(address)[1] == 0:
+        raise ValueError("must be HOST:PORT with a port from 1 to 65535, like localhost:3333, or unix:/PATH")
+    return address
+
+
+def _address(address: str) -> str:
+    split_address(address)
     return address
 
 
@@ -67,7 +72,12 @@ class KubernetesSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     daemon: Annotated[str, AfterValidator(_target)] = Field(
-        default="localhost:3333", description="HOST:PORT of the daemon (its --grpc-bind)."
+        default="localhost:3333",
+        description="HOST:PORT of the daemon, or unix:/PATH of its socket file (its --grpc-bind).",
+    )
+    http_bind: Annotated[str, AfterValidator(_address)] = Field(
+        default="0.0.0.0:9081",
+        description="HOST:PORT of the HTTP server (metrics and probes); port 0 takes any free port.",
     )
     kubeconfig: FilePath | None = Field(
         default=None,
@@ -141,6 +151,9 @@ class KubernetesSettings(BaseModel):
         description="Conditions and events per second that say why pods wait, when more than 1,000 are to be written.",
     )
     connect_timeout_s: Seconds = Field(default=60, description="Seconds to wait for the daemon at the start.")
+    drain_timeout_s: Seconds = Field(
+        default=5, description="Seconds for writes to the API server to end, when the process is told to end."
+    )
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )

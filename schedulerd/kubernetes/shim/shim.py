@@ -25,6 +25,7 @@ from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import Event, GangSourceServed
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.driver import Driver
 from schedulerd.kubernetes.shim.watches import (
     WATCHED,
@@ -39,8 +40,6 @@ LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS_MAX = 2_000
 """Watch events of one step, unless one batch has more."""
-DRAIN_SECONDS = 5.0
-"""For writes to leave at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,8 @@ class ShimOptions:
     instance: str = "schedulerd"
     """Name of this process, in events."""
     connect_timeout_s: float = 60.0
+    drain_timeout_s: float = 5.0
+    """For writes to leave at the end."""
     gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING})
     """Kinds of objects by which pods become gangs, where the API server has them."""
     discover_s: float = 60.0
@@ -68,12 +69,24 @@ class Shim:
         self.cluster = Cluster(options.cluster)
         self.is_started = asyncio.Event()
         """Set when everything that was there is reported to the daemon."""
+        self.binding_times = BindingTimes(options.cluster.scheduler_names)
+        self.client: Client | None = None
+        """Of the daemon, once everything is listed."""
         self._transport = transport
         self._options = options
         self._queue = EventQueue()
         backlog = self.cluster.model.reasons.backlog
         transport.metrics.reasons_written = lambda: backlog.written
         transport.metrics.reasons_waiting = lambda: len(backlog)
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from scheduling; empty if nothing does."""
+        if self.client is None:
+            return "the API server has not listed everything"
+        if not self.is_started.is_set():
+            return f"not everything is reported to the daemon at {self._options.daemon}"
+        return "" if self.client.is_settled else f"the connection to the daemon at {self._options.daemon} is lost"
 
     async def run(self) -> None:
         """Ends with an error of `schedulerd.client`, or with the cancellation of its task."""
@@ -97,14 +110,14 @@ class Shim:
         options = self._options
         pool = WritePool(self._transport, options.pool)
         recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
-        driver = Driver(self.cluster, pool, recorder, fail)
+        driver = Driver(self.cluster, pool, recorder, self.binding_times, fail)
         try:
             sources = await self._served_sources()
             async with self._watching(fail, sources):
                 driver.handle([GangSourceServed(source) for source in sources])
                 await self._sync(driver, [*WATCHED, *sources.values()])
                 LOG.info("all resources are listed: %s", self._counts())
-                client = Client(
+                client = self.client = Client(
                     options.daemon,
                     driver.link,
                     rm_id=options.rm_id,
@@ -124,7 +137,7 @@ class Shim:
                         discovery.cancel()
         finally:
             driver.close()
-            await pool.close(DRAIN_SECONDS)
+            await pool.close(options.drain_timeout_s)
 
     @contextlib.asynccontextmanager
     async def _watching(

@@ -101,6 +101,11 @@ class Api:
         self._streams: list[WatchStream] = []
 
     @property
+    def real(self) -> RealServer:
+        assert self._real is not None
+        return self._real
+
+    @property
     def is_real(self) -> bool:
         return self._real is not None
 
@@ -173,10 +178,10 @@ class Api:
     async def delete(self, resource: Resource, name: str, **options: Any) -> Answer:
         return await self.call("DELETE", self.path(resource, name), options)
 
-    async def watch(self, resource: Resource, version: str, **query: str) -> WatchStream:
-        """Raises `AssertionError` if the server does not agree to it."""
+    async def watch(self, resource: Resource, version: str, *, everywhere: bool = False, **query: str) -> WatchStream:
+        """In the namespace, or everywhere. Raises `AssertionError` if the server does not agree to it."""
         response = await self._session.get(
-            self.url + self.path(resource),
+            self.url + (resource.path() if everywhere else self.path(resource)),
             headers=self.headers,
             params={"watch": "1", "resourceVersion": version, "timeoutSeconds": "60", **query},
         )

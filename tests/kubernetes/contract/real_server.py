@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shutil
 import socket
@@ -40,6 +41,7 @@ class RealServer:
         self._processes: list[subprocess.Popen[bytes]] = []
         self.token = TOKEN
         self.url = self.etcd_url = ""
+        self.has_controllers = False
 
     def __enter__(self) -> RealServer:
         try:
@@ -99,6 +101,40 @@ class RealServer:
         self.url = f"https://127.0.0.1:{port}"
         self._wait_until_ready(port)
 
+    @property
+    def kubectl(self) -> Path:
+        return self._assets / "kubectl"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A file with the way here, for an administrator."""
+        file = self._folder / "kubeconfig"
+        if not file.exists():
+            write_kubeconfig(file, self.url, TOKEN)
+        return file
+
+    def start_controllers(self) -> None:
+        """Jobs, DaemonSets, evictions from lost nodes, garbage collection: what a cluster has besides the server.
+
+        Nodes are lost when their condition Ready says so, and not by silence, as nobody sends heartbeats.
+        """
+        if self.has_controllers:
+            return
+        self.has_controllers = True
+        self._run(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            "--leader-elect=false",
+            "--port=0",
+            "--secure-port=0",
+            "--controllers=*,-cloud-node-lifecycle,-route,-service,-ttl,-nodeipam",
+            "--node-monitor-grace-period=1h",
+            "--node-startup-grace-period=1h",
+            "--node-monitor-period=1s",
+            "--node-eviction-rate=10",
+            "--secondary-node-eviction-rate=10",
+        )
+
     def _run(self, name: str, *flags: str) -> None:
         log = (self._folder / f"{name}.log").open("wb")
         with log:
@@ -129,6 +165,21 @@ class RealServer:
 
     def _log(self) -> str:
         return "\n".join(path.read_text(errors="replace")[-2000:] for path in self._folder.glob("*.log"))
+
+
+def write_kubeconfig(file: Path, server: str, token: str, namespace: str = "default") -> None:
+    """As JSON, which is YAML."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": namespace}}],
+    }
+    if not server.startswith("https"):
+        content["clusters"] = [{"name": "k", "cluster": {"server": server}}]
+    file.write_text(json.dumps(content))
 
 
 def free_ports(count: int) -> list[int]:

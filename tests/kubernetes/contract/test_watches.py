@@ -123,7 +123,7 @@ async def test_a_watch_that_begins_with_a_list_is_whole_or_refused(api: Api) -> 
         assert refused.status == 422
         api.fake.server.watch_list = True
     try:
-        watch = await api.watch(r.PODS, "", **query)
+        watch = await api.watch(r.PODS, "", everywhere=False, **query)
     except AssertionError as error:
         (answer,) = error.args
         assert (answer.status, answer.json["reason"]) == (422, "Invalid")

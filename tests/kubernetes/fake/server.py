@@ -57,6 +57,8 @@ class Server:
         """Method (WATCH for watches) and path with query of every request that came."""
         self.performed: list[tuple[str, str]] = []
         """Those that changed something."""
+        self.accesses: set[tuple[str, str, str, str]] = set()
+        """Of every request: the first word of `User-Agent`, and verb, group and resource as RBAC has them."""
         self.in_flight = self.in_flight_most = 0
         self._store = store
         self._operations = operations
@@ -106,6 +108,7 @@ class Server:
         if (discovered := self._discover(request.path)) is not None:
             return _json(discovered)
         target = self._target(request.path)
+        self.accesses.add((request.headers.get("User-Agent", "").partition(" ")[0], *_access(method, target)))
         if request.headers.get("Authorization", "").partition(" ")[2] in self.strangers:
             text = f'{target.kind.plural} is forbidden: User "nobody" cannot use resource "{target.kind.plural}"'
             raise Failure(403, text, details={"kind": target.kind.plural})
@@ -304,6 +307,15 @@ class Server:
             minute.cancel()
             self.watches.remove(watch)
         return response
+
+
+def _access(method: str, target: Target) -> tuple[str, str, str]:
+    """Verb, group and resource as RBAC has them."""
+    verb = {"POST": "create", "PUT": "update"}.get(method, method.lower())
+    if verb == "get" and not target.name:
+        verb = "list"
+    resource = f"{target.kind.plural}/{target.subresource}" if target.subresource else target.kind.plural
+    return verb, target.kind.group, resource
 
 
 async def _bookmarks(watch: Watch) -> None:

@@ -19,6 +19,7 @@ from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess
 from tests.kubernetes.accounts import disagreements
 from tests.kubernetes.contract.api import Api, WatchStream
+from tests.kubernetes.rights import check_rights
 
 LIMIT_SECONDS = 30.0
 JSON = dict[str, Any]
@@ -68,6 +69,8 @@ class World:
         try:
             if self._task is not None:
                 await self.stop()
+            if self.api.fake is not None and error is None:
+                check_rights(self.api.fake.server.accesses)
             if self.api.is_real:
                 for name in self._nodes:
                     await self.api.delete(r.NODES, name)

@@ -1,0 +1,118 @@
+"""What `/metrics` shows: the counts of the API client and of the shim, as metric families of the client library."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from schedulerd.kubernetes.api import ApiMetrics, Urgency
+from schedulerd.kubernetes.api.metrics import Histogram
+from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.shim import families as f
+from schedulerd.kubernetes.shim.families import Family, Kind
+from schedulerd.kubernetes.shim.shim import Shim
+
+Values = Iterable[tuple[Sequence[str], float]]
+
+
+def registry(metrics: ApiMetrics, shim: Callable[[], Shim | None], clock: Callable[[], float]) -> CollectorRegistry:
+    """With the metrics of the process and of Python. `clock` is that of the event loop."""
+    made = CollectorRegistry()
+    made.register(_Collector(metrics, shim, clock))
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=made)
+    return made
+
+
+class _Collector(Collector):
+    def __init__(self, metrics: ApiMetrics, shim: Callable[[], Shim | None], clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._shim = shim
+        self._clock = clock
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _of_shim(self._shim())
+        yield from _of_requests(self._metrics)
+        yield from _of_watches(self._metrics, self._clock())
+        yield from _of_writes(self._metrics)
+
+
+def _of_shim(shim: Shim | None) -> Iterator[Metric]:
+    if shim is None:
+        yield _single(f.READY, 0)
+        return
+    model, client = shim.cluster.model, shim.client
+    yield _single(f.READY, not shim.waits_for)
+    pods = Counter(pod.state for pod in model.pods.values())
+    yield _values(f.PODS, (((state.value,), pods[state]) for state in PodState))
+    applications = Counter(one.state for one in model.applications.values())
+    yield _values(f.APPLICATIONS, (((state.value,), applications[state]) for state in ApplicationState))
+    yield _single(f.NODES, len(model.nodes.known))
+    yield _histograms(f.BINDING, [((), shim.binding_times.seconds)])
+    yield _single(f.DAEMON_RESUMED, client.times_resumed if client is not None else 0)
+    yield _single(f.DAEMON_RESYNCED, client.times_resynced if client is not None else 0)
+
+
+def _of_requests(metrics: ApiMetrics) -> Iterator[Metric]:
+    yield _values(f.REQUESTS, metrics.requests.items())
+    yield _histograms(f.REQUEST_DURATION, metrics.request_seconds.items())
+    yield _single(f.UNAUTHORIZED, metrics.unauthorized)
+
+
+def _of_watches(metrics: ApiMetrics, now_s: float) -> Iterator[Metric]:
+    yield _values(f.WATCH_EVENTS, metrics.watch_events.items())
+    yield _values(f.WATCH_BYTES, _by_resource(metrics.watch_bytes))
+    yield _values(f.WATCHES_ENDED, metrics.watches.items())
+    yield _values(f.LISTS, metrics.lists.items())
+    yield _values(f.OBJECTS_FOUND_DELETED, _by_resource(metrics.replaced))
+    yield _values(f.OBJECTS_UNDECODABLE, _by_resource(metrics.undecodable))
+    yield _values(f.OBJECTS, _by_resource(metrics.objects))
+    silence = {name: now_s - heard_s for name, heard_s in metrics.last_contact.items()}
+    yield _values(f.WATCH_SILENCE, _by_resource(silence))
+
+
+def _of_writes(metrics: ApiMetrics) -> Iterator[Metric]:
+    yield _values(f.WRITES, metrics.writes.items())
+    yield _values(f.WRITE_RETRIES, metrics.write_retries.items())
+    yield _histograms(f.WRITE_WAIT, [((kind,), one) for kind, one in metrics.write_wait_seconds.items()])
+    names = [urgency.name.lower() for urgency in Urgency]
+    yield _values(f.WRITES_QUEUED, [((name,), metrics.queued(name)) for name in names])
+    yield _single(f.WRITES_IN_FLIGHT, metrics.in_flight())
+    yield _values(f.LOST_ANSWERS, metrics.lost_answers.items())
+    yield _single(f.EVENTS_DROPPED, metrics.events_dropped)
+    yield _single(f.REASONS_WRITTEN, metrics.reasons_written())
+    yield _single(f.REASONS_WAITING, metrics.reasons_waiting())
+
+
+def _by_resource(values: Mapping[str, float]) -> Values:
+    return [((resource,), value) for resource, value in values.items()]
+
+
+def _single(family: Family, value: float) -> Metric:
+    return _values(family, [((), value)])
+
+
+def _values(family: Family, values: Values) -> Metric:
+    type_ = CounterMetricFamily if family.kind is Kind.COUNTER else GaugeMetricFamily
+    metric = type_(family.name, family.documentation, labels=family.labels)
+    for labels, value in values:
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histograms(family: Family, series: Iterable[tuple[Sequence[str], Histogram]]) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.documentation, labels=family.labels, unit="seconds")
+    for labels, one in series:
+        bounds = (*map(floatToGoString, one.bounds), "+Inf")
+        buckets = list(zip(bounds, map(float, accumulate(one.counts)), strict=True))
+        metric.add_metric(labels, buckets=buckets, sum_value=one.total)
+    return metric

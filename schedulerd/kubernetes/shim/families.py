@@ -1,0 +1,97 @@
+"""Every metric of the shim, as one table; `docs/kubernetes.md` has the same, which a test checks.
+
+Names follow Prometheus' conventions. No label takes a value that users of the cluster can invent: no names of pods,
+namespaces, nodes or queues. Those are in the metrics of the daemon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+PREFIX = "schedulerd_kubernetes_"
+
+
+class Kind(StrEnum):
+    """Type of a metric, spelled as in the exposition format."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    documentation: str
+
+
+FAMILIES: list[Family] = []
+
+
+def _family(name: str, kind: Kind, labels: tuple[str, ...], documentation: str) -> Family:
+    family = Family(PREFIX + name, kind, labels, documentation)
+    FAMILIES.append(family)
+    return family
+
+
+def _counter(name: str, labels: tuple[str, ...], documentation: str) -> Family:
+    return _family(f"{name}_total", Kind.COUNTER, labels, documentation)
+
+
+def _gauge(name: str, labels: tuple[str, ...], documentation: str) -> Family:
+    return _family(name, Kind.GAUGE, labels, documentation)
+
+
+def _histogram(name: str, labels: tuple[str, ...], documentation: str) -> Family:
+    return _family(f"{name}_seconds", Kind.HISTOGRAM, labels, documentation)
+
+
+READY = _gauge("ready", (), "1 if everything is listed and reported to the daemon, which is connected.")
+PODS = _gauge("pods", ("state",), "Pods that have not ended and are scheduled by this scheduler, by state.")
+APPLICATIONS = _gauge("applications", ("state",), "Applications of these pods, by state.")
+NODES = _gauge("nodes", (), "Nodes of the cluster.")
+BINDING = _histogram(
+    "pod_bound", (), "From when a pod is first seen without scheduling gates until it is bound, with all waits."
+)
+REASONS_WRITTEN = _counter("reasons_written", (), "Conditions and events that say why pods wait.")
+REASONS_WAITING = _gauge("reasons_waiting", (), "Pods whose reason has changed and is not written yet.")
+
+REQUESTS = _counter(
+    "requests",
+    ("method", "resource", "code"),
+    "Requests to the API server, by HTTP status; unreachable: without an answer. Watches have the method WATCH.",
+)
+REQUEST_DURATION = _histogram(
+    "request_duration", ("method", "resource"), "From a request to its answer; without watches."
+)
+UNAUTHORIZED = _counter("unauthorized", (), "Answers 401; after each, the credentials are read again.")
+WATCH_EVENTS = _counter("watch_events", ("resource", "type"), "Events that watches told.")
+WATCH_BYTES = _counter("watch_bytes", ("resource",), "Bytes that watches told.")
+WATCHES_ENDED = _counter("watches_ended", ("resource", "cause"), "Watches that ended; closed is the usual cause.")
+LISTS = _counter(
+    "lists", ("resource", "cause"), "Lists of all objects, by the cause: any but start is a watch that had a gap."
+)
+OBJECTS_FOUND_DELETED = _counter(
+    "objects_found_deleted", ("resource",), "Objects that a list no longer had, and whose deletion no watch has told."
+)
+OBJECTS_UNDECODABLE = _counter("objects_undecodable", ("resource",), "Objects that cannot be read and are left out.")
+OBJECTS = _gauge("objects", ("resource",), "Objects in the cache.")
+WATCH_SILENCE = _gauge("watch_silence_seconds", ("resource",), "Since the API server last said anything in a watch.")
+
+WRITES = _counter("writes", ("kind", "result"), "Writes to the API server that are over, by the result.")
+WRITE_RETRIES = _counter(
+    "write_retries", ("kind", "cause"), "Writes that are tried again; pushed_back: the API server limits its clients."
+)
+WRITE_WAIT = _histogram("write_wait", ("kind",), "From a write being wanted until it leaves: throttling by the shim.")
+WRITES_QUEUED = _gauge("writes_queued", ("urgency",), "Writes that wait until they may leave.")
+WRITES_IN_FLIGHT = _gauge("writes_in_flight", (), "Writes that have left and are not answered.")
+LOST_ANSWERS = _counter(
+    "lost_answers", ("kind", "found"), "Answers to writes that were lost, by what was found when the object was read."
+)
+EVENTS_DROPPED = _counter("events_dropped", (), "Events that were not written because too many waited.")
+
+DAEMON_RESUMED = _counter("daemon_resumed", (), "Lost connections to the daemon that went on where they were.")
+DAEMON_RESYNCED = _counter("daemon_resynced", (), "Times that everything was reported to the daemon again.")

@@ -1,0 +1,58 @@
+"""The HTTP server of the process: metrics and probes.
+
+It answers on the loop that does all the work, so a loop that is stuck answers nothing, and the probe fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from schedulerd.address import split_address
+
+OPENMETRICS = "application/openmetrics-text"
+REQUEST_BYTES_MAX = 1024
+IDLE_SECONDS = 75.0
+STOP_SECONDS = 0.5
+
+
+class HttpServer:
+    """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is."""
+
+    def __init__(self, address: str, registry: CollectorRegistry, waits_for: Callable[[], str]) -> None:
+        self._host, self._port = split_address(address)
+        self._registry = registry
+        self._waits_for = waits_for
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> int:
+        """The port that it listens on. Raises OSError."""
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/livez", self._livez)
+        app.router.add_get("/readyz", self._readyz)
+        self._runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=STOP_SECONDS
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        wants_openmetrics = OPENMETRICS in request.headers.get("Accept", "")
+        encode, content_type = choose_encoder(f"{OPENMETRICS}; version=1.0.0" if wants_openmetrics else "")
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        problem = self._waits_for()
+        return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)

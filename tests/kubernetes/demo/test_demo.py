@@ -1,0 +1,30 @@
+"""The demonstration, as `make kubernetes` runs it without a real API server."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.kubernetes.demo.__main__ import play
+from tests.kubernetes.demo.cluster import Cluster
+from tests.kubernetes.demo.narrator import Narrator
+
+
+@pytest.mark.timeout(90)
+async def test_the_story_holds_on_the_fake(real_loop: None) -> None:
+    out = io.StringIO()
+    assert await play(None, out=out) == 0, out.getvalue()
+    text = " ".join(out.getvalue().split())
+    assert "WRONG" not in text
+    assert "quota of queue root.small: cpu 2 used + 1 asked is more than max 2." in text
+
+
+async def test_an_expectation_that_does_not_hold_is_told() -> None:
+    out = io.StringIO()
+    narrator = Narrator(Cluster(None), out)
+    await narrator.expect("the moon is there", lambda: False, 0)
+    await narrator.expect("the sun is there", lambda: True)
+    assert narrator.summary() == 1
+    assert "1 of 2 expectations held" in out.getvalue()
+    assert "WRONG  the moon is there" in out.getvalue()

@@ -1,0 +1,40 @@
+"""What `config/kubernetes/rbac.yaml` lets the shim do. Every test with a shim on the fake server compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+MANIFESTS = Path(__file__).parents[2] / "config" / "kubernetes"
+AGENT = "schedulerd/"
+"""How the `User-Agent` of the shim begins."""
+
+Right = tuple[str, str, str]
+"""Verb, group and resource."""
+
+
+def manifests(name: str) -> list[dict[str, Any]]:
+    return list(YAML(typ="safe").load_all((MANIFESTS / name).read_text()))
+
+
+@cache
+def granted() -> frozenset[Right]:
+    (role,) = [one for one in manifests("rbac.yaml") if one["kind"] == "ClusterRole"]
+    return frozenset(
+        (verb, group, resource)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def check_rights(accesses: Iterable[tuple[str, str, str, str]]) -> None:
+    """Fails if a shim was among those who sent requests, and did what the manifest does not allow."""
+    used = {(verb, group, resource) for agent, verb, group, resource in accesses if agent.startswith(AGENT)}
+    missing = sorted(used - granted())
+    assert not missing, f"config/kubernetes/rbac.yaml does not allow {missing}"

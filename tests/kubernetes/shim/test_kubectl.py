@@ -1,0 +1,331 @@
+"""Stories of a cluster, told with kubectl on a real API server with its controllers; the shim has only the rights of
+`config/kubernetes/rbac.yaml`. Nodes and kubelets are those of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.api import Transport
+from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.auth import Access, Material
+from tests.kubernetes.contract.api import Api
+from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
+from tests.kubernetes.contract.real_server import RealServer, assets, write_kubeconfig
+from tests.kubernetes.kubelet import SECONDS, Kubelet
+from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, Pods, World, condition, node_of
+
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+RBAC = Path(__file__).parents[3] / "config" / "kubernetes" / "rbac.yaml"
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    placementrules:
+      - {name: provided, create: false}
+      - {name: tag, value: namespace, create: true, parent: {name: fixed, value: root.spaces}}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: default}
+          - {name: spaces, parent: true}
+          - {name: greedy}
+          - name: team
+            resources: {guaranteed: {vcore: 2}}
+            properties: {preemption.delay: 1s}
+"""
+
+
+@pytest.fixture
+def api(servers: dict[str, RealServer]) -> Api:
+    if assets() is None:
+        pytest.skip("KUBEBUILDER_ASSETS names no folder with a real API server")
+    real = servers["real"]
+    real.start_controllers()
+    return RestrictedApi(real)
+
+
+@pytest.fixture
+def daemon_flags(tmp_path: Path) -> tuple[str, ...]:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    return ("--config", str(file), "--preemption-attempt-s", "0.2")
+
+
+class RestrictedApi(Api):
+    """The test is an administrator; the shim is the service account of the manifests."""
+
+    service_token = ""
+
+    def transport(self) -> Transport:
+        async def read() -> Material:
+            return Material(token=self.service_token)
+
+        return Transport(Access(self.url, read, insecure=True))
+
+
+class Story:
+    """A world with kubectl and kubelets."""
+
+    def __init__(self, world: World, kubelet: Kubelet) -> None:
+        self.world = world
+        self.kubelet = kubelet
+        self.kubectl = Kubectl(world.api)
+
+    def workload(self, kind: str, name: str, spec: JSON, metadata: JSON | None = None, **pod: Any) -> JSON:
+        """A Job, Deployment or DaemonSet, whose pods this scheduler schedules."""
+        labels = {"app": name, "queue": "root.default", "applicationId": f"{self.world.api.namespace}-{name}"}
+        given = metadata or {}
+        template = {
+            "metadata": {**given, "labels": {**labels, **given.get("labels", {})}},
+            "spec": {
+                "schedulerName": self.world.scheduler,
+                "nodeSelector": {"world": self.world.api.namespace},
+                "containers": [container()],
+                **pod,
+            },
+        }
+        selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": name}}}
+        if kind == "Job":
+            template["spec"].setdefault("restartPolicy", "Never")
+        version = "batch/v1" if kind == "Job" else "apps/v1"
+        return {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {**selector, "template": template, **spec},
+        }
+
+    def of(self, app: str, pods: Pods | None = None) -> Pods:
+        """The pods of a workload that are not being deleted."""
+        return {
+            name: pod
+            for name, pod in (self.world.pods if pods is None else pods).items()
+            if pod["metadata"].get("labels", {}).get("app") == app and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    async def until(self, app: str, is_reached: Callable[[list[JSON]], bool]) -> list[JSON]:
+        await self.world.until(lambda pods: is_reached(list(self.of(app, pods).values())))
+        return list(self.of(app).values())
+
+    async def until_running(self, app: str, count: int) -> list[JSON]:
+        return await self.until(app, lambda pods: len(running(pods)) == count == len(pods))
+
+    async def until_described(self, pod: JSON, *words: str) -> str:
+        """Until `kubectl describe pod` has an event with these words; its line."""
+        name = pod["metadata"]["name"]
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while True:
+                for line in (await self.kubectl("describe", "pod", name)).splitlines():
+                    if all(word in line for word in words):
+                        return line
+                await asyncio.sleep(0.3)
+
+
+class Kubectl:
+    def __init__(self, api: Api) -> None:
+        self._program = api.real.kubectl
+        config = api.real.kubeconfig.with_name(f"kubeconfig-{api.namespace}")
+        write_kubeconfig(config, api.real.url, api.real.token, api.namespace)
+        self._flags = ("--kubeconfig", str(config))
+        self._environment = {**os.environ, "HOME": str(api.real.kubeconfig.parent)}
+
+    async def __call__(self, *arguments: str, given: JSON | str | None = None) -> str:
+        process = await asyncio.create_subprocess_exec(
+            self._program,
+            *self._flags,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+        text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+        out, error = await process.communicate(text.encode())
+        assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {error.decode()}{out.decode()}"
+        return out.decode()
+
+    async def apply(self, *objects: JSON) -> None:
+        await self("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": list(objects)})
+
+
+@asynccontextmanager
+async def story(
+    world: World, *nodes: str, labels: Callable[[str], dict[str, str]] | None = None
+) -> AsyncIterator[Story]:
+    """With nodes of 4 processors, and the shim."""
+    for name in nodes:
+        await world.node(name, labels(name) if labels else None)
+    async with Kubelet(world.api, world.api.namespace) as kubelet:
+        told = Story(world, kubelet)
+        await told.kubectl("apply", "-f", str(RBAC))
+        assert isinstance(world.api, RestrictedApi)
+        path = "/api/v1/namespaces/schedulerd/serviceaccounts/schedulerd/token"
+        answer = await world.api.call(
+            "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+        )
+        assert answer.status == 201, answer
+        world.api.service_token = answer.json["status"]["token"]
+        await world.start()
+        yield told
+
+
+def container(cpu: str = "1", **more: Any) -> JSON:
+    return {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+def running(pods: list[JSON]) -> list[JSON]:
+    return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+
+def waiting(pods: list[JSON]) -> list[JSON]:
+    return [pod for pod in pods if condition(pod, "PodScheduled").get("status") == "False"]
+
+
+async def test_a_job_runs_to_its_end_and_daemon_pods_are_everywhere(
+    world: World, daemon_flags: tuple[str, ...]
+) -> None:
+    async with story(world, "a", "b") as told:
+        job = told.workload("Job", "build", {"completions": 12, "parallelism": 6}, {"annotations": {SECONDS: "0.5"}})
+        agent = told.workload("DaemonSet", "agent", {}, containers=[container("100m")])
+        await told.kubectl.apply(job, agent)
+        await told.kubectl("wait", "--for=condition=complete", "job/build", f"--timeout={LIMIT_SECONDS:g}s")
+        agents = await told.until_running("agent", 2)
+        assert {node_of(pod) for pod in agents} == {world.node_name("a"), world.node_name("b")}
+        line = await told.until_described(agents[0], "Scheduled", "Successfully assigned")
+        assert line.split()[0] == "Normal"
+        await told.until("build", lambda pods: [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 12)
+        ended = [name for name, _ in world.history if name.startswith("build-")]
+        assert len(ended) == len(set(ended)) == 12
+        late = await world.node("late")
+        agents = await told.until_running("agent", 3)
+        assert late in {node_of(pod) for pod in agents}
+
+
+async def test_the_manifests_are_taken(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world) as told:  # which applies those of the rights
+        out = await told.kubectl("apply", "--dry-run=server", "-f", str(RBAC.with_name("schedulerd.yaml")))
+        assert len(out.splitlines()) == 3, out
+
+
+async def test_host_ports_zones_and_anti_affinity(world: World, daemon_flags: tuple[str, ...]) -> None:
+    def zone(name: str) -> dict[str, str]:
+        return {"topology.kubernetes.io/zone": f"{world.api.namespace}-{name[0]}", "kubernetes.io/hostname": name}
+
+    async with story(world, "a1", "a2", "b1", labels=zone) as told:
+        own = {"matchLabels": {"app": "web"}}
+        spread = {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+        port = [{"containerPort": 80, "hostPort": 8080}]
+        await told.kubectl.apply(
+            told.workload(
+                "Deployment", "web", {"replicas": 4}, topologySpreadConstraints=[{**spread, "labelSelector": own}]
+            ),
+            told.workload(
+                "Deployment",
+                "db",
+                {"replicas": 4},
+                affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+            ),
+            told.workload("Deployment", "proxy", {"replicas": 4}, containers=[container("100m", ports=port)]),
+        )
+        web = await told.until_running("web", 4)
+        on_b = [pod for pod in web if node_of(pod) == world.node_name("b1")]
+        assert len(on_b) == 2, "as many as in the zone with two nodes"
+        for app, words in (("db", "anti-affinity rules"), ("proxy", "didn't have free ports")):
+            pods = await told.until(app, lambda pods: len(running(pods)) == 3 and len(waiting(pods)) == 1)
+            assert len({node_of(pod) for pod in running(pods)}) == 3
+            line = await told.until_described(waiting(pods)[0], "FailedScheduling", words)
+            assert line.split()[0] == "Warning"
+        await world.node("b2", zone("b2"))
+        await told.until_running("db", 4)
+        await told.until_running("proxy", 4)
+
+
+async def test_a_quota_of_a_namespace_lowered_and_raised(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async def quota(cpu: int) -> None:
+        text = json.dumps({"cpu": str(cpu)})
+        await told.kubectl("annotate", "namespace", name, f"schedulerd.io/namespace.quota={text}", "--overwrite")
+
+    name = world.api.namespace
+    async with story(world, "a") as told:
+        await quota(3)
+        await told.kubectl.apply(told.workload("Deployment", "web", {"replicas": 2}, {"labels": {"queue": ""}}))
+        await told.until_running("web", 2)
+        await quota(2)
+        await told.kubectl("scale", "deployment/web", "--replicas=3")
+        pods = await told.until("web", lambda pods: len(waiting(pods)) == 1)
+        assert len(running(pods)) == 2, "a quota that is lowered ends nothing"
+        line = await told.until_described(waiting(pods)[0], "quota of queue root.spaces.", "cpu 2 used + 1 asked")
+        assert "SchedulingSkipped" in line
+        await quota(3)
+        await told.until_running("web", 3)
+
+
+async def test_a_node_is_drained(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world, "a", "b") as told:
+        await told.kubectl.apply(told.workload("Deployment", "web", {"replicas": 3}))
+        await told.until_running("web", 3)
+        drained, kept = world.node_name("a"), world.node_name("b")
+        await told.kubectl("drain", drained, "--timeout", f"{LIMIT_SECONDS:g}s")
+        await told.until("web", lambda pods: len(running(pods)) == 3 and {node_of(pod) for pod in pods} == {kept})
+        await told.kubectl("scale", "deployment/web", "--replicas=5")
+        pods = await told.until("web", lambda pods: len(waiting(pods)) == 1)
+        await told.until_described(waiting(pods)[0], "1 Insufficient cpu", "1 node(s) were unschedulable")
+        await told.kubectl("uncordon", drained)
+        await told.until_running("web", 5)
+        await world.agrees()
+
+
+async def test_a_node_is_lost(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world, "a", "b") as told:
+        at_once = [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+            for key in ("unreachable", "not-ready")
+        ]
+        for name in ("a", "b"):
+            await ready(world, name, "True")
+        await told.kubectl.apply(told.workload("Deployment", "web", {"replicas": 3}, tolerations=at_once))
+        pods = await told.until_running("web", 3)
+        lost = node_of(pods[0])
+        there = [pod["metadata"]["name"] for pod in pods if node_of(pod) == lost]
+        told.kubelet.lost.add(lost)
+        await ready(world, lost.rpartition("-")[2], "Unknown")
+        await told.until("web", lambda pods: len(running(pods)) == 3 and lost not in map(node_of, pods))
+        await world.agrees()
+        # They are said to end, and nobody can say that they have: their room is not free before the node is gone.
+        assert all("deletionTimestamp" in world.pods[name]["metadata"] for name in there)
+        await told.kubectl("delete", "node", lost)
+        await told.kubectl("delete", "pod", "--force", "--grace-period=0", *there)
+        await world.agrees()
+
+
+async def ready(world: World, name: str, status: str) -> None:
+    """The kubelet says so, or nobody has heard of it."""
+    said = {"type": "Ready", "status": status, "reason": "Test"}
+    answer = await world.api.patch(r.NODES, world.node_name(name), {"status": {"conditions": [said]}}, "status")
+    assert answer.status == 200, answer
+
+
+async def test_a_queue_gets_its_guarantee_by_preemption(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world, "a") as told:
+        greedy = {"labels": {"queue": "root.greedy"}}
+        await told.kubectl.apply(told.workload("Deployment", "greedy", {"replicas": 4}, greedy))
+        await told.until_running("greedy", 4)
+        await told.kubectl.apply(
+            told.workload("Deployment", "team", {"replicas": 2}, {"labels": {"queue": "root.team"}})
+        )
+        await told.until_running("team", 2)
+        events = await told.kubectl("get", "events", "--field-selector", "reason=Preempted")
+        assert len(events.strip().splitlines()) == 1 + 2, events
+        pods = await told.until("greedy", lambda pods: len(running(pods)) == 2 == len(waiting(pods)))
+        await told.until_described(waiting(pods)[0], "FailedScheduling", "1 Insufficient cpu")
+        await world.agrees()
