@@ -83,7 +83,7 @@ def end_predicate_check(partition: Partition, predicate_check: PredicateCheck) -
     """A predicate check ends, and the room that it held is free.
 
     Does not make the ask ready again and does not let other asks have the room, because usually the ask is allocated at
-    once. The caller uses `review` and `note_check_room_free` for that.
+    once. If it was not, the caller uses `predicate_checks.return_ask`.
     """
     ask, node = predicate_check.ask, predicate_check.node
     assert ask.predicate_history is not None

@@ -55,7 +55,7 @@ class Agreement(NamedTuple):
 class PredicateCheck:
     """An open call: may one pending allocation of the ask run on the node?
 
-    A check for an allocation (PLACE) holds room on the node unless the room is reserved already: other asks do not get
+    A check for an allocation (ALLOCATE) holds room on the node unless the room is reserved already: other asks do not get
     it, and quotas count it as used. Other checks hold nothing: their room is a placeholder's, or not free yet.
     """
 

@@ -55,7 +55,7 @@ def attempt(context: StepContext, application: Application, ask: Ask, node: Node
 
 
 def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None:
-    """The first node with room that did not refuse the ask. `first` is the first node with room."""
+    """The first node with room where the RM has not refused the ask. `first` is the first node with room."""
     predicate_history = ask.predicate_history
     if first is None or predicate_history is None or not predicate_history.is_refused_with_room(first):
         return first
@@ -63,7 +63,7 @@ def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None
 
 
 def set_aside(context: StepContext, application: Application, ask: Ask) -> None:
-    """Sets aside an ask that all nodes with room refused. It awaits the end of an open check on another node if that
+    """Sets aside an ask that the RM refused on all nodes with room. It awaits the end of an open check on another node if that
     would give it room; else it rests."""
     partition = context.partition_of(application)
     assert ask.predicate_history is not None
@@ -292,8 +292,8 @@ def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
 
 
 def _rest(context: StepContext, application: Application, ask: Ask) -> None:
-    """The ask rests: one number, the change counter of the partition, replaces its single refusals, because all nodes
-    with room have refused it."""
+    """The ask rests: one number, the change counter of the partition, replaces its single refusals, because it
+    was refused on all nodes with room."""
     predicate_history, partition = ask.predicate_history, context.partition_of(application)
     assert predicate_history is not None
     refused_asks = partition.refused_asks

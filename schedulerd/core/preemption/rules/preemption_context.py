@@ -36,7 +36,7 @@ from schedulerd.core.specs import PreemptionPolicy
 
 @dataclass(frozen=True, slots=True)
 class VictimQueue:
-    """What holds for all possible victims in one leaf queue."""
+    """The terms on which allocations of one leaf queue may be preempted for the ask."""
 
     common_ancestor: int
     """Level of the lowest common ancestor on the ask's path to the root (0 is the leaf)."""

@@ -60,7 +60,7 @@ def test_the_room_is_held_meanwhile_and_counts_against_the_quota() -> None:
     talk.asks(an_ask("b", 20), an_ask("c", 10))
     talk.schedule()
     assert talk.pairs() == [("a", "n1"), ("c", "n2")], "b is more than the quota, which a and c have between them"
-    assert "claimed by others" in talk.app().asks[1].waiting_for
+    assert "reserved for others" in talk.app().asks[1].waiting_for
 
 
 def test_others_go_on_in_the_same_cycle_on_other_nodes() -> None:
