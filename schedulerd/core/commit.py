@@ -309,7 +309,7 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
     if application.footprint is not None:
         application.footprint.add(node, items)
         if application.reservations and node.reservations:
-            partition.ready[node] = None
+            partition.reservations_to_check[node] = None
     if not application.usage_ledgers:
         _start_usage(partition, application)
     grows = [ledger.usage for ledger in application.usage_ledgers]

@@ -29,7 +29,7 @@ def resize(partition: Partition, allocation: Allocation, resources: Resources) -
         note_possible_swap(partition, application)
     partition.note_free_quota(application.queue)  # of some resource it may have less
     if allocation.makes_room is not None:
-        partition.ready[allocation.makes_room.node] = None
+        partition.reservations_to_check[allocation.makes_room.node] = None
     _moved(partition, node)
     if gang is not None:
         partition.gangs_touched[application] = None

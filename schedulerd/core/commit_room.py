@@ -144,7 +144,7 @@ def left(partition: Partition, allocation: Allocation) -> None:
     reservation = allocation.makes_room
     if reservation is not None:
         del reservation.victims[allocation]
-        partition.ready[reservation.node] = None
+        partition.reservations_to_check[reservation.node] = None
 
 
 def no_victim(partition: Partition, allocation: Allocation) -> None:
@@ -153,7 +153,7 @@ def no_victim(partition: Partition, allocation: Allocation) -> None:
     assert reservation is not None
     del reservation.victims[allocation]
     allocation.makes_room = None
-    partition.ready[reservation.node] = None
+    partition.reservations_to_check[reservation.node] = None
 
 
 def count_leaving(allocation: Allocation, times: int) -> None:

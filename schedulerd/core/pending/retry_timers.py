@@ -89,8 +89,8 @@ class RetryTimers:
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
         self.changed_as_if_asked_ns = 0
-        """When `unreservable` classes are checked again because of `changed`: `reservations_due` then has them as if their
-        first ask were made at this time."""
+        """`unreservable` classes that are checked again because of `changed` are due as if their first ask were made at
+        this time."""
         self.waiting_for_change: dict[Application, int] = {}
         """Applications that wait for any change, with the earliest time of their next preemption attempt."""
         self.unchanged_since_moves = 0

@@ -119,7 +119,7 @@ class PendingReasonChanged:
     scheduling_state: SchedulingState | None
     """What the RM is told as the scheduling state; None if the pending state has none."""
     rule: str = ""
-    """The rule that blocks, a value of `BlockedBy`; '' if none does; then `resource` to `is_group` are empty as well."""
+    """The rule that blocks, a value of `BlockedBy`; '' if none does. Then `resource` to `is_group` are empty too."""
     queue: str = ""
     """The queue that has the rule; for an ask that waits for its turn, its leaf queue."""
     resource: str = ""

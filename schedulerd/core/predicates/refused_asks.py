@@ -37,8 +37,8 @@ class _Level:
 
     def __init__(self) -> None:
         self.resting: dict[Ask, Application] = {}
-        """Asks that the RM refused on all nodes with room. The change at which it did grows from first to last, so `first`
-        may stop at the first ask that was refused after the node's last change."""
+        """Asks that the RM refused on all nodes with room. `refused_everywhere_at_change` grows from first to
+        last, so `first` may stop at the first ask that was refused before the node's last change."""
         self.awaiting: dict[Ask, Application] = {}
         """Asks that wait for the end of another ask's predicate check, on a node where the RM has not refused them."""
 
@@ -61,7 +61,7 @@ class _Level:
                 yield application, ask
                 count -= 1
         for ask, application in islice(self.resting.items(), count):
-            if ask.predicate_history is None or ask.predicate_history.since >= node.changed:
+            if ask.predicate_history is None or ask.predicate_history.refused_everywhere_at_change >= node.changed:
                 break
             yield application, ask
 
