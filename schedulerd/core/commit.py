@@ -184,7 +184,7 @@ def free(partition: Partition, allocation: Allocation) -> None:
     queue = application.queue
     items = allocation.request_class.items
     if allocation.releasing is not None:
-        commit_room.left(partition, allocation)
+        commit_room.end_release(partition, allocation)
     if allocation.used is not None:
         report_use(partition, allocation, None)
     del application.allocations[allocation.uuid]

@@ -49,7 +49,7 @@ def move(partition: Partition, allocation: Allocation, node: Node, uuid: str) ->
     if partition.constraints.rules:
         partition.constraints.freed(allocation)
     if allocation.makes_room is not None and node is not old:
-        commit_room.no_victim(partition, allocation)
+        commit_room.drop_victim(partition, allocation)
     allocation.move(node, uuid)
     for of in (application.allocations, partition.allocations, ask.allocations, node.allocations):
         of[uuid] = allocation

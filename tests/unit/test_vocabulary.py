@@ -207,6 +207,9 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
         "_postpone_reservation, or _set_aside_resting",
     ),
     "recheck": (CORE, "_recheck_gangs"),
+    "leave": (("schedulerd/core/commit",), "begin_release"),
+    "left": (("schedulerd/core/commit",), "end_release"),
+    "no_victim": (CODE, "drop_victim"),
 }
 """By retired identifier: the files below which it may not stand, and what to use in its place."""
 

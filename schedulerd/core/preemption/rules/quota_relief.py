@@ -67,7 +67,7 @@ class Relief:
         self._taken: dict[Allocation, None] = {}
         self.found: deque[Allocation] = deque()
         """The victims found; filled when the pass is complete."""
-        self._budget = WorkBudget()
+        self._work_budget = WorkBudget()
         self._steps = self._from_queue(top, excess(top))
 
     def end(self) -> None:

@@ -138,7 +138,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
 
 
 def _reserve(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
-    """At once, or when the resource manager agrees where it has a say; firmly if the ask may run nowhere else."""
+    """At once, or when the resource manager agrees where it has a say. Entitled if the ask may run nowhere else."""
     if context.partition_of(application).wants_predicates(ask.request_class):
         predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.RESERVE))
     else:
