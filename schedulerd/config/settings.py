@@ -441,7 +441,7 @@ class Settings(BaseModel):
             cleanup_ns=_nanoseconds(self.queue_cleanup_timeout_s, SECOND_NS),
             early_message_ns=_nanoseconds(self.early_message_timeout_s, SECOND_NS),
             predicates_ns=_nanoseconds(self.predicates_timeout_s, SECOND_NS),
-            refusal_ns=_nanoseconds(self.predicate_retry_delay_s, SECOND_NS),
+            predicate_retry_delay_ns=_nanoseconds(self.predicate_retry_delay_s, SECOND_NS),
         )
 
 

@@ -186,7 +186,7 @@ def free(partition: Partition, allocation: Allocation) -> None:
     queue = application.queue
     items = allocation.request_class.items
     if allocation.releasing is not None:
-        commit_room.left(partition, allocation)
+        commit_room.end_release(partition, allocation)
     if allocation.used is not None:
         report_use(partition, allocation, None)
     del application.allocations[allocation.uuid]
@@ -311,7 +311,7 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
     if application.footprint is not None:
         application.footprint.add(node, items)
         if application.reservations and node.reservations:
-            partition.ready[node] = None
+            partition.reservations_to_check[node] = None
     if not application.usage_ledgers:
         _start_usage(partition, application)
     grows = [ledger.usage for ledger in application.usage_ledgers]

@@ -29,7 +29,7 @@ def resize(partition: Partition, allocation: Allocation, resources: Resources) -
         note_possible_swap(partition, application)
     partition.note_free_quota(application.queue)  # of some resource it may have less
     if allocation.makes_room is not None:
-        partition.ready[allocation.makes_room.node] = None
+        partition.reservations_to_check[allocation.makes_room.node] = None
     _moved(partition, node)
     if gang is not None:
         partition.gangs_touched[application] = None
@@ -49,7 +49,7 @@ def move(partition: Partition, allocation: Allocation, node: Node, uuid: str) ->
     if partition.constraints.rules:
         partition.constraints.freed(allocation)
     if allocation.makes_room is not None and node is not old:
-        commit_room.no_victim(partition, allocation)
+        commit_room.drop_victim(partition, allocation)
     allocation.move(node, uuid)
     for of in (application.allocations, partition.allocations, ask.allocations, node.allocations):
         of[uuid] = allocation

@@ -83,7 +83,7 @@ def end_predicate_check(partition: Partition, predicate_check: PredicateCheck) -
     """A predicate check ends, and the room that it held is free.
 
     Does not make the ask ready again and does not let other asks have the room, because usually the ask is allocated at
-    once. The caller uses `review` and `note_check_room_free` for that.
+    once. If it was not, the caller uses `predicate_checks.return_ask`.
     """
     ask, node = predicate_check.ask, predicate_check.node
     assert ask.predicate_history is not None
@@ -132,32 +132,32 @@ def make_room(reservation: Reservation, victim: Allocation, now_ns: int) -> None
     victim.makes_room = reservation
 
 
-def leave(allocation: Allocation, termination: TerminationType) -> None:
+def begin_release(allocation: Allocation, termination: TerminationType) -> None:
     """The RM was asked to release the allocation. Except in a swap, its room counts as `leaving` on node and queues."""
     allocation.releasing = termination
     count_leaving(allocation, 1)
 
 
-def left(partition: Partition, allocation: Allocation) -> None:
-    """It is gone; fine if it was not asked to go."""
+def end_release(partition: Partition, allocation: Allocation) -> None:
+    """The allocation is gone, whether or not the RM was asked to release it."""
     count_leaving(allocation, -1)
     reservation = allocation.makes_room
     if reservation is not None:
         del reservation.victims[allocation]
-        partition.ready[reservation.node] = None
+        partition.reservations_to_check[reservation.node] = None
 
 
-def no_victim(partition: Partition, allocation: Allocation) -> None:
-    """It makes room for nobody any longer: it goes, but not from the node where room is kept."""
+def drop_victim(partition: Partition, allocation: Allocation) -> None:
+    """The allocation moved to another node, so it is no longer a victim: its release frees nothing for the reservation."""
     reservation = allocation.makes_room
     assert reservation is not None
     del reservation.victims[allocation]
     allocation.makes_room = None
-    partition.ready[reservation.node] = None
+    partition.reservations_to_check[reservation.node] = None
 
 
 def count_leaving(allocation: Allocation, times: int) -> None:
-    """Counts what is about to be free, if nobody takes it in exchange."""
+    """Counts the room of the allocation as `leaving`, unless a swap takes it."""
     if allocation.releasing in (None, TerminationType.PLACEHOLDER_REPLACED):
         return
     items, queue = allocation.request_class.items, allocation.application.queue

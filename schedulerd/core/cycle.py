@@ -27,7 +27,7 @@ from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.step_context import StepContext
 
-SET_ASIDE_MAX = 200
+BLOCKED_MAX = 200
 """Most classes that one cycle may find blocked or unschedulable in a partition, plus blocks that it may propagate."""
 
 
@@ -39,10 +39,10 @@ class Outcome(Enum):
     ALLOCATED = auto()
     """An ask was allocated, swapped, reserved for or checked, or victims were chosen for it; counts as one of the
     allocations of the cycle. The first phase follows."""
-    SET_ASIDE = auto()
-    """A class was found blocked or unschedulable; counts towards `SET_ASIDE_MAX`. The first phase follows."""
+    BLOCKED = auto()
+    """A class was found blocked or unschedulable; counts towards `BLOCKED_MAX`. The first phase follows."""
     PROPAGATED = auto()
-    """A block was propagated; counts towards `SET_ASIDE_MAX`. The first phase follows."""
+    """A block was propagated; counts towards `BLOCKED_MAX`. The first phase follows."""
     UNFINISHED = auto()
     """The visits of the cycle are used up: the phase goes on in the next cycle."""
 
@@ -50,7 +50,7 @@ class Outcome(Enum):
 class Run:
     """The budgets of a cycle in one partition, and what the cycle did there."""
 
-    __slots__ = ("allocated", "allocations_max", "partition", "propagated", "set_aside", "visits_end")
+    __slots__ = ("allocated", "allocations_max", "blocked", "partition", "propagated", "visits_end")
 
     def __init__(self, partition: Partition, allocations_max: int, visits_max: int) -> None:
         self.partition = partition
@@ -58,7 +58,7 @@ class Run:
         self.visits_end = partition.retry_timers.budget.visits + visits_max
         """Searches stop when `WorkBudget.visits`, which counts all visits since the partition exists, reaches this."""
         self.allocated = 0
-        self.set_aside = 0
+        self.blocked = 0
         self.propagated = 0
 
     @property
@@ -85,7 +85,7 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
         return
     first = context.cluster.cycle_turn % len(partitions)
     context.cluster.cycle_turn += 1
-    allocated = set_aside = 0
+    allocated = blocked = 0
     visits_left = preemption.VISITS_PER_SLICE
     more = False
     for partition in partitions[first:] + partitions[:first]:
@@ -95,9 +95,9 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
         visits_left -= partition.retry_timers.budget.visits - before
         partition.moves += run.allocated
         allocated += run.allocated
-        set_aside += run.set_aside
-    if allocated or set_aside:
-        context.emit(CycleRan(allocations=allocated, set_aside=set_aside, more=more))
+        blocked += run.blocked
+    if allocated or blocked:
+        context.emit(CycleRan(allocations=allocated, classes_blocked=blocked, more=more))
 
 
 def _run_partition(context: StepContext, run: Run) -> bool:
@@ -107,13 +107,15 @@ def _run_partition(context: StepContext, run: Run) -> bool:
     may_be_full = callbacks.predicates or callbacks.preemption_predicates
     while (
         run.allocated < run.allocations_max
-        and run.set_aside + run.propagated < SET_ASIDE_MAX
+        and run.blocked + run.propagated < BLOCKED_MAX
         and budget.visits < run.visits_end
     ):
         if may_be_full and callbacks.is_full:
             return False  # full of open predicate calls: the next answer lets the cycle go on
         # For most asks the first phases have nothing to do: then none of them is called.
-        has_room_to_give = partition.swaps or partition.ready or timers.to_reserve or timers.to_reserve_required
+        has_room_to_give = (
+            partition.swaps or partition.reservations_to_check or timers.to_reserve or timers.to_reserve_required
+        )
         outcome = Outcome.NOTHING
         for _, advance, _ in PHASES if has_room_to_give or timers.overflow or timers.has_due else _LAST_PHASES:
             outcome = advance(context, run)
@@ -121,8 +123,8 @@ def _run_partition(context: StepContext, run: Run) -> bool:
                 break
         if outcome is Outcome.ALLOCATED:
             run.allocated += 1
-        elif outcome is Outcome.SET_ASIDE:
-            run.set_aside += 1
+        elif outcome is Outcome.BLOCKED:
+            run.blocked += 1
         elif outcome is Outcome.PROPAGATED:
             run.propagated += 1
         else:
@@ -143,7 +145,11 @@ def _swap(context: StepContext, run: Run) -> Outcome:
 
 def _serve_reservation(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
-    return Outcome.ALLOCATED if partition.ready and waiting.allocate_reserved(context, partition) else Outcome.NOTHING
+    return (
+        Outcome.ALLOCATED
+        if partition.reservations_to_check and waiting.allocate_reserved(context, partition)
+        else Outcome.NOTHING
+    )
 
 
 def _reserve(context: StepContext, run: Run) -> Outcome:
@@ -209,11 +215,11 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
     blocked = highest_blocked(application.queue, pending_class.items, pending_class.quota_key)
     if blocked is not None:
         blocked.queue.block(pending_class, BlockReason.QUOTA)
-        return Outcome.SET_ASIDE
+        return Outcome.BLOCKED
     node = partition.first_fit(group.request_class)
     if node is None:
         waiting.mark_unschedulable(context, partition, pending_class, group.first())
-        return Outcome.SET_ASIDE
+        return Outcome.BLOCKED
     if partition.callbacks.predicates and partition.wants_predicates(group.request_class):
         predicate_checks.attempt(context, application, group.first(), node)
     else:
@@ -241,7 +247,7 @@ PHASES: tuple[Phase, ...] = (
     # Before next asks, which could take the room otherwise.
     Phase("reserved room", _serve_reservation, (Outcome.ALLOCATED,)),
     Phase("new reservations", _reserve, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
-    Phase("next ask", _allocate_next, (Outcome.ALLOCATED, Outcome.SET_ASIDE, Outcome.PROPAGATED)),
+    Phase("next ask", _allocate_next, (Outcome.ALLOCATED, Outcome.BLOCKED, Outcome.PROPAGATED)),
     # Only when no ask can be allocated.
     Phase("preemption", _preempt, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
 )

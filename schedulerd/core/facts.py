@@ -381,7 +381,7 @@ class CycleRan:
     allocations: int
     """Includes swaps, new reservations, predicate checks and decisions to preempt; each counts towards the bound of the
     cycle."""
-    set_aside: int
+    classes_blocked: int
     """Number of pending classes that the cycle found blocked by a quota or limit, or unschedulable."""
     more: bool
     """True if the cycle stopped at a bound and another one should follow."""

@@ -69,10 +69,10 @@ class Partition:
         "nodes",
         "open_gangs",
         "priority_gang",
-        "ready",
         "refused_asks",
         "request_classes",
         "reservations",
+        "reservations_to_check",
         "retry_timers",
         "rm_id",
         "root",
@@ -136,7 +136,7 @@ class Partition:
         """How many of the reservations are aging reservations."""
         self.short_of_quota: dict[Reservation, None] = {}
         """Reservations whose room is there while a quota still blocks; checked again when less is used."""
-        self.ready: dict[Node, None] = {}
+        self.reservations_to_check: dict[Node, None] = {}
         """Nodes where something changed for a reservation: its ask may fit now, or the reservation may be void."""
         self.request_classes = RequestClasses()
         self.sent_constraints = SentConstraints()
@@ -336,7 +336,7 @@ class Partition:
     def check_reservations(self, application: Application) -> None:
         """The application may no longer need its reservations: check them in the next cycle."""
         for reservation in application.reservations:
-            self.ready[reservation.node] = None
+            self.reservations_to_check[reservation.node] = None
 
     def deny(self, application: Application, group: AskGroup) -> None:
         """No node would take the real asks of this group in a swap: they are not tried until nodes change."""
@@ -365,7 +365,7 @@ class Partition:
         if self.constraints.rules:
             self.constraints.more_room()
         if node.reservations:
-            self.ready[node] = None
+            self.reservations_to_check[node] = None
         if self.request_classes.any_unschedulable() or self.denied or self.refused_asks:
             self.freed_nodes[node] = None
 
@@ -373,7 +373,7 @@ class Partition:
         """Less is used in the queue and above, or more is allowed: what its quotas block is checked at the end of the
         step."""
         for reservation in self.short_of_quota:
-            self.ready[reservation.node] = None
+            self.reservations_to_check[reservation.node] = None
         self.short_of_quota.clear()
         for one in queue.path_to_root:
             if one.pending_index.blocked_by:
@@ -387,7 +387,7 @@ class Partition:
         if (callbacks.predicates or callbacks.preemption_predicates) and callbacks.is_full:
             return False
         if (
-            self.ready
+            self.reservations_to_check
             or timers.has_due
             or (timers.preemptors and timers.may_go_on)
             or self.wants_reservation

@@ -290,5 +290,5 @@ class Timeouts:
     at once, which is right only where one ordered channel carries everything."""
     predicates_ns: int = 5 * SECOND_NS
     """How long the scheduler waits for a predicate result; no result in time is a refusal (SEMANTICS B4)."""
-    refusal_ns: int = 30 * SECOND_NS
+    predicate_retry_delay_ns: int = 30 * SECOND_NS
     """How long an ask that was refused on every node with room is not tried, unless a node changes before."""

@@ -17,6 +17,9 @@ from schedulerd.journal.schema import Schema, schema
 FORMAT = 3
 """Of the files; to be raised whenever an older reader would misunderstand them."""
 
+_RENAMED_TIMEOUTS = {"refusal_ns": "predicate_retry_delay_ns"}
+"""Names of timeouts in earlier journals of this format."""
+
 _SHOWN_MAX = 40
 """Characters of a value of an unreadable header that a message shows."""
 
@@ -67,9 +70,10 @@ class Header:
         if found != FORMAT:
             raise HeaderUnreadable(_other_format(found, rest.get("version")))
         try:
-            timeouts, started = Timeouts(**rest.pop("timeouts")), Instant(*map(int, rest.pop("started")))
-            return cls(timeouts=timeouts, started=started, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
-        except (KeyError, TypeError, ValueError) as error:
+            timeouts = {_RENAMED_TIMEOUTS.get(name, name): value for name, value in rest.pop("timeouts").items()}
+            started = Instant(*map(int, rest.pop("started")))
+            return cls(timeouts=Timeouts(**timeouts), started=started, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HeaderUnreadable(f"its header is not understood: {error}") from error
 
 

@@ -353,7 +353,7 @@ class Tally:
         self.reload(fact.rm_id, ReloadResult.REFUSED, self._now.wall_ns)
 
     def _cycle_ran(self, fact: f.CycleRan) -> None:
-        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] += fact.set_aside
+        self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] += fact.classes_blocked
         self.counters[families.CYCLES_CUT][()] += fact.more
 
 

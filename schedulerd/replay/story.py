@@ -91,7 +91,7 @@ class Story:
             if self._is_about(fact):
                 told = True
                 self.rows.append(_row(now, fact))
-            refused |= isinstance(fact, CycleRan) and fact.set_aside > 0
+            refused |= isinstance(fact, CycleRan) and fact.classes_blocked > 0
         if told or refused:
             self._tell_why(now, again=False)
 

@@ -25,7 +25,6 @@ class Mutant:
     change: Change
     finders: tuple[Finder, ...]
     """Each of them has to find it."""
-    """Whether it takes long to find; only `make mutants` and `make check` play it."""
 
     def found(self) -> list[str]:
         """What each of the finders finds, '' for nothing. Raises OwnFault or DoesNotFit if the mutant is no good."""

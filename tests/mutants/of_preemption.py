@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         "guarantees of parents protect nobody",
         Rule.GUARANTEES,
-        Replaced(PreemptionContext._new_side, guarantee_of_the_leaf),
+        Replaced(PreemptionContext._new_victim_queue, guarantee_of_the_leaf),
         (PREEMPTION,),
     ),
     Mutant(

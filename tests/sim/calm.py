@@ -179,7 +179,7 @@ def _leftovers(partition: Partition) -> Iterator[str]:
         "priority_gang",
         "reservations",
         "aging_reservations",
-        "ready",
+        "reservations_to_check",
     ):
         if getattr(partition, name):
             yield f"{name} is not empty"

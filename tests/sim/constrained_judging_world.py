@@ -16,11 +16,11 @@ from tests.sim.world import Move
 
 EXPECTED = (
     "agreed to where it may not run any longer",
-    "call to end others",
-    "call to keep room",
+    "call to preempt",
+    "call to reserve room",
     "called back",
     "placed in company",
-    "turned down",
+    "set aside after refusals",
     "result timed_out",
 )
 

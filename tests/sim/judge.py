@@ -148,7 +148,7 @@ class PredicateJudge(Judge):
             if set(calls.open) != set(rm.callbacks.open_predicate_checks if rm is not None else ()):
                 problems.append(f"{calls.rm_id} does not know what it is asked")
         were_down, self._down = self._down, self._turned_down()
-        self._seen["turned down"] += bool(self._down - were_down)
+        self._seen["set aside after refusals"] += bool(self._down - were_down)
         self._seen["called back"] += any(ask.pending for ask in were_down - self._down)
         return problems
 

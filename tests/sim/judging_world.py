@@ -36,8 +36,8 @@ Placed = tuple[str, str, str, str]
 
 EXPECTED = (
     *(f"result {outcome}" for outcome in PredicateOutcome),
-    *("call to place", "call to keep room", "call to end others", "placed on predicate check", "answer to nothing"),
-    *("stream lost with open calls", "turned down", "called back", "swap agreed"),
+    *("call to allocate", "call to reserve room", "call to preempt", "placed on predicate check", "answer to nothing"),
+    *("stream lost with open calls", "set aside after refusals", "called back", "swap agreed"),
 )
 
 
@@ -94,7 +94,7 @@ class Calls:
         self.open[fact.call_id] = fact
         self.asked_at_ns[fact.call_id] = now_ns
         keeps = isinstance(fact, PredicateWanted) and not fact.allocate
-        seen["call to end others" if is_preemption else "call to keep room" if keeps else "call to place"] += 1
+        seen["call to preempt" if is_preemption else "call to reserve room" if keeps else "call to allocate"] += 1
 
     def _reached(self, fact: PredicateAnswered, seen: Counter[str]) -> Iterator[str]:
         seen[f"result {fact.outcome}"] += 1

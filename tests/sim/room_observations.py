@@ -23,29 +23,29 @@ from tests.sim.moment import Moment
 from tests.sim.room_books import Place
 
 EXPECTED: tuple[str, ...] = (
-    *(f"kept room {end.value}" for end in ReservationEnd),
-    *(f"nobody ends: {refusal.value}" for refusal in PreemptionRefusal),
+    *(f"reservation ended: {end.value}" for end in ReservationEnd),
+    *(f"preemption refused: {refusal.value}" for refusal in PreemptionRefusal),
     "asker gone before its room was made",
-    "ended above a lowered max",
-    "ended elsewhere, as a quota was short",
-    "ended for a required node",
-    "ended for another queue",
-    "ended: a placeholder",
-    "ended: an originator",
-    "ended: one that would rather be spared",
-    "nobody had to end",
-    "node changed under kept room",
+    "preempted above a lowered max",
+    "preempted elsewhere, as a quota was short",
+    "preempted for a required node",
+    "preempted for another queue",
+    "preempted: a placeholder",
+    "preempted: an originator",
+    "preempted: one that opted out",
+    "preemption without victims",
+    "node changed under a reservation",
     "node lost under a victim",
     "preemption confirmed when it is over",
-    "room kept after a wait",
-    "room kept at once",
+    "room reserved after a wait",
+    "room reserved at once",
     "room made",
-    "several ended for one ask",
+    "several preempted for one ask",
     "several required-node asks on a node",
     "victim confirmed as another type",
     "victim finished by itself",
-    "placed after 1 ended for it",
-    "placed after 2 ended for it",
+    "placed after 1 preempted for it",
+    "placed after 2 preempted for it",
 )
 """How many ended for one and in vain is counted by `storms`."""
 
@@ -55,16 +55,16 @@ def seen(moment: Moment, fact: Fact) -> Iterator[str]:
         case Preempted():
             yield from _ended_for(moment, fact)
         case PreemptionRefused():
-            yield f"nobody ends: {fact.refusal.value}"
+            yield f"preemption refused: {fact.refusal.value}"
         case QuotaPreempted(victims=count) if count:
-            yield "ended above a lowered max"
+            yield "preempted above a lowered max"
         case Reserved():
-            yield "room kept at once" if fact.entitled else "room kept after a wait"
+            yield "room reserved at once" if fact.entitled else "room reserved after a wait"
             others = [place for place in moment.book.reservations if place.node_id == fact.node_id]
             if _is_daemon(moment, Place.of(fact)) and any(_is_daemon(moment, place) for place in others):
                 yield "several required-node asks on a node"
         case ReservationEnded():
-            yield f"kept room {fact.end.value}"
+            yield f"reservation ended: {fact.end.value}"
             kept = moment.book.reservations.get(Place.of(fact))
             if kept is not None and kept.victims and fact.end is ReservationEnd.NOT_NEEDED:
                 yield "asker gone before its room was made"
@@ -76,26 +76,26 @@ def seen(moment: Moment, fact: Fact) -> Iterator[str]:
             yield from _ignored(moment, fact)
         case NodeChanged(old_state=old_state) if old_state is not None:
             if any(place.node_id == fact.node_id for place in moment.book.reservations):
-                yield "node changed under kept room"
+                yield "node changed under a reservation"
 
 
 def _ended_for(moment: Moment, fact: Preempted) -> Iterator[str]:
     if not fact.victims:
-        yield "nobody had to end"
+        yield "preemption without victims"
         return
     is_daemon = _is_daemon(moment, Place.of(fact))
-    yield "ended for a required node" if is_daemon else "ended for another queue"
+    yield "preempted for a required node" if is_daemon else "preempted for another queue"
     if len(fact.victims) > 1:
-        yield "several ended for one ask"
+        yield "several preempted for one ask"
     for victim in (moment.book.allocations[uuid] for _, uuid in fact.victims):
         if victim.node_id != fact.node_id:
-            yield "ended elsewhere, as a quota was short"
+            yield "preempted elsewhere, as a quota was short"
         if victim.placeholder:
-            yield "ended: a placeholder"
+            yield "preempted: a placeholder"
         if kinds(moment.books, victim) == {ORIGINATOR}:
-            yield "ended: an originator"
+            yield "preempted: an originator"
         if kinds(moment.books, victim) == {OPTED_OUT}:
-            yield "ended: one that would rather be spared"
+            yield "preempted: one that opted out"
 
 
 def _released(moment: Moment, fact: Released) -> Iterator[str]:

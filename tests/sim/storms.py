@@ -92,7 +92,7 @@ class Storms:
         if count and fact.end is ReservationEnd.PLACED:
             self._placed += 1
             self._placing = Place.of(fact), frozenset(leaves)
-            self._sights[f"placed after {min(count, 4)}{' or more' * (count > 3)} ended for it"] += 1
+            self._sights[f"placed after {min(count, 4)}{' or more' * (count > 3)} preempted for it"] += 1
         elif count:
             self._sights[f"victims in vain: {fact.end.value}"] += count
 

@@ -35,7 +35,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
     monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 2)
-    monkeypatch.setattr(cycle, "SET_ASIDE_MAX", 3)
+    monkeypatch.setattr(cycle, "BLOCKED_MAX", 3)
     monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 1)
     _, failure = simulate(seed, STEPS, Observations())

@@ -108,7 +108,13 @@ def _pulse(rm: ResourceManager, one: Partition) -> Pulse:
             one.asks_tried,
             one.aging_reservations,
         ),
-        (len(one.allocations), len(one.applications), len(one.terminated), len(one.reservations), len(one.ready)),
+        (
+            len(one.allocations),
+            len(one.applications),
+            len(one.terminated),
+            len(one.reservations),
+            len(one.reservations_to_check),
+        ),
         (one.spec, one.wants_cycle, one.priority_gang, one.cleanup_alarm, timers.search, len(timers.preemptors)),
         [
             *map(

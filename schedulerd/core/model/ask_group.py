@@ -28,9 +28,9 @@ class AskGroup(SchedulingEntity):
     top."""
 
     __slots__ = (
-        "_aside",
         "_entries",
         "_heap",
+        "_not_ready",
         "counted",
         "denied",
         "has_ready",
@@ -60,7 +60,7 @@ class AskGroup(SchedulingEntity):
         its application propagates demand."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
-        self._aside: dict[str, None] = {}
+        self._not_ready: dict[str, None] = {}
         """Keys of asks that are not ready, because all of their pending allocations await predicate results."""
         self.has_ready = False
         """Whether the group has an ask that is ready to be allocated."""
@@ -93,14 +93,14 @@ class AskGroup(SchedulingEntity):
             self._count(leaf, change)
 
     def _count(self, leaf: Queue, change: int) -> None:
-        kind = self.pending_class
-        count = kind.pending_by_leaf.get(leaf, 0) + change
+        pending_class = self.pending_class
+        count = pending_class.pending_by_leaf.get(leaf, 0) + change
         if count:
-            kind.pending_by_leaf[leaf] = count
+            pending_class.pending_by_leaf[leaf] = count
         else:
-            kind.pending_by_leaf.pop(leaf, None)
+            pending_class.pending_by_leaf.pop(leaf, None)
         if change > 0:
-            kind.joined += 1
+            pending_class.joined += 1
 
     def add(self, ask: Ask) -> None:
         ask.group = self
@@ -116,31 +116,31 @@ class AskGroup(SchedulingEntity):
         return entry is not None and entry[0] < _entry(ask)[:3]
 
     def discard(self, ask: Ask) -> None:
-        if self._aside:
-            self._aside.pop(ask.key, None)
+        if self._not_ready:
+            self._not_ready.pop(ask.key, None)
         if self._entries.pop(ask.key, None) is not None:
             ask.group = None
-            self.has_ready = len(self._entries) > len(self._aside)
+            self.has_ready = len(self._entries) > len(self._not_ready)
             self.preempting_asks -= ask.spec.allow_preempt_other
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._compact()
 
     def _compact(self) -> None:
-        standing = (entry for entry in self._entries.values() if entry[3].key not in self._aside)
+        standing = (entry for entry in self._entries.values() if entry[3].key not in self._not_ready)
         self._heap = sorted(standing, key=lambda entry: entry[:3])
 
     def awaits_predicate(self, ask: Ask) -> bool:
-        return ask.key in self._aside
+        return ask.key in self._not_ready
 
     def await_predicate(self, ask: Ask) -> None:
         """All pending allocations of the ask await predicate results: it stays in the group, but is not ready."""
-        self._aside[ask.key] = None
+        self._not_ready[ask.key] = None
         self._entries[ask.key] = _entry(ask)
-        self.has_ready = len(self._entries) > len(self._aside)
+        self.has_ready = len(self._entries) > len(self._not_ready)
 
     def end_predicate_wait(self, ask: Ask) -> None:
         """The ask is ready again, at its old position."""
-        del self._aside[ask.key]
+        del self._not_ready[ask.key]
         self.has_ready = True
         heappush(self._heap, self._entries[ask.key])
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
@@ -171,7 +171,7 @@ class AskGroup(SchedulingEntity):
 
     def dismantle(self) -> Iterator[None]:
         self.reset_position()
-        return clear_stepwise(self._heap, self._entries, self._aside)
+        return clear_stepwise(self._heap, self._entries, self._not_ready)
 
     def _head(self) -> _Entry:
         heap, entries = self._heap, self._entries

@@ -34,7 +34,7 @@ class Purpose(Enum):
     """Allocations are preempted for the ask."""
 
 
-class Agreement(NamedTuple):
+class VictimsAnswer(NamedTuple):
     """The RM's answer about the victims on a node for an ask."""
 
     victims: tuple[Allocation, ...]
@@ -55,8 +55,8 @@ class Agreement(NamedTuple):
 class PredicateCheck:
     """An open call: may one pending allocation of the ask run on the node?
 
-    A check for an allocation (PLACE) holds room on the node unless the room is reserved already: other asks do not get
-    it, and quotas count it as used. Other checks hold nothing: their room is a placeholder's, or not free yet.
+    A check for an allocation (ALLOCATE) holds room on the node unless the room is reserved already: other asks do not
+    get it, and quotas count it as used. Other checks hold nothing: their room is a placeholder's, or not free yet.
     """
 
     __slots__ = (
@@ -105,9 +105,9 @@ class PredicateCheck:
         self.further: tuple[Allocation, ...] = ()
         """Further allocations that may be preempted if the RM says that the ask needs it."""
 
-    def answered(self, index: int) -> Agreement:
+    def answered(self, index: int) -> VictimsAnswer:
         """The answer about the victims; `index` is -1 if it was a refusal."""
-        return Agreement(self.victims, self.further, index, self.changes)
+        return VictimsAnswer(self.victims, self.further, index, self.changes)
 
     @property
     def uses_allocation(self) -> bool:
@@ -118,7 +118,15 @@ class PredicateCheck:
 class PredicateHistory:
     """Open predicate checks about one ask, and what the RM refused."""
 
-    __slots__ = ("awaits", "no_preemption", "predicate_checks", "predicate_reserved", "reasons", "refused", "since")
+    __slots__ = (
+        "awaits",
+        "no_preemption",
+        "predicate_checks",
+        "predicate_reserved",
+        "reasons",
+        "refused",
+        "refused_everywhere_at_change",
+    )
 
     def __init__(self) -> None:
         self.predicate_checks: dict[PredicateCheck, None] = {}
@@ -126,9 +134,9 @@ class PredicateHistory:
         """How many pending allocations of the ask the open checks use up."""
         self.refused: dict[Node, int] = {}
         """Nodes that the RM refused, with the value of the node change counter when it was asked."""
-        self.since = NEVER
-        """Value of the node change counter when the RM had refused every node with room; `refused` is then no longer
-        needed."""
+        self.refused_everywhere_at_change = NEVER
+        """Value of the node change counter (`Partition.changes`) when the RM had refused every node with room. Then
+        `refused` is no longer needed."""
         self.reasons: dict[str, tuple[int, str]] = {}
         """For each reason: how often the RM gave it, and the last node."""
         self.no_preemption = ""
@@ -143,7 +151,7 @@ class PredicateHistory:
 
     def is_refused_with_room(self, node: Node) -> bool:
         """Whether the RM refused the ask there and the node has not changed since; for a node that has room."""
-        return node.changed <= self.since or self.is_refused(node)
+        return node.changed <= self.refused_everywhere_at_change or self.is_refused(node)
 
     def remember(self, predicate_check: PredicateCheck, reason: str) -> None:
         # Answers can arrive in another order than the questions: the latest state of the node counts.

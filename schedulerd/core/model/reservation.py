@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.application import Application
     from schedulerd.core.model.node import Node
-    from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
+    from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
 
 
 class Reservation:
@@ -57,7 +57,7 @@ class Reservation:
         """The open check before the ask is allocated here, or before allocations are preempted for it."""
         self.agreed_at = NEVER
         """Value of the node change counter when the RM was asked, if it agreed that the ask may be allocated here."""
-        self.answer: Agreement | None = None
+        self.answer: VictimsAnswer | None = None
         """The RM's last answer about victims for this reservation."""
         self.alarm: Alarm | None = None
         """Rings when the reservation expires."""

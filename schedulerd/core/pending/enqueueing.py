@@ -136,10 +136,10 @@ def update_predicate_wait(partition: Partition, application: Application, ask: A
     partition.touch(application.queue)
 
 
-def reclassify(partition: Partition, application: Application, ask: Ask, *, down: bool) -> None:
-    """Moves the ask to the refused variant of its request class (`down`), or back."""
+def reclassify(partition: Partition, application: Application, ask: Ask, *, refused: bool) -> None:
+    """Moves the ask to the refused variant of its request class (`refused`), or back to the ordinary one."""
     dequeue(partition, application, ask)
-    ask.request_class = partition.request_classes.refused_variant(ask.request_class, down=down)
+    ask.request_class = partition.request_classes.refused_variant(ask.request_class, refused=refused)
     enqueue(partition, application, ask)
     update_predicate_wait(partition, application, ask)
     for one in application.queue.path_to_root:  # its queues may have another highest priority now
@@ -237,15 +237,15 @@ def update_pending_classes(partition: Partition, application: Application) -> No
         new = _pending_class(partition, application, group.request_class, placeholder=group.placeholder)
         if old is new:
             continue
-        stands = bool(group.needs)
-        if stands:
+        has_demand = bool(group.needs)
+        if has_demand:
             application.remove_demand(group, old)
             _count(application, group)
         request_classes.use(new)
         request_classes.disuse(old)
         partition.retry_timers.forget_class(old)
         group.pending_class = new
-        if stands:
+        if has_demand:
             application.add_demand(group, group.key(), new)
             _count(application, group)
             partition.retry_timers.make_due_now(new)

@@ -134,102 +134,102 @@ class PendingIndex:
         """The first entity of all open class orders; None if no class order is open."""
         front = self._front
         while front:
-            _, ticket, line = front[0]
-            if line.ticket != ticket:
+            _, ticket, class_order = front[0]
+            if class_order.ticket != ticket:
                 heappop(front)
                 continue
-            heap = line.heap  # what `head` does, without a call: every allocation comes here three times
+            heap = class_order.heap  # what `head` does, without a call: every allocation comes here three times
             head = heap[0]
             entity: SchedulingEntity = head[2]
             while entity.entry is not head:
                 heappop(heap)
                 head = heap[0]
                 entity = head[2]
-            if head is line.shown:
+            if head is class_order.shown:
                 return entity
-            line.shown = head
-            heapreplace(front, (head[0], ticket, line))
+            class_order.shown = head
+            heapreplace(front, (head[0], ticket, class_order))
         return None
 
     def rekey(self, entity: SchedulingEntity, key: Key) -> None:
         """The entity's sort key changed, and its needs did not. Does nothing if the entity needs nothing."""
-        line, entry = entity.class_order, entity.entry
-        if line is None or entry is None or entry[0] == key:
+        class_order, entry = entity.class_order, entity.entry
+        if class_order is None or entry is None or entry[0] == key:
             return
         self._serial += 1
-        line.put((key, self._serial, entity))
-        self._show(line)
+        class_order.put((key, self._serial, entity))
+        self._show(class_order)
 
     def need(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
         """The entity needs one more class."""
         entity.needs[pending_class] = None
-        line = entity.class_order
-        if line is None and (known := self._shared.get(pending_class)) is not None:
+        class_order = entity.class_order
+        if class_order is None and (known := self._shared.get(pending_class)) is not None:
             self._join(known, entity, key)
             self._show(known)
-        elif line is not None and not line.is_shared:
-            self._add_class(line, pending_class)
-            self._show(line)
+        elif class_order is not None and not class_order.is_shared:
+            self._add_class(class_order, pending_class)
+            self._show(class_order)
         else:
             self._enqueue(entity, key)
 
     def unneed(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
         """The entity, which must be here, no longer needs this class. Its sort key is unchanged."""
         del entity.needs[pending_class]
-        line, entry = entity.class_order, entity.entry
-        assert line is not None
+        class_order, entry = entity.class_order, entity.entry
+        assert class_order is not None
         assert entry is not None
         if not entity.needs:
             entity.class_order = entity.entry = None
-            self._leave(line)
-        elif not line.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
-            self._drop_class(line, pending_class)
+            self._leave(class_order)
+        elif not class_order.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
+            self._drop_class(class_order, pending_class)
         else:
             self._enqueue(entity, entry[0])
 
     def block(self, pending_class: PendingClass, block: Block) -> None:
         """Blocks the class here until `unblock`."""
         self.blocked_by[pending_class] = block
-        for line in self._by_class[pending_class]:
-            line.open_classes -= 1
-            if not line.open_classes:
-                line.ticket = 0
+        for class_order in self._by_class[pending_class]:
+            class_order.open_classes -= 1
+            if not class_order.open_classes:
+                class_order.ticket = 0
 
     def unblock(self, pending_class: PendingClass) -> None:
         """Unblocks the class here."""
         self.blocked_by.pop(pending_class).propagated_to.pop(self, None)
-        for line in self._by_class[pending_class]:
-            line.open_classes += 1
-            if line.open_classes == 1:
-                self._show(line)
+        for class_order in self._by_class[pending_class]:
+            class_order.open_classes += 1
+            if class_order.open_classes == 1:
+                self._show(class_order)
 
     def first_of(self, pending_class: PendingClass) -> tuple[Key, SchedulingEntity]:
         """The first entity that needs the class, blocked or not, with its key. At least one entity must need it."""
-        entry = min([line.head() for line in self._by_class[pending_class]], key=lambda entry: entry[0])
+        entry = min([class_order.head() for class_order in self._by_class[pending_class]], key=lambda entry: entry[0])
         entity: SchedulingEntity = entry[2]
         return entry[0], entity
 
     def in_order(self, pending_class: PendingClass) -> Iterator[SchedulingEntity]:
         """All entities that need the class, in order, blocked or not. No class order may change during the
         iteration."""
-        lines = [in_order(line.heap) for line in self._by_class.get(pending_class, ())]
-        for entry in merge(*lines, key=lambda entry: entry[0]):
+        class_orders = [in_order(class_order.heap) for class_order in self._by_class.get(pending_class, ())]
+        for entry in merge(*class_orders, key=lambda entry: entry[0]):
             if entry[2].entry is entry:
                 yield entry[2]
 
     def __iter__(self) -> Iterator[tuple[Key, SchedulingEntity]]:
         """All entities with their keys; for the invariants."""
-        lines = {line: None for lines in self._by_class.values() for line in lines}
-        for line in lines:
-            for entry in line.heap:
+        class_orders = {class_order: None for class_orders in self._by_class.values() for class_order in class_orders}
+        for class_order in class_orders:
+            for entry in class_order.heap:
                 if entry[2].entry is entry:
                     yield entry[0], entry[2]
 
     def dismantle(self) -> Iterator[None]:
-        for lines in self._by_class.values():
-            for line in lines:
-                line.shown = None
-                yield from clear_stepwise(line.heap, line.pending_classes)
+        for class_orders in self._by_class.values():
+            for class_order in class_orders:
+                class_order.shown = None
+                yield from clear_stepwise(class_order.heap, class_order.pending_classes)
         for block in self.blocked_by.values():
             yield from clear_stepwise(block.propagated_to)
         yield from clear_stepwise(self._front, self._shared, self._by_class, self.blocked_by)
@@ -242,75 +242,75 @@ class PendingIndex:
         """
         old = entity.class_order
         entity.entry = None
-        line = self._line_for(entity)
-        self._join(line, entity, key)
+        class_order = self._class_order_for(entity)
+        self._join(class_order, entity, key)
         if old is not None:
             self._leave(old)
-        self._show(line)
+        self._show(class_order)
 
-    def _join(self, line: ClassOrder, entity: SchedulingEntity, key: Key) -> None:
-        entity.class_order = line
-        line.members += 1
+    def _join(self, class_order: ClassOrder, entity: SchedulingEntity, key: Key) -> None:
+        entity.class_order = class_order
+        class_order.members += 1
         self._serial += 1
-        line.put((key, self._serial, entity))
+        class_order.put((key, self._serial, entity))
 
-    def _line_for(self, entity: SchedulingEntity) -> ClassOrder:
+    def _class_order_for(self, entity: SchedulingEntity) -> ClassOrder:
         if len(entity.needs) > _SHARED_NEEDS_MAX:
-            line = ClassOrder(is_shared=False)
+            class_order = ClassOrder(is_shared=False)
         else:
             needs = _as_key(entity.needs)
             known = self._shared.get(needs)
             if known is not None:
                 return known
-            line = self._shared[needs] = ClassOrder(is_shared=True)
+            class_order = self._shared[needs] = ClassOrder(is_shared=True)
         self._count += 1
         for pending_class in entity.needs:
-            self._add_class(line, pending_class)
-        return line
+            self._add_class(class_order, pending_class)
+        return class_order
 
-    def _leave(self, line: ClassOrder) -> None:
-        line.members -= 1
-        if line.members:
+    def _leave(self, class_order: ClassOrder) -> None:
+        class_order.members -= 1
+        if class_order.members:
             return
         self._count -= 1
-        if line.is_shared:
-            del self._shared[_as_key(line.pending_classes)]
-        for pending_class in list(line.pending_classes):
-            self._drop_class(line, pending_class)
-        line.ticket = 0
+        if class_order.is_shared:
+            del self._shared[_as_key(class_order.pending_classes)]
+        for pending_class in list(class_order.pending_classes):
+            self._drop_class(class_order, pending_class)
+        class_order.ticket = 0
 
-    def _add_class(self, line: ClassOrder, pending_class: PendingClass) -> None:
-        line.pending_classes[pending_class] = None
-        self._by_class.setdefault(pending_class, {})[line] = None
+    def _add_class(self, class_order: ClassOrder, pending_class: PendingClass) -> None:
+        class_order.pending_classes[pending_class] = None
+        self._by_class.setdefault(pending_class, {})[class_order] = None
         if pending_class not in self.blocked_by:
-            line.open_classes += 1
+            class_order.open_classes += 1
 
-    def _drop_class(self, line: ClassOrder, pending_class: PendingClass) -> None:
-        del line.pending_classes[pending_class]
+    def _drop_class(self, class_order: ClassOrder, pending_class: PendingClass) -> None:
+        del class_order.pending_classes[pending_class]
         if pending_class not in self.blocked_by:
-            line.open_classes -= 1
-            if not line.open_classes:
-                line.ticket = 0
-        lines = self._by_class[pending_class]
-        del lines[line]
-        if not lines:
+            class_order.open_classes -= 1
+            if not class_order.open_classes:
+                class_order.ticket = 0
+        class_orders = self._by_class[pending_class]
+        del class_orders[class_order]
+        if not class_orders:
             del self._by_class[pending_class]
             block = self.blocked_by.pop(pending_class, None)
             if block is not None:
                 block.propagated_to.pop(self, None)
 
-    def _show(self, line: ClassOrder) -> None:
+    def _show(self, class_order: ClassOrder) -> None:
         """Enters an open class order into the front with its present first entry."""
-        if not line.open_classes:
+        if not class_order.open_classes:
             return
-        head, front = line.head(), self._front
-        if line.ticket and head is line.shown:
+        head, front = class_order.head(), self._front
+        if class_order.ticket and head is class_order.shown:
             return
-        line.shown = head
+        class_order.shown = head
         self._serial += 1
-        line.ticket = self._serial
-        entry = (head[0], line.ticket, line)
-        if front and front[0][2] is line:
+        class_order.ticket = self._serial
+        entry = (head[0], class_order.ticket, class_order)
+        if front and front[0][2] is class_order:
             heapreplace(front, entry)
             return
         heappush(front, entry)

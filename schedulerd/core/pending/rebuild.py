@@ -25,7 +25,7 @@ def rebuild(partition: Partition, spec: PartitionSpec) -> None:
         noted.clear()
     partition.retry_timers.forget()
     for reservation in partition.reservations:
-        partition.ready[reservation.node] = None
+        partition.reservations_to_check[reservation.node] = None
     for queue in partition.root.subtree():
         queue.reset_pending()
     for application in partition.applications.values():

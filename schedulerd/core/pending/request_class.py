@@ -149,13 +149,13 @@ class RequestClasses:
         self._by_size[id(resources)] = resources, request_class
         return request_class
 
-    def refused_variant(self, request_class: RequestClass, *, down: bool) -> RequestClass:
-        """The same request, of asks that no node with room may have, or of others."""
+    def refused_variant(self, request_class: RequestClass, *, refused: bool) -> RequestClass:
+        """The variant for asks that the RM refused on every node with room (`refused`), or the ordinary one."""
         items, _, required_node, constraint, skips_predicates = request_class.identity
-        known = self._known.get((items, down, required_node, constraint, skips_predicates))
+        known = self._known.get((items, refused, required_node, constraint, skips_predicates))
         return known or RequestClass(
             items,
-            refused=down,
+            refused=refused,
             required_node=required_node,
             constraint=constraint,
             skips_predicates=skips_predicates,

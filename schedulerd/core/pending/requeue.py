@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from itertools import islice
 
-from schedulerd.core.gangs.rules import own_room
+from schedulerd.core.gangs.rules.own_room import gang_fits
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, note_possible_swap, reclassify
+from schedulerd.core.pending.enqueueing import admit_next, note_possible_swap, reclassify, set_priority_gang
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.quotas.rules import blocked
@@ -29,7 +29,7 @@ def end_of_step(partition: Partition) -> None:
     """
     if partition.gangs_changed:
         partition.gangs_changed = False
-        own_room.recheck(partition)
+        _recheck_gangs(partition)
     timers = partition.retry_timers
     if timers.changed:
         timers.retry_on_changed_nodes()
@@ -49,6 +49,17 @@ def end_of_step(partition: Partition) -> None:
     timers.unchanged_since_moves = partition.moves
     if partition.constraints.rules:
         partition.constraints.forget_idle()
+
+
+def _recheck_gangs(partition: Partition) -> None:
+    """After a change of nodes or gangs: the next cycle checks the reservations of gangs, and a priority gang that can
+    no longer fit loses its priority."""
+    for reservation in partition.reservations:
+        gang = reservation.application.gang
+        if gang is not None and gang.pending:
+            partition.reservations_to_check[reservation.node] = None
+    if partition.priority_gang is not None and not gang_fits(partition, partition.priority_gang):
+        set_priority_gang(partition, None)
 
 
 def unblock_where_quota_allows(queue: Queue) -> list[PendingClass]:
@@ -113,7 +124,7 @@ def _call_back(partition: Partition, node: Node) -> None:
             count = max(1, min(node.free[name] // amount for name, amount in request_class.items))
             called = refused_asks.first(request_class, node, count)
             for application, ask in called:
-                reclassify(partition, application, ask, down=False)
+                reclassify(partition, application, ask, refused=False)
             if len(called) == count and partition.nodes.get(node.node_id) is node:
                 refused_asks.nodes_to_retry[node] = None
 
@@ -146,7 +157,7 @@ def _retry_affinities(partition: Partition) -> None:
             partition.retry_timers.retry_class(pending_class)
     for reservation in partition.reservations:
         if affinity_of(reservation.ask.request_class) in changed:
-            partition.ready[reservation.node] = None
+            partition.reservations_to_check[reservation.node] = None
     try_denied_again(partition)
 
 

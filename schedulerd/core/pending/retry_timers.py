@@ -84,12 +84,13 @@ class RetryTimers:
         """The search for victims for the first of `preemptors`, while it goes on. Any, because a `Search` refers to the
         partition, and so to these timers."""
         self.refused: dict[tuple[Queue, PendingClass, Ask | None], Refused] = {}
-        """Failed preemption attempts by leaf queue and pending class; with an ask, if the reason is what this ask holds
-        already and says nothing about others."""
+        """Failed preemption attempts by leaf queue and pending class; the ask is None, unless the refusal is
+        because of entitled reservations that this ask has."""
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
         self.changed_as_if_asked_ns = 0
-        """The asking time that classes get in `reservations_due` when they are checked again because of `changed`."""
+        """`unreservable` classes that are checked again because of `changed` are due as if their first ask were made at
+        this time."""
         self.waiting_for_change: dict[Application, int] = {}
         """Applications that wait for any change, with the earliest time of their next preemption attempt."""
         self.unchanged_since_moves = 0

@@ -21,7 +21,7 @@ class SchedulingState(IntEnum):
     RESERVED = 3
     """Room of a node is reserved for the ask."""
     FAILED = 4
-    """The ask lacks nothing but room on nodes."""
+    """No node takes the ask now: no room, a constraint, or the RM refuses it."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class PendingReasonChanged:
     scheduling_state: SchedulingState | None
     """What the RM is told as the scheduling state; None if the pending state has none."""
     rule: str = ""
-    """The rule that blocks, a value of `BlockedBy`; '' if none does, and so are the fields up to `is_group`."""
+    """The rule that blocks, a value of `BlockedBy`; '' if none does. Then `resource` to `is_group` are empty too."""
     queue: str = ""
     """The queue that has the rule; for an ask that waits for its turn, its leaf queue."""
     resource: str = ""

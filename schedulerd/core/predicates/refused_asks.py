@@ -37,9 +37,10 @@ class _Level:
 
     def __init__(self) -> None:
         self.resting: dict[Ask, Application] = {}
-        """Asks that all nodes with room refused. A later one covers more changes of nodes."""
+        """Asks that the RM refused on all nodes with room. `refused_everywhere_at_change` grows from first to
+        last, so `first` may stop at the first ask that was refused before the node's last change."""
         self.awaiting: dict[Ask, Application] = {}
-        """Asks that wait for the end of another ask's predicate check on a node that did not refuse them."""
+        """Asks that wait for the end of another ask's predicate check, on a node where the RM has not refused them."""
 
     def of(self, ask: Ask) -> dict[Ask, Application]:
         """The one of both dicts that has, or will have, the ask."""
@@ -53,14 +54,14 @@ class _Level:
         return bool(self.resting or self.awaiting)
 
     def first(self, node: Node, count: int) -> Iterator[tuple[Application, Ask]]:
-        """Up to `count` asks that the node, as it is now, did not refuse. At most `AWAITING_MAX` awaiting asks are
-        visited."""
+        """Up to `count` asks that the RM has not refused on the node as it is now. At most `AWAITING_MAX` awaiting asks
+        are visited."""
         for ask, application in islice(self.awaiting.items(), AWAITING_MAX):
             if count and ask.predicate_history is not None and not ask.predicate_history.is_refused_with_room(node):
                 yield application, ask
                 count -= 1
         for ask, application in islice(self.resting.items(), count):
-            if ask.predicate_history is None or ask.predicate_history.since >= node.changed:
+            if ask.predicate_history is None or ask.predicate_history.refused_everywhere_at_change >= node.changed:
                 break
             yield application, ask
 
@@ -111,7 +112,7 @@ class RefusedAsks:
             ask.predicate_history.awaits = None
 
     def first(self, request_class: RequestClass, node: Node, count: int) -> list[tuple[Application, Ask]]:
-        """Up to `count` asks of the request class that the node, as it is now, did not refuse, by priority."""
+        """Up to `count` asks of the request class that the RM has not refused on the node as it is now, by priority."""
         levels = self._levels[request_class]
         found: list[tuple[Application, Ask]] = []
         for priority in sorted(levels, reverse=True):

@@ -10,7 +10,7 @@ def sentence(blocked: Blocked) -> str:
     queue, name, used, most = blocked.queue.written, blocked.resource, blocked.used, blocked.max
     match blocked.by:
         case BlockedBy.QUOTA:
-            reserved = f" + {blocked.promised} claimed by others" if blocked.promised else ""
+            reserved = f" + {blocked.promised} reserved for others" if blocked.promised else ""
             return (
                 f"quota of queue {queue}: {name} {used} used{reserved} + {blocked.asked} asked is more than max {most}"
             )

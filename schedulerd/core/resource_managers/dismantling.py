@@ -71,7 +71,9 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from partition.refused_asks.dismantle()
     yield from partition.request_classes.dismantle()
     yield from partition.node_order.dismantle()
-    yield from clear_stepwise(partition.open_gangs, partition.short_of_quota, partition.ready, partition.denied)
+    yield from clear_stepwise(
+        partition.open_gangs, partition.short_of_quota, partition.reservations_to_check, partition.denied
+    )
     yield from clear_stepwise(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
     yield from clear_stepwise(partition.applications, partition.terminated, partition.terminated_by_id)
     yield from clear_stepwise(partition.nodes, partition.allocations)

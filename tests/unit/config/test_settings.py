@@ -55,7 +55,7 @@ TIMEOUTS = {
     "queue_cleanup_timeout_s": "cleanup_ns",
     "early_message_timeout_s": "early_message_ns",
     "predicates_timeout_s": "predicates_ns",
-    "predicate_retry_delay_s": "refusal_ns",
+    "predicate_retry_delay_s": "predicate_retry_delay_ns",
 }
 
 

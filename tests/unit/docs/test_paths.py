@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schedulerd.core.model.predicate_check import Purpose
 from schedulerd.core.pending.rules.states import STATES
 from schedulerd.journal.header import FORMAT
 
@@ -18,7 +19,7 @@ ROOMS = (ROOT, ROOT / "schedulerd", ROOT / "tests", ROOT / "protos")
 """Paths are written from one of these."""
 
 FILE = re.compile(r"`([\w.*-]+/[\w./*-]+\.(?:py|toml|proto))(?:::\w+)?`")
-FOLDER = re.compile(r"`((?:core|wire|observe|daemon|config|journal|replay|schedulerd|tests)/(?:[\w/]+/)?)`")
+FOLDER = re.compile(r"`((?:core|wire|observe|daemon|config|journal|replay|schedulerd|tests)/(?:[\w/]*\w)?/?)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -34,7 +35,7 @@ def test_a_page_says_what_is_not_there() -> None:
         "core/decide/placement.py",
         "handlers/taking.py",
     ]
-    assert FOLDER.findall("`core/decide/` and `core/`") == ["core/decide/", "core/"]
+    assert FOLDER.findall("`core/decide/`, `core/` and `core/rules`") == ["core/decide/", "core/", "core/rules"]
 
 
 def test_every_page_about_the_inside_is_linked_from_the_architecture_or_from_another_one() -> None:
@@ -68,6 +69,12 @@ def test_the_pending_states_are_those_of_the_core() -> None:
         ]
         for state, meaning in STATES.items()
     ]
+
+
+def test_the_purposes_of_predicate_checks_are_those_of_the_core() -> None:
+    text = (INTERNALS / "predicates.md").read_text(encoding="utf-8")
+    section = text[text.index("## A check") : text.index("## Histories")]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [purpose.name for purpose in Purpose]
 
 
 def test_the_version_of_the_journal_is_that_of_its_header() -> None:

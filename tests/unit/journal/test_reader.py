@@ -17,6 +17,7 @@ from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnrea
 from schedulerd.journal.blocks import MAGIC, block
 from schedulerd.journal.encode import facts_text
 from schedulerd.journal.files import JournalFiles
+from schedulerd.journal.header import Header
 from schedulerd.journal.writer import JournalWriter
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story, entries, texts
 
@@ -275,3 +276,10 @@ def test_a_line_that_no_journal_has_is_an_error_and_not_a_crash(
     tmp_path.joinpath("000001.journal").write_bytes(MAGIC + b"".join(map(block, contents)))
     with pytest.raises(JournalUnreadable):
         list(Journal.open(tmp_path))
+
+
+def test_a_timeout_that_had_another_name_is_read() -> None:
+    values = a_header().to_values()
+    timeouts = {**values["timeouts"], "refusal_ns": 7}
+    del timeouts["predicate_retry_delay_ns"]
+    assert Header.from_values({**values, "timeouts": timeouts}).timeouts.predicate_retry_delay_ns == 7

@@ -85,7 +85,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
         ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), asked_at_ns)
     else:
         if ask.request_class.refused:
-            reclassify(partition, application, ask, down=False)
+            reclassify(partition, application, ask, refused=False)
         wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
         gangs.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))

@@ -115,7 +115,7 @@ def request_release(context: StepContext, allocation: Allocation, cause: Release
     if allocation.releasing is not None:
         return
     termination = _TERMINATIONS.get(cause, TerminationType.TIMEOUT)
-    commit_room.leave(allocation, termination)
+    commit_room.begin_release(allocation, termination)
     application = allocation.application
     partition.moves += 1
     if cause is ReleaseCause.PREEMPTED:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from schedulerd.core.gangs.rules.packing import Bin, fits
 from schedulerd.core.model.footprint import Footprint
-from schedulerd.core.pending.enqueueing import set_priority_gang
 from schedulerd.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -43,17 +42,6 @@ def gang_fits(partition: Partition, application: Application) -> bool:
         partition.retry_timers.budget.visits += len(bins)
         gang.fits = version, fits(partition, wanted, bins)
     return gang.fits[1]
-
-
-def recheck(partition: Partition) -> None:
-    """After a change of nodes or gangs: the next cycle checks the reservations of gangs, and a priority gang that can
-    no longer fit loses its priority."""
-    for reservation in partition.reservations:
-        gang = reservation.application.gang
-        if gang is not None and gang.pending:
-            partition.ready[reservation.node] = None
-    if partition.priority_gang is not None and not gang_fits(partition, partition.priority_gang):
-        set_priority_gang(partition, None)
 
 
 def _footprint(application: Application) -> Footprint:

@@ -55,7 +55,7 @@ def attempt(context: StepContext, application: Application, ask: Ask, node: Node
 
 
 def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None:
-    """The first node with room that did not refuse the ask. `first` is the first node with room."""
+    """The first node with room where the RM has not refused the ask. `first` is the first node with room."""
     predicate_history = ask.predicate_history
     if first is None or predicate_history is None or not predicate_history.is_refused_with_room(first):
         return first
@@ -63,17 +63,17 @@ def free_node(partition: Partition, ask: Ask, first: Node | None) -> Node | None
 
 
 def set_aside(context: StepContext, application: Application, ask: Ask) -> None:
-    """Sets aside an ask that all nodes with room refused. It awaits the end of an open check on another node if that
-    would give it room; else it rests."""
+    """Sets aside an ask that the RM refused on all nodes with room. It awaits the end of an open check on another
+    node if that would give it room; else it rests."""
     partition = context.partition_of(application)
     assert ask.predicate_history is not None
     awaited = _awaited(partition, ask)
     if awaited is None:
-        _rest(context, application, ask)
+        _set_aside_resting(context, application, ask)
     else:
         ask.predicate_history.awaits = awaited
         awaited.awaited_by[ask] = application
-    reclassify(partition, application, ask, down=True)
+    reclassify(partition, application, ask, refused=True)
 
 
 def place_in(context: StepContext, reservation: Reservation) -> None:
@@ -143,7 +143,7 @@ def finish(context: StepContext, predicate_check: PredicateCheck, outcome: Predi
     context.cluster.alarms.cancel(predicate_check.alarm)
     commit_room.end_predicate_check(partition, predicate_check)
     for ask, application in list(predicate_check.awaited_by.items()):
-        reclassify(partition, application, ask, down=False)
+        reclassify(partition, application, ask, refused=False)
     if predicate_check.purpose is Purpose.SWAP and partition.denied:
         try_denied_again(partition)
     if predicate_check.purpose is Purpose.RESERVE:
@@ -170,7 +170,7 @@ def return_ask(partition: Partition, predicate_check: PredicateCheck) -> None:
     commit_room.note_check_room_free(partition, predicate_check)
     update_predicate_wait(partition, predicate_check.application, predicate_check.ask)
     for reservation in predicate_check.ask.reservations.values():
-        partition.ready[reservation.node] = None
+        partition.reservations_to_check[reservation.node] = None
     if predicate_check.placeholder is not None:
         note_possible_swap(partition, predicate_check.application)
 
@@ -187,8 +187,8 @@ def remember(context: StepContext, predicate_check: PredicateCheck, reason: str)
     if refused_asks.remembered <= REMEMBERED_MAX:
         return
     if ask.unchecked > 0 and not ask.request_class.refused:
-        _rest(context, application, ask)
-        reclassify(partition, application, ask, down=True)
+        _set_aside_resting(context, application, ask)
+        reclassify(partition, application, ask, refused=True)
     else:
         clear_refusals(partition, ask.predicate_history)
 
@@ -200,7 +200,7 @@ def void(context: StepContext, predicate_check: PredicateCheck) -> None:
     context.emit(PredicateNotWanted(partition.rm_id, predicate_check.call_id))
     return_ask(partition, predicate_check)
     if predicate_check.reservation is not None and predicate_check.reservation in partition.reservations:
-        partition.ready[predicate_check.node] = None
+        partition.reservations_to_check[predicate_check.node] = None
     elif predicate_check.purpose is Purpose.RESERVE and ask.group is not None:
         partition.retry_timers.schedule_reservation(ask.group.pending_class, ask.asked_at_ns)
 
@@ -231,7 +231,7 @@ def forget(partition: Partition, ask: Ask) -> None:
         clear_refusals(partition, ask.predicate_history)
         ask.predicate_history = None
         if ask.request_class.refused:
-            ask.request_class = partition.request_classes.refused_variant(ask.request_class, down=False)
+            ask.request_class = partition.request_classes.refused_variant(ask.request_class, refused=False)
 
 
 def clear_refusals(partition: Partition, predicate_history: PredicateHistory) -> None:
@@ -247,9 +247,9 @@ def forget_all(context: StepContext, rm: ResourceManager) -> None:
         partition.retry_timers.set_search(None)
         for reservation in partition.reservations:
             reservation.agreed_at, reservation.answer = NEVER, None
-            partition.ready[reservation.node] = None
+            partition.reservations_to_check[reservation.node] = None
         for application, ask in list(partition.refused_asks):
-            reclassify(partition, application, ask, down=False)
+            reclassify(partition, application, ask, refused=False)
         for application in partition.applications.values():
             for ask in application.asks.values():
                 forget(partition, ask)
@@ -263,8 +263,8 @@ def on_retry_due(context: StepContext, partition: Partition) -> None:
         if ask is None:
             break
         assert ask.predicate_history is not None
-        ask.predicate_history.since = NEVER
-        reclassify(partition, refused_asks.application_of(ask), ask, down=False)
+        ask.predicate_history.refused_everywhere_at_change = NEVER
+        reclassify(partition, refused_asks.application_of(ask), ask, refused=False)
     next_ns = refused_asks.due.next_ns()
     if next_ns is not None:
         deadline_ns = max(next_ns, context.now_ns + CALL_BACK_EACH_NS)
@@ -291,15 +291,15 @@ def _awaited(partition: Partition, ask: Ask) -> PredicateCheck | None:
     return None
 
 
-def _rest(context: StepContext, application: Application, ask: Ask) -> None:
-    """The ask rests: one number, the change counter of the partition, replaces its single refusals, because all nodes
-    with room have refused it."""
+def _set_aside_resting(context: StepContext, application: Application, ask: Ask) -> None:
+    """The ask rests: one number, the change counter of the partition, replaces its single refusals, because it
+    was refused on all nodes with room."""
     predicate_history, partition = ask.predicate_history, context.partition_of(application)
     assert predicate_history is not None
     refused_asks = partition.refused_asks
     clear_refusals(partition, predicate_history)
-    predicate_history.since = partition.changes
-    deadline_ns = context.now_ns + context.cluster.timeouts.refusal_ns
+    predicate_history.refused_everywhere_at_change = partition.changes
+    deadline_ns = context.now_ns + context.cluster.timeouts.predicate_retry_delay_ns
     refused_asks.due.set(ask, deadline_ns)
     if refused_asks.alarm is None or not refused_asks.alarm.live:
         refused_asks.alarm = context.cluster.alarms.set(deadline_ns, RefusedAsksDue(partition))

@@ -88,7 +88,7 @@ def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -
         preemption.agreed(partition, predicate_check, index)
     elif predicate_check.reservation is not None:
         predicate_check.reservation.agreed_at = predicate_check.changes
-        partition.ready[predicate_check.node] = None
+        partition.reservations_to_check[predicate_check.node] = None
 
 
 def _refused(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:

@@ -15,7 +15,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
+from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import preemption_from_ns, schedule_preemption
@@ -166,7 +166,7 @@ def agreed(partition: Partition, predicate_check: PredicateCheck, index: int) ->
         predicate_check.search.agreed = predicate_check.node, predicate_check.answered(index)
     elif predicate_check.reservation is not None:
         predicate_check.reservation.answer = predicate_check.answered(index)
-        partition.ready[predicate_check.node] = None
+        partition.reservations_to_check[predicate_check.node] = None
 
 
 def refused(partition: Partition, predicate_check: PredicateCheck, reason: str) -> None:
@@ -200,7 +200,7 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
             due_ns = preemption_from_ns(application, ask)
             if due_ns > context.now_ns:
                 timers.attempts_due.set_earlier(application, due_ns)
-            elif _may_claim(context, group, ask):
+            elif _may_preempt(context, group, ask):
                 return Search(partition, application, group, ask, timers.budget)
     return None
 
@@ -231,7 +231,7 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
     )
 
 
-def _may_claim(context: StepContext, group: AskGroup, ask: Ask) -> bool:
+def _may_preempt(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether the ask has a pending allocation without an entitled reservation."""
     return ask in group and ask.unchecked > sum(one.is_entitled for one in ask.reservations.values())
 
@@ -239,7 +239,7 @@ def _may_claim(context: StepContext, group: AskGroup, ask: Ask) -> bool:
 def _is_wanted(context: StepContext, search: Search) -> bool:
     """Whether the ask of the search is unchanged and still waits."""
     is_same = search.ask.spec is search.spec and gang_fits(search.partition, search.application)
-    return is_same and _is_closed(search.application, search.group) and _may_claim(context, search.group, search.ask)
+    return is_same and _is_closed(search.application, search.group) and _may_preempt(context, search.group, search.ask)
 
 
 def for_required_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
@@ -278,7 +278,7 @@ def for_required_node(context: StepContext, reservation: Reservation, kept: Reso
 
 
 def _still_holds(
-    answer: Agreement | None, node: Node, victims: tuple[Allocation, ...], further: tuple[Allocation, ...]
+    answer: VictimsAnswer | None, node: Node, victims: tuple[Allocation, ...], further: tuple[Allocation, ...]
 ) -> bool:
     """Whether the RM's answer is about these victims, and all further victims that it wants may be preempted now."""
     if answer is None or answer.victims != victims:
@@ -304,15 +304,15 @@ def _refuse(context: StepContext, search: Search) -> None:
     refusal = search.refusal or PreemptionRefusal.NO_NODE
     reason = _reason(search, refusal)
     if search.barred:
-        _let_rest(partition, search, until_ns, reason)
+        _postpone_attempt(partition, search, until_ns, reason)
     else:
-        has_claim = any(one.is_entitled for one in ask.reservations.values())
-        key = search.queue, search.group.pending_class, ask if has_claim else None
+        has_entitled = any(one.is_entitled for one in ask.reservations.values())
+        key = search.queue, search.group.pending_class, ask if has_entitled else None
         partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(context, search.application, ask, refusal, reason)
 
 
-def _let_rest(partition: Partition, search: Search, until_ns: int, reason: str) -> None:
+def _postpone_attempt(partition: Partition, search: Search, until_ns: int, reason: str) -> None:
     """The RM refused nodes for this ask only: sets the retry time of this ask, and not that of equal asks."""
     ask = search.ask
     if ask.predicate_history is not None:

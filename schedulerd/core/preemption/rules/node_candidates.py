@@ -49,7 +49,7 @@ class NodeCandidates:
         """`unit` is the weight of one unit of each resource."""
         self._spec = spec
         self._unit = unit
-        self._effort = budget
+        self._budget = budget
         self._needs: dict[Node, Resources] = {}
         self._rests: dict[Node, Resources] = {}
         """What a node would still lack if all victims counted so far were gone."""
@@ -68,7 +68,7 @@ class NodeCandidates:
 
     def add(self, leaf: Queue, allocations: Sequence[Allocation], admits: Admits) -> None:
         """Adds allocations of the leaf queue. If its priority is admitted, an allocation is a possible victim."""
-        self._effort.visits += len(allocations)
+        self._budget.visits += len(allocations)
         self._admits[leaf] = admits
         kinds = {
             (spec.originator, spec.allow_preempt_self, spec.priority): one
@@ -88,7 +88,7 @@ class NodeCandidates:
             nodes: Iterable[Node] = self._nodes_with[rank] if self._pools else self._needs
             heap: list[tuple[int, float, str, Node]] = []
             for portion in portions(nodes):
-                self._effort.visits += len(portion)
+                self._budget.visits += len(portion)
                 heap.extend((self._weight(self._rest(node)), node.score, node.node_id, node) for node in portion)
                 yield None
             heapify(heap)
@@ -96,11 +96,11 @@ class NodeCandidates:
                 weight, _, _, node = heappop(heap)
                 yield NodeCandidate(((rank, weight),), node) if rank in self._pool(node) else None
 
-    def fewest(self, prospect: NodeCandidate) -> int:
+    def fewest(self, node_candidate: NodeCandidate) -> int:
         """The minimum number of victims if those up to the candidate's rank are enough; 0 if they are not."""
-        rank, node = prospect.cost[0][0], prospect.node
+        rank, node = node_candidate.cost[0][0], node_candidate.node
         pool = self._pools[node]
-        self._effort.visits += len(pool[rank])
+        self._budget.visits += len(pool[rank])
         rest = Resources(self._rest(node))
         for allocation in pool[rank]:
             get = allocation.request_class.resources.get
@@ -116,7 +116,7 @@ class NodeCandidates:
         """The possible victims on the node, by rank."""
         pool = self._pools.get(node)
         if pool is None:
-            self._effort.visits += len(node.allocations)
+            self._budget.visits += len(node.allocations)
             pool = self._pools[node] = {}
             for allocation in node.allocations.values():
                 if may_be_preempted(self._spec, allocation):

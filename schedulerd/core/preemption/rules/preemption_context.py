@@ -36,7 +36,7 @@ from schedulerd.core.specs import PreemptionPolicy
 
 @dataclass(frozen=True, slots=True)
 class VictimQueue:
-    """What holds for all possible victims in one leaf queue."""
+    """The terms on which allocations of one leaf queue may be preempted for the ask."""
 
     common_ancestor: int
     """Level of the lowest common ancestor on the ask's path to the root (0 is the leaf)."""
@@ -77,7 +77,7 @@ class PreemptionContext:
         self.claimable = frozenset().union(*self._entitled)
         """All resources to which the ask is entitled at some level."""
         self._priorities = self._priorities_at_levels()
-        self._sides: dict[Queue, VictimQueue | None] = {}
+        self._victim_queues: dict[Queue, VictimQueue | None] = {}
         self._budgets: dict[Queue, Budget] = {}
         self.limit = self._limit()
         """The quota or limit that keeps the ask out whatever is preempted, as a sentence; '' if there is none."""
@@ -141,15 +141,15 @@ class PreemptionContext:
     def _short_of_quota(self) -> tuple[Resources, int | None]:
         """The amounts that the max of queues on the path lacks for the ask, and the level of the lowest such queue, the
         limiting queue; None if none lacks room."""
-        lacking, roof = Resources(), None
+        lacking, limiting_level = Resources(), None
         for level, queue in enumerate(self.queue.path_to_root):
             for name, amount in self.ask.request_class.items:
                 if name in queue.max:
                     short = in_use(queue)[name] + amount - queue.max[name]
                     if short > 0:
                         lacking[name] = max(lacking[name], short)
-                        roof = level if roof is None else roof
-        return lacking, roof
+                        limiting_level = level if limiting_level is None else limiting_level
+        return lacking, limiting_level
 
     def _rights(self, level: int) -> frozenset[str]:
         """The resources to which the ask is entitled against victims below `path_to_root[level]`."""
@@ -200,11 +200,11 @@ class PreemptionContext:
 
     def victim_queue(self, leaf: Queue) -> VictimQueue | None:
         """What holds for victims in the leaf; None if the ask may not preempt anything there."""
-        if leaf not in self._sides:
-            self._sides[leaf] = self._new_side(leaf)
-        return self._sides[leaf]
+        if leaf not in self._victim_queues:
+            self._victim_queues[leaf] = self._new_victim_queue(leaf)
+        return self._victim_queues[leaf]
 
-    def _new_side(self, leaf: Queue) -> VictimQueue | None:
+    def _new_victim_queue(self, leaf: Queue) -> VictimQueue | None:
         if leaf.properties.preemption_policy is PreemptionPolicy.DISABLED or leaf is self.queue:
             return None
         way = self.queue.path_to_root
@@ -231,13 +231,13 @@ class PreemptionContext:
             if not may_be_preempted(self.partition.spec, allocation):
                 continue
             application = allocation.application
-            side = self.victim_queue(application.queue)
-            if side is None or application is self.application:
+            victim_queue = self.victim_queue(application.queue)
+            if victim_queue is None or application is self.application:
                 continue
-            if not short.keys() <= self._entitled[side.common_ancestor]:
+            if not short.keys() <= self._entitled[victim_queue.common_ancestor]:
                 continue
-            if side.admits(allocation.spec.priority):
-                yield candidate(allocation, self.unit, side.budgets)
+            if victim_queue.admits(allocation.spec.priority):
+                yield candidate(allocation, self.unit, victim_queue.budgets)
 
     def victims_among(self, allocations: Iterable[Allocation]) -> VictimSet | None:
         """The victim set among these allocations if only a max lacks room, and no node does, so victims may run

@@ -67,7 +67,7 @@ class Relief:
         self._taken: dict[Allocation, None] = {}
         self.found: deque[Allocation] = deque()
         """The victims found; filled when the pass is complete."""
-        self._effort = WorkBudget()
+        self._work_budget = WorkBudget()
         self._steps = self._from_queue(top, excess(top))
 
     def end(self) -> None:
@@ -76,8 +76,8 @@ class Relief:
 
     def run(self, visits_max: int) -> bool:
         """Continues for about `visits_max` visits. True when the pass is complete."""
-        end = self._effort.visits + visits_max
-        if any(self._effort.visits >= end for _ in self._steps):
+        end = self._work_budget.visits + visits_max
+        if any(self._work_budget.visits >= end for _ in self._steps):
             return False
         self.found.extend(
             _without_needless([one for one in self._taken if _may_go(self._spec, one)], excess(self._top))
@@ -106,7 +106,7 @@ class Relief:
         rest = Resources(need)
         if queue.children:
             above = {child: self._above_guarantee(child, need) for child in queue.children.values()}
-            self._effort.visits += len(above)
+            self._work_budget.visits += len(above)
             total = Resources()
             for amounts in above.values():
                 total.add(amounts.items())
@@ -128,7 +128,7 @@ class Relief:
             return
         unit = unit_weights(self._top.allocated)
         candidates = islice(self._candidates(queue, unit), CANDIDATES_MAX)
-        for allocation in cheapest_part(candidates, need, unit, self._effort):
+        for allocation in cheapest_part(candidates, need, unit, self._work_budget):
             self._taken[allocation] = None
             for budget in self._budgets_of(allocation):
                 budget.take(allocation.request_class.items, 1)
@@ -141,7 +141,7 @@ class Relief:
             for allocation in chain.from_iterable(
                 reversed(app.allocations.values()) for app in reversed(one.applications.values())
             ):
-                self._effort.visits += 1
+                self._work_budget.visits += 1
                 if _may_go(self._spec, allocation) and allocation not in self._taken:
                     yield candidate(allocation, unit, self._budgets_of(allocation))
 

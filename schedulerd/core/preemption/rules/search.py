@@ -18,7 +18,7 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import Agreement, PredicateCheck
+from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.work_budget import WorkBudget
 from schedulerd.core.partition import Partition
@@ -92,14 +92,14 @@ class Search:
         """Nodes that the RM refused for the ask even without the victims, with the reason."""
         self.predicate_check: PredicateCheck | None = None
         """The open predicate check of the victims found."""
-        self.agreed: tuple[Node, Agreement] | None = None
+        self.agreed: tuple[Node, VictimsAnswer] | None = None
         self.budget = budget or WorkBudget()
-        self._claim = PreemptionContext(partition, application, group, ask, self.budget)
+        self._preemption_context = PreemptionContext(partition, application, group, ask, self.budget)
         self._found: _Found | None = None
         self._anywhere: VictimSet | None = None
         """The victims if only a max lacks room, and no node does: the same for each such node."""
-        self.refusal = self._claim.refusal()
-        self.limit = self._claim.limit
+        self.refusal = self._preemption_context.refusal()
+        self.limit = self._preemption_context.limit
         """The quota or limit that keeps the ask out, if that is the refusal."""
         self._steps = self._compare()
         if self.refusal is not None:
@@ -127,16 +127,18 @@ class Search:
         if self._found is None:
             return None
         node = self._found.node
-        self._claim = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
-        if self._claim.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
+        self._preemption_context = PreemptionContext(
+            self.partition, self.application, self.group, self.ask, self.budget
+        )
+        if self._preemption_context.refusal() is not None or self.partition.nodes.get(node.node_id) is not node:
             return None
-        if self._claim.lacking:
-            self._anywhere = self._claim.victims_among(self._found.victims)
+        if self._preemption_context.lacking:
+            self._anywhere = self._preemption_context.victims_among(self._found.victims)
         found = self._victims_on(node)
         if found is None:
             return None
-        why = self._claim.why(self._with_quota(self._short(node)))
-        is_for_quota = bool(self._claim.lacking)
+        why = self._preemption_context.why(self._with_quota(self._short(node)))
+        is_for_quota = bool(self._preemption_context.lacking)
         further: tuple[Allocation, ...] = ()
         if found.victims and self.partition.wants_preemption_predicates(self.ask.request_class):
             further = self._beside(node, found.victims, reversed(node.allocations.values()))
@@ -145,7 +147,9 @@ class Search:
 
     def may_preempt_further(self, planned: PlannedPreemption, chosen: tuple[Allocation, ...]) -> bool:
         """Whether the `chosen` allocations may be preempted beside the victims of a plan that was just made."""
-        self._claim = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
+        self._preemption_context = PreemptionContext(
+            self.partition, self.application, self.group, self.ask, self.budget
+        )
         there = [one for one in chosen if planned.node.allocations.get(one.uuid) is one]
         return self._beside(planned.node, planned.victims, there) == chosen
 
@@ -154,23 +158,23 @@ class Search:
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
         everybody = dict.fromkeys((*victims, *others))
-        return beside(self._claim.may_be_preempted(everybody, need), victims, FURTHER_MAX)
+        return beside(self._preemption_context.may_be_preempted(everybody, need), victims, FURTHER_MAX)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
-        node_candidates = NodeCandidates(self.partition.spec, self._claim.unit, self.budget)
-        if self._claim.lacking:
+        node_candidates = NodeCandidates(self.partition.spec, self._preemption_context.unit, self.budget)
+        if self._preemption_context.lacking:
             yield from self._look_anywhere()
         if (yield from self._look_for_room(node_candidates)):
             return
         yield from self._gather(node_candidates)
         looks = 0
-        for prospect in node_candidates.in_order():
-            if prospect is not None:
-                cost, node = prospect
+        for node_candidate in node_candidates.in_order():
+            if node_candidate is not None:
+                cost, node = node_candidate
                 if looks >= NODES_SEARCHED_MAX or self._beats(cost, 1, node):
                     return
-                fewest = node_candidates.fewest(prospect)
+                fewest = node_candidates.fewest(node_candidate)
                 if fewest and not self._beats(cost, fewest, node):
                     self._look_at(node, cost[0][0])
                     looks += self._found is not None
@@ -180,16 +184,16 @@ class Search:
         """Finds the victims if only a max lacks room."""
         serial = count()
         found: list[tuple[Rank, int, Allocation]] = []
-        for leaf in list(self._claim.victim_leaves()):
+        for leaf in list(self._preemption_context.victim_leaves()):
             for application in reversed(list(leaf.applications.values())):
                 for portion in portions(reversed(application.allocations.values())):
-                    candidates = self._claim.may_be_preempted(portion, self._claim.lacking)
+                    candidates = self._preemption_context.may_be_preempted(portion, self._preemption_context.lacking)
                     found.extend((one.rank, next(serial), one.allocation) for one in candidates)
                     if len(found) > 2 * QUOTA_CANDIDATES_MAX:
                         found = nsmallest(QUOTA_CANDIDATES_MAX, found)
                     yield
         youngest_first = sorted(nsmallest(QUOTA_CANDIDATES_MAX, found), key=itemgetter(1))
-        self._anywhere = self._claim.victims_among(one for _, _, one in youngest_first)
+        self._anywhere = self._preemption_context.victims_among(one for _, _, one in youngest_first)
 
     def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
         """Finds the first node that will have room without victims there; returns whether there is one. Otherwise notes
@@ -202,7 +206,7 @@ class Search:
                     self._look_at(node)
                     if self._found is not None:
                         return True
-                elif short.keys() <= self._claim.claimable:
+                elif short.keys() <= self._preemption_context.claimable:
                     node_candidates.consider(node, self._with_quota(short))
             yield
         return False
@@ -210,12 +214,12 @@ class Search:
     def _gather(self, node_candidates: NodeCandidates) -> Iterator[None]:
         """Notes the leaf queues with possible victims, as far as queues and priorities go, and the ranks of these
         victims."""
-        for leaf in list(self._claim.victim_leaves()):
-            side = self._claim.victim_queue(leaf)
-            assert side is not None
+        for leaf in list(self._preemption_context.victim_leaves()):
+            victim_queue = self._preemption_context.victim_queue(leaf)
+            assert victim_queue is not None
             for application in list(leaf.applications.values()):
                 for portion in portions(application.allocations.values()):
-                    node_candidates.add(leaf, portion, side.admits)
+                    node_candidates.add(leaf, portion, victim_queue.admits)
                     yield
 
     def _beats(self, cost: Cost, size: int, node: Node) -> bool:
@@ -237,14 +241,14 @@ class Search:
         if node in self.barred or not node.ordered or (kept is not None and kept.is_entitled):
             return None
         short = self._short(node)
-        if self._claim.lacking and not short:
+        if self._preemption_context.lacking and not short:
             found = self._anywhere
         else:
             need = self._with_quota(short)
-            candidates = self._claim.may_be_preempted(reversed(node.allocations.values()), need)
+            candidates = self._preemption_context.may_be_preempted(reversed(node.allocations.values()), need)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
-            found = smallest_set(candidates, need, self._claim.unit, self.budget)
+            found = smallest_set(candidates, need, self._preemption_context.unit, self.budget)
         if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
             return None
         if node.leaving and not fits_beside_own(self.application, self.ask.request_class, node):
@@ -263,7 +267,7 @@ class Search:
 
     def _with_quota(self, short: Resources) -> Resources:
         """Adds to `short`, what a node lacks, what the max of queues lacks. Returns `short`."""
-        for name, amount in self._claim.lacking.items():
+        for name, amount in self._preemption_context.lacking.items():
             short[name] = max(short[name], amount)
         return short
 

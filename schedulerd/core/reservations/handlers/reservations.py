@@ -33,7 +33,7 @@ def reserve(context: StepContext, application: Application, ask: Ask, node: Node
     reservation = commit_room.reserve(partition, application, ask, node, is_entitled=is_entitled, now_ns=context.now_ns)
     deadline_ns = context.now_ns + context.cluster.timeouts.reservation_ns
     reservation.alarm = context.cluster.alarms.set(deadline_ns, ReservationTimeout(reservation))
-    partition.ready[node] = None
+    partition.reservations_to_check[node] = None
     context.emit(
         Reserved(
             rm_id=partition.rm_id,

@@ -120,13 +120,15 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
         application, ask = timers.to_reserve.popleft()
         if not _needs_reservation(application, ask) or reservations.due_ns(context, ask) > context.now_ns:
             continue
-        kind = application.groups[ask.group_key].pending_class
-        if timers.is_not_helped(application, kind):
+        pending_class = application.groups[ask.group_key].pending_class
+        if timers.is_not_helped(application, pending_class):
             continue
-        node = None if kind in timers.unreservable else _best_node(context, partition, application, ask)
+        node = None if pending_class in timers.unreservable else _best_node(context, partition, application, ask)
         if node is None:
-            if not timers.is_not_helped(application, kind) and not _rests_for_refusals(context, application, ask):
-                timers.unreservable[kind] = None
+            if not timers.is_not_helped(application, pending_class) and not _rests_for_refusals(
+                context, application, ask
+            ):
+                timers.unreservable[pending_class] = None
             continue
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))
@@ -136,7 +138,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
 
 
 def _reserve(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
-    """At once, or when the resource manager agrees where it has a say; firmly if the ask may run nowhere else."""
+    """At once, or when the resource manager agrees where it has a say. Entitled if the ask may run nowhere else."""
     if context.partition_of(application).wants_predicates(ask.request_class):
         predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.RESERVE))
     else:
@@ -173,7 +175,7 @@ def reserve_refused(context: StepContext, predicate_check: PredicateCheck) -> No
         return
     is_remembered = ask.predicate_history is not None and ask.predicate_history.is_refused(predicate_check.node)
     if ask.request_class.required_node or not is_remembered:
-        _rest(context, application, ask)
+        _postpone_reservation(context, application, ask)
     else:
         context.partition_of(application).retry_timers.to_reserve.appendleft((application, ask))
 
@@ -183,17 +185,17 @@ def _rests_for_refusals(context: StepContext, application: Application, ask: Ask
     equal asks are not affected."""
     if ask.predicate_history is None or not ask.predicate_history.refused:
         return False
-    _rest(context, application, ask)
+    _postpone_reservation(context, application, ask)
     return True
 
 
-def _rest(context: StepContext, application: Application, ask: Ask) -> None:
+def _postpone_reservation(context: StepContext, application: Application, ask: Ask) -> None:
     """The ask gets no reservation until the retry time; then the RM is asked about all nodes again."""
     partition = context.partition_of(application)
     if ask.predicate_history is not None:
         predicate_checks.clear_refusals(partition, ask.predicate_history)
     ask.no_reservation_before_ns = max(
-        ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.refusal_ns
+        ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.predicate_retry_delay_ns
     )
     delay_ns = context.cluster.timeouts.reservation_delay_ns
     partition.retry_timers.reservations_due.set_earlier(
@@ -278,9 +280,9 @@ def _is_within_quotas(partition: Partition, application: Application, ask: Ask) 
 
     A limit without room would end the reservation as soon as the node has room.
     """
-    kind = application.groups[ask.group_key].pending_class
+    pending_class = application.groups[ask.group_key].pending_class
     for queue in application.queue.path_to_root:
-        if blocked_by_limits(queue, kind.items, kind.quota_key) is not None:
+        if blocked_by_limits(queue, pending_class.items, pending_class.quota_key) is not None:
             return False
         if queue.max:
             used = queue.allocated.plus(queue.quota_reserved)

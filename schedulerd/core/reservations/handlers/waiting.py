@@ -54,8 +54,8 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
 
 def allocate_reserved(context: StepContext, partition: Partition) -> bool:
     """Allocates the next ask whose reserved room is free, or preempts for it; False if nothing was done."""
-    while partition.ready:
-        node = next(iter(partition.ready))
+    while partition.reservations_to_check:
+        node = next(iter(partition.reservations_to_check))
         kept = Resources()
         for reservation in _in_order(node):
             void = _reason_to_end(partition, reservation)
@@ -65,7 +65,7 @@ def allocate_reserved(context: StepContext, partition: Partition) -> bool:
                 return True
             elif reservation in partition.reservations:
                 kept.add(reservation.items)
-        del partition.ready[node]
+        del partition.reservations_to_check[node]
     return False
 
 
@@ -104,12 +104,12 @@ def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> b
     reservations before this one hold on the node."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = context.partition_of(application), application.queue
-    kind = application.groups[ask.group_key].pending_class
+    pending_class = application.groups[ask.group_key].pending_class
     if node.available.minus(kept).lacks(reservation.items) is not None:
         return _make_room(context, reservation, kept)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
-    if highest_blocked(queue, kind.items, kind.quota_key, _own_reserved(reservation)) is not None:
+    if highest_blocked(queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation)) is not None:
         if reservation.victims or _lasting_block(application, reservation) is None:
             partition.short_of_quota[reservation] = None
         else:
@@ -132,12 +132,15 @@ def _own_reserved(reservation: Reservation) -> Items:
 def _lasting_block(application: Application, reservation: Reservation) -> str | None:
     """The quota or limit that keeps the ask out even after all pending releases, as a sentence; None if there is
     none."""
-    kind, own_reserved = application.groups[reservation.ask.group_key].pending_class, _own_reserved(reservation)
+    pending_class, own_reserved = (
+        application.groups[reservation.ask.group_key].pending_class,
+        _own_reserved(reservation),
+    )
     for queue in application.queue.path_to_root:
         if stays_blocked(queue, reservation.items, own_reserved):
-            why = blocked(queue, kind.items, kind.quota_key, own_reserved)
+            why = blocked(queue, pending_class.items, pending_class.quota_key, own_reserved)
             return sentence(why) if why is not None else None
-        why = blocked_by_limits(queue, kind.items, kind.quota_key)
+        why = blocked_by_limits(queue, pending_class.items, pending_class.quota_key)
         if why is not None:
             return sentence(why)
     return None
@@ -159,8 +162,11 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept
     """Preempts for the ask, unless a quota keeps it out: preemption there makes room on the node and not in a quota.
     Then the reservation waits, and a fact says so if the quota can stay full for long."""
     application, partition = reservation.application, context.partition_of(reservation.application)
-    kind = application.groups[reservation.ask.group_key].pending_class
-    if highest_blocked(application.queue, kind.items, kind.quota_key, _own_reserved(reservation)) is None:
+    pending_class = application.groups[reservation.ask.group_key].pending_class
+    if (
+        highest_blocked(application.queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation))
+        is None
+    ):
         return preemption.for_required_node(context, reservation, kept)
     partition.short_of_quota[reservation] = None
     limit = _lasting_block(application, reservation)
@@ -173,4 +179,4 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept
 def forget_node(context: StepContext, partition: Partition, node: Node) -> None:
     """Ends all reservations on a node that is about to be removed."""
     reservations.end_all(context, node)
-    partition.ready.pop(node, None)
+    partition.reservations_to_check.pop(node, None)

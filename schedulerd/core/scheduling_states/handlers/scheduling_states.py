@@ -55,7 +55,7 @@ QUERIES_MAX = 1_000
 """Maximum number of asks and applications visited in a slice."""
 WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
 EVERYTHING = 2**63
-"""Stands for the count of all allocations of a place, so that the outlook is equal when asks come and go."""
+"""The count for a place whose allocations are all let in, so that its outlook stays equal when asks come and go."""
 PLACES_MAX = 10_000
 """Maximum number of places checked in each partition."""
 NODES_MAX = 100

@@ -230,7 +230,7 @@ def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
     for _ in range(5):
         talk.sleep(Timeouts().predicates_ns)
         talk.schedule()
-        talk.sleep(Timeouts().refusal_ns)
+        talk.sleep(Timeouts().predicate_retry_delay_ns)
         talk.schedule()
     assert talk.pairs() == [("a", "n1")] * 6
     assert of(PredicateWanted, talk.schedule()) == []

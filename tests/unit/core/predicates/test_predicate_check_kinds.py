@@ -67,7 +67,7 @@ def test_room_that_was_refused_is_asked_for_again_after_a_while() -> None:
     talk = a_full_talk("n1", refuses=Refuses(("big", "n1")))
     assert of(Reserved, later(talk)) == []
     talk.opinion = Refuses()
-    assert of(Reserved, wait(talk, TIMES.refusal_ns - 1)) == []
+    assert of(Reserved, wait(talk, TIMES.predicate_retry_delay_ns - 1)) == []
     assert only(Reserved, wait(talk, 2)).node_id == "n1"
 
 

@@ -60,7 +60,7 @@ def test_the_room_is_held_meanwhile_and_counts_against_the_quota() -> None:
     talk.asks(an_ask("b", 20), an_ask("c", 10))
     talk.schedule()
     assert talk.pairs() == [("a", "n1"), ("c", "n2")], "b is more than the quota, which a and c have between them"
-    assert "claimed by others" in talk.app().asks[1].waiting_for
+    assert "reserved for others" in talk.app().asks[1].waiting_for
 
 
 def test_others_go_on_in_the_same_cycle_on_other_nodes() -> None:
@@ -140,7 +140,7 @@ def test_a_node_that_changes_is_asked_about_again_and_no_other(change: str) -> N
 
 def test_after_a_while_every_node_is_asked_about_again() -> None:
     talk = refused_everywhere()
-    talk.sleep(TIMES.refusal_ns - 1)
+    talk.sleep(TIMES.predicate_retry_delay_ns - 1)
     talk.schedule()
     assert talk.pairs() == []
     talk.opinion = Refuses()
@@ -283,7 +283,7 @@ def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.Monkey
     assert len(talk.pairs()) == 3, "it rests before all nodes were asked about"
     assert talk.model().refused_asks.remembered == 0
     talk.opinion = Refuses()
-    talk.sleep(TIMES.refusal_ns)
+    talk.sleep(TIMES.predicate_retry_delay_ns)
     assert placed(talk.schedule()) == [("app", "a", "n0")]
 
 
@@ -295,7 +295,7 @@ def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.Mo
     talk.schedule()
     talk.pairs()
     talk.opinion = Refuses()
-    talk.sleep(TIMES.refusal_ns)
+    talk.sleep(TIMES.predicate_retry_delay_ns)
     assert len(placed(talk.schedule())) == 2
     talk.sleep(SECOND_NS)
     assert len(placed(talk.schedule())) == 2

@@ -51,8 +51,8 @@ def an_application() -> Application:
     return a_conversation().model().applications["app"]
 
 
-def place_of(prospect: NodeCandidate) -> tuple[object, ...]:
-    return prospect.cost, prospect.node.score, prospect.node.node_id
+def place_of(node_candidate: NodeCandidate) -> tuple[object, ...]:
+    return node_candidate.cost, node_candidate.node.score, node_candidate.node.node_id
 
 
 @given(nodes_with_pods)
@@ -70,22 +70,26 @@ def test_each_node_comes_in_the_order_of_what_it_promises_and_keeps(
         add(node_candidates, made)
     promised: dict[Node, tuple[NodeCandidate, int]] = {}
     seen = []
-    for prospect in node_candidates.in_order():
-        if prospect is not None:
-            seen.append(place_of(prospect))
-            fewest = node_candidates.fewest(prospect)
+    for node_candidate in node_candidates.in_order():
+        if node_candidate is not None:
+            seen.append(place_of(node_candidate))
+            fewest = node_candidates.fewest(node_candidate)
             if fewest:
-                promised.setdefault(prospect.node, (prospect, fewest))
+                promised.setdefault(node_candidate.node, (node_candidate, fewest))
     assert seen == sorted(seen)
     for node, lacking in needs.items():
         best = best_on(node, lacking)
         assert (best is not None) is (node in promised)
         if best is not None:
-            prospect, fewest = promised[node]
-            assert prospect.cost[0][0] == best.cost[0][0], "no higher rank than it takes, and no lower"
-            assert prospect.cost <= best.cost
+            node_candidate, fewest = promised[node]
+            assert node_candidate.cost[0][0] == best.cost[0][0], "no higher rank than it takes, and no lower"
+            assert node_candidate.cost <= best.cost
             assert fewest <= len(best.victims)
-            event("as promised" if (prospect.cost, fewest) == (best.cost, len(best.victims)) else "worse than promised")
+            event(
+                "as promised"
+                if (node_candidate.cost, fewest) == (best.cost, len(best.victims))
+                else "worse than promised"
+            )
 
 
 def best_on(node: Node, need: Resources) -> VictimSet | None:

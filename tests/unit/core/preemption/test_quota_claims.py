@@ -79,7 +79,7 @@ def test_the_quota_that_came_free_is_kept_for_who_paid_for_it() -> None:
     first, second = of(ReleaseRequested, facts)
     talk.release(application_id="rich", uuid=first.uuid, termination=first.termination)
     assert placed(talk.schedule()) == []
-    assert "20 claimed by others" in talk.app("rich").asks[0].waiting_for
+    assert "20 reserved for others" in talk.app("rich").asks[0].waiting_for
     talk.release(application_id="rich", uuid=second.uuid, termination=TerminationType.PREEMPTED_BY_SCHEDULER)
     assert [key for _, key, _ in placed(talk.schedule())] == ["c"]
 
