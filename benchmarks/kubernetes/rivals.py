@@ -45,7 +45,8 @@ def schedulerd(workload: Workload, server: RealServer, folder: Path, assets: Pat
 
 def shim_command(config: Path, target: str, module: str = "schedulerd", *flags: str) -> list[str]:
     command = [sys.executable, "-m", module, *(["kubernetes"] if module == "schedulerd" else [])]
-    return [*command, "--kubeconfig", str(config), "--daemon", target, "--scheduler-name", SCHEDULER, *flags]
+    command += ["--kubeconfig", str(config), "--daemon", target, "--scheduler-name", SCHEDULER]
+    return [*command, "--http-bind", "127.0.0.1:0", *flags]
 
 
 @contextmanager

@@ -106,6 +106,7 @@ class Victims:
     def _start_shim(self) -> None:
         command = [sys.executable, "-W", "error", "-m", "schedulerd", "kubernetes", "--kubeconfig", str(self._config)]
         command += ["--daemon", self.daemon.target, "--scheduler-name", SCHEDULER, "--rm-id", RM_ID]
+        command += ["--http-bind", "127.0.0.1:0"]
         self._shim = subprocess.Popen(command, stderr=self._log, env=dict(os.environ))
 
     def _kill_shim(self) -> None:
