@@ -148,7 +148,7 @@ def end_release(partition: Partition, allocation: Allocation) -> None:
 
 
 def drop_victim(partition: Partition, allocation: Allocation) -> None:
-    """The allocation moved to another node, so it is no longer a victim: its release frees nothing for the reservation."""
+    """The allocation moved to another node, so its release frees nothing for the reservation: it is no victim now."""
     reservation = allocation.makes_room
     assert reservation is not None
     del reservation.victims[allocation]

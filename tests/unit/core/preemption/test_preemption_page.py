@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from schedulerd.config import load_queue_file, matches
 from schedulerd.config.settings import Settings
 from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
@@ -156,3 +158,9 @@ def test_the_rules_are_ten() -> None:
 @pytest.mark.parametrize("reason", preemption._REASONS.values())
 def test_the_reasons_for_a_refusal_are_those_of_the_page(reason: str) -> None:
     assert reason in TEXT
+
+
+def test_the_reason_because_of_a_quota_is_that_of_the_page() -> None:
+    search: Any = SimpleNamespace(limit="LIMIT")
+    _, _, said = preemption._reason(search, PreemptionRefusal.QUOTA).partition("LIMIT, ")
+    assert f"`{said}`" in TEXT
