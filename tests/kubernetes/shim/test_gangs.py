@@ -261,11 +261,10 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_placeholder_is_waited_f
     name = placeholder_name(owner["metadata"]["uid"], "gang", "workers", 0)
     await world.pod(name, schedulerName="somebody-else")
     await world.start()
-    pods = await world.until(lambda pods: bool(condition(pods.get("w0", {}), "PodScheduled")))
-    assert "is none of this gang" in condition(pods["w0"], "PodScheduled")["message"]
+    await until_all_told(world, ["w0"], "SchedulingSkipped", "is none of this gang")
     await world.api.delete(r.PODS, name)
+    await world.until(lambda pods: name in placeholders(pods))
     await world.until_bound("w0")
-    assert (name, node_of(world.pods["w0"])) in world.history
 
 
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
