@@ -104,7 +104,7 @@ def _ahead(waiting: Waiting) -> str:
 
 
 def _quota(one: Waiting) -> str:
-    others = f" + {_amount(one, one.promised)} claimed by others" if one.promised else ""
+    others = f" + {_amount(one, one.promised)} reserved for others" if one.promised else ""
     used, asked, most = _amounts(one)
     return f"quota of queue {one.queue}: {_name(one)} {used} used{others} + {asked} asked is more than max {most}"
 

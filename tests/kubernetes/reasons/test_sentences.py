@@ -84,7 +84,7 @@ EXAMPLES: list[tuple[Waiting, str]] = [
             asked=GIB,
             max=GIB,
         ),
-        "quota of queue root.a: memory 1Gi used + 512Mi claimed by others + 1Gi asked is more than max 1Gi",
+        "quota of queue root.a: memory 1Gi used + 512Mi reserved for others + 1Gi asked is more than max 1Gi",
     ),
     (
         Waiting(State.QUOTA_BLOCKED, True, Rule.GANG_QUOTA, "root.a", "a/b", 1, 2, 3, 4),
