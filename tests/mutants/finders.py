@@ -19,7 +19,7 @@ from tests.sim.simulation import EVERY_WORLD, simulate
 from tests.sim.world import World
 from tests.unit.core import builders
 
-EXAMPLES_MAX = 1_500
+EXAMPLES_MAX = 3 * 1_500
 """Most mutants take a few dozen."""
 
 

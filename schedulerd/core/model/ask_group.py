@@ -104,7 +104,7 @@ class AskGroup(SchedulingEntity):
 
     def add(self, ask: Ask) -> None:
         ask.group = self
-        entry = -ask.spec.priority, ask.asked_at_ns, ask.serial, ask  # as `_entry`, without a call for every ask
+        entry = _entry(ask)  # not in line: compiled, the tuple would be another object in the heap and in the dict
         self._entries[ask.key] = entry
         self.has_ready = True
         self.preempting_asks += ask.spec.allow_preempt_other
