@@ -119,6 +119,14 @@ class GatedConnector(aiohttp.BaseConnector):
         raise NotImplementedError
 
 
+def _abandon(response: aiohttp.ClientResponse) -> None:
+    """Closes the connection at once if there is more to come: saying goodbye over TLS outlasts the event loop."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
+
+
 class TcpConnector(GatedConnector, aiohttp.TCPConnector):
     """What a real API server is reached by."""
 
@@ -216,7 +224,7 @@ class Transport:
                 code = str(response.status)
                 yield response.content
             finally:
-                response.release()
+                _abandon(response)
         except Refused as error:
             if code == "unreachable":
                 code = str(error.status.code)

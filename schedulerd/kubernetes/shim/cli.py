@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -182,11 +183,14 @@ def _kubernetes(settings: Path | None, **flags: object) -> None:
         sys.exit(EXIT_CONFIG)
     configure(loaded.log_level, loaded.log_format)
     gc.set_threshold(*GC_THRESHOLDS)
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     try:
-        code = uvloop.run(run(loaded))
+        code = runner.run(run(loaded))
     except Exception:
         LOG.critical("a bug of schedulerd", exc_info=True)
         code = EXIT_BUG
+    with contextlib.suppress(OSError):  # a connection that was not closed in time is no failure
+        runner.close()
     sys.exit(code)
 
 

@@ -87,6 +87,9 @@ class Command:
 
     async def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
         async with asyncio.timeout(LIMIT_SECONDS):
             _, rest = await self.process.communicate()
         self.lines += rest.decode().splitlines(keepends=True)
@@ -110,10 +113,10 @@ async def test_the_command_binds_pods_and_ends_with_a_signal(world: World, tmp_p
         async with Command(world, config) as second:
             await second.until("started")
             await command.until("another shim schedules this cluster now")
-            assert await command.process.wait() == 75
+            assert await command.ended() == 75, "".join(command.lines)
             await world.pod("q")
             await world.until_bound("q")
-            assert await second.end() == 0, second.lines
+            assert await second.end() == 0, "".join(second.lines)
 
 
 async def test_metrics_and_probes(world: World, tmp_path: Path) -> None:
