@@ -113,7 +113,7 @@ class AskGroup(SchedulingEntity):
     def is_behind(self, ask: Ask) -> bool:
         """Whether another ask, which comes before this one, determines the position of the group."""
         entry = self.entry
-        return entry is not None and entry[0] < _entry(ask)[:3]
+        return entry is not None and entry[0] < (-ask.spec.priority, ask.asked_at_ns, ask.serial)
 
     def discard(self, ask: Ask) -> None:
         if self._not_ready:

@@ -132,10 +132,11 @@ def on_taken_over(context: StepContext, allocation: Allocation) -> None:
     message = (
         f"application {application.application_id} is {state}: the reported allocation is released with the others"
     )
+    partition = context.partition_of(application)
     if state is ApplicationState.FAILING or (state is ApplicationState.RESUMING and allocation.placeholder):
-        releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+        releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     elif state is ApplicationState.COMPLETING and application.alarm is None:
-        releases.request_release(context, allocation, ReleaseCause.UNUSED, message)
+        releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
 
 
 def on_swapped(context: StepContext, application: Application) -> None:
@@ -193,9 +194,10 @@ def on_state_timeout(context: StepContext, application: Application) -> None:
         on_fewer_asks(context, application)
         return
     if application.state is ApplicationState.COMPLETING and application.allocations:
+        partition = context.partition_of(application)
         message = f"application {application.application_id} is completing: its unused placeholders are released"
         for allocation in application.allocations.values():
-            releases.request_release(context, allocation, ReleaseCause.UNUSED, message)
+            releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
         return
     fire(context, application, TIMED_STATES[application.state][1])
 

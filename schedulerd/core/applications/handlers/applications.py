@@ -291,7 +291,7 @@ def _remove(context: StepContext, partition: Partition, application: Application
         application_states.forget(context, application)
         return
     for allocation in list(application.allocations.values()):
-        releases.free(context, allocation)
+        releases.free(context, partition, allocation)
         context.emit(releases.released(allocation, stopped, confirm=True, message=message))
     gang_time.forget(context, application)
     commit.retire(partition, application)

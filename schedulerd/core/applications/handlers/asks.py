@@ -90,7 +90,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
         gangs.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         releases.withdraw_ask(
-            context, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
+            context, partition, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
         if is_other:
             ask.task_group = spec.task_group
@@ -163,15 +163,17 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
         for ask in named
         if ask.pending or ask.awaiting_placeholder or any(one.ask_again_when_gone for one in ask.allocations.values())
     ]
-    message = checks.message(item.message)
+    message, partition = checks.message(item.message), context.partition_of(application)
     for ask in named:
         gangs.forget_swaps(context, ask)
         gangs.cancel_yield(ask.allocations.values())
         count = ask.pending
-        releases.withdraw_ask(context, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message)
+        releases.withdraw_ask(
+            context, partition, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message
+        )
         if ask.placeholder and count:
             commit.withdraw_promise(application, ask.request_class.items, count)
-            context.partition_of(application).note_free_quota(application.queue)
+            partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
         application_states.on_fewer_asks(context, application)

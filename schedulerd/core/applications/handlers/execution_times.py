@@ -30,7 +30,8 @@ def end_allocation(context: StepContext, allocation: Allocation) -> None:
     allocation.alarm = None
     timeout_ms = allocation.spec.execution_timeout_ms
     message = f"allocation {allocation.key} reached its execution timeout of {timeout_ms} ms"
-    releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+    partition = context.partition_of(allocation.application)
+    releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
 
 
 def end_application(context: StepContext, application: Application) -> None:
@@ -45,6 +46,7 @@ def end_application(context: StepContext, application: Application) -> None:
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
     releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    partition = context.partition_of(application)
     for allocation in application.allocations.values():
-        releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+        releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     application_states.on_less(context, application)

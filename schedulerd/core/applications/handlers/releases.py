@@ -18,6 +18,7 @@ from schedulerd.core.facts import (
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.reservations.handlers import reservations
 from schedulerd.core.step_context import StepContext
@@ -31,6 +32,7 @@ _TERMINATIONS = {
 
 def withdraw_ask(
     context: StepContext,
+    partition: Partition,
     application: Application,
     ask: Ask,
     cause: WithdrawCause,
@@ -42,7 +44,7 @@ def withdraw_ask(
 
     With a `termination` the RM is told that the ask is gone, even if nothing of it was pending.
     """
-    count = commit.withdraw(context.partition_of(application), application, ask, count)
+    count = commit.withdraw(partition, application, ask, count)
     if ask.reservations:
         reservations.trim(context, ask)
     if ask.predicate_history is not None:
@@ -74,11 +76,12 @@ def withdraw_all(
 ) -> None:
     """The application is ending: withdraws all of its pending asks, in order of arrival, including what awaits
     placeholders."""
+    partition = context.partition_of(application)
     for allocation in application.allocations.values():
         end_placeholder_wait(context, allocation)
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.pending:
-            withdraw_ask(context, application, ask, cause, termination, message)
+            withdraw_ask(context, partition, application, ask, cause, termination, message)
             commit.forget_if_done(application, ask)
 
 
@@ -106,12 +109,13 @@ def pending_again(application: Application, ask: Ask, *, awaited_placeholder: bo
     )
 
 
-def request_release(context: StepContext, allocation: Allocation, cause: ReleaseCause, message: str) -> None:
+def request_release(
+    context: StepContext, partition: Partition, allocation: Allocation, cause: ReleaseCause, message: str
+) -> None:
     """Asks the RM to release an allocation, which uses its resources until the RM confirms (SEMANTICS F).
 
     Does nothing if the allocation is being released already.
     """
-    partition = context.partition_of(allocation.application)
     if allocation.releasing is not None:
         return
     termination = _TERMINATIONS.get(cause, TerminationType.TIMEOUT)
@@ -142,11 +146,11 @@ def request_release(context: StepContext, allocation: Allocation, cause: Release
     )
 
 
-def free(context: StepContext, allocation: Allocation) -> None:
+def free(context: StepContext, partition: Partition, allocation: Allocation) -> None:
     """Frees what the allocation used. The caller says `released` when the order of facts requires it."""
     context.cluster.alarms.cancel(allocation.alarm)
     made = reservations.room_made(allocation, context.now_ns)
-    commit.free(context.partition_of(allocation.application), allocation)
+    commit.free(partition, allocation)
     if made is not None:
         context.emit(made)
 

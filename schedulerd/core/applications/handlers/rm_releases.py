@@ -102,19 +102,20 @@ def finish(
     if not gone:
         return
     swapped: list[Fact] = []
+    partition = context.partition_of(application)
     for allocation in gone:
         is_given_back = allocation.ask_again_when_gone and termination is allocation.releasing
         if (
             is_given_back
             and application.state in SCHEDULABLE_STATES
-            and commit.make_pending_again(context.partition_of(allocation.application), allocation)
+            and commit.make_pending_again(partition, allocation)
         ):
             swapped.append(releases.pending_again(application, allocation.ask, awaited_placeholder=False))
-        releases.free(context, allocation)
+        releases.free(context, partition, allocation)
     for allocation in gone:  # after all of their room is free
         ask = commit.end_placeholder_wait(allocation)
         if ask is not None:
-            swapped.append(gangs.complete_swap(context, allocation, ask, anew=anew))
+            swapped.append(gangs.complete_swap(context, partition, allocation, ask, anew=anew))
     if any(isinstance(fact, Allocated) for fact in swapped):
         application_states.on_swapped(context, application)
     if all(allocation.placeholder for allocation in gone):

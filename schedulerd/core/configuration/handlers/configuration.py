@@ -123,7 +123,7 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
         ended = WithdrawCause.APPLICATION_ENDED
         releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
         for allocation in list(application.allocations.values()):
-            releases.free(context, allocation)
+            releases.free(context, partition, allocation)
             is_told = allocation.releasing is None
             context.emit(releases.released(allocation, stopped, confirm=is_told, message=message))
         application_states.on_less(context, application)

@@ -108,8 +108,8 @@ def watch(context: StepContext, application: Application, patience_ns: int = 0) 
 
 def end(context: StepContext, application: Application) -> None:
     """Ends the time of the gang, if it has one: its placeholders are gone, it is complete, or it timed out."""
-    partition = context.partition_of(application)
     if application.gang_alarm is not None:
+        partition = context.partition_of(application)
         context.cluster.alarms.cancel(application.gang_alarm)
         application.gang_alarm = None
         assert application.gang is not None
@@ -122,7 +122,7 @@ def end(context: StepContext, application: Application) -> None:
 
 def tell_if_complete(context: StepContext, application: Application) -> None:
     """After a placeholder was allocated: sends `GangCompleted` if the gang is complete for the first time."""
-    gang, partition, queue = application.gang, context.partition_of(application), application.queue
+    gang = application.gang
     assert gang is not None
     if gang.pending or not gang.completion_untold:
         return
@@ -132,9 +132,9 @@ def tell_if_complete(context: StepContext, application: Application) -> None:
     gang.completed_ns, gang.completion_untold = context.now_ns, False
     context.emit(
         GangCompleted(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            queue=queue.path,
+            rm_id=application.rm_id,
+            partition=application.partition_name,
+            queue=application.queue.path,
             application_id=application.application_id,
             placeholders=application.placeholders,
             waited_ns=context.now_ns - gang.first_asked_ns,

@@ -47,14 +47,15 @@ def swap_next(context: StepContext, partition: Partition) -> bool:
             del partition.swaps[application]
             continue
         task_group, group = found
-        if _begin(context, application, task_group, group):
+        if _begin(context, partition, application, task_group, group):
             return True
     return False
 
 
-def _begin(context: StepContext, application: Application, task_group: TaskGroup, group: AskGroup) -> bool:
+def _begin(
+    context: StepContext, partition: Partition, application: Application, task_group: TaskGroup, group: AskGroup
+) -> bool:
     """Starts a swap for the first ask of the group; False if no node takes the ask, so its placeholder stays."""
-    partition = context.partition_of(application)
     ask = group.first()
     placeholder = task_group.fitting(ask.request_class)
     if placeholder is None:
@@ -71,13 +72,16 @@ def _begin(context: StepContext, application: Application, task_group: TaskGroup
         if placeholder is None:
             partition.deny(application, group)
             return False
-    _swap(context, application, ask, placeholder)
+    _swap(context, partition, application, ask, placeholder)
     return True
 
 
-def _swap(context: StepContext, application: Application, ask: Ask, placeholder: Allocation) -> None:
+def _swap(
+    context: StepContext, partition: Partition, application: Application, ask: Ask, placeholder: Allocation
+) -> None:
     releases.withdraw_ask(
         context,
+        partition,
         application,
         ask,
         WithdrawCause.AWAITING_PLACEHOLDER,
@@ -89,7 +93,7 @@ def _swap(context: StepContext, application: Application, ask: Ask, placeholder:
     if application.gang is not None and application.gang.idle_since_ns is not None:
         application.gang.idle_since_ns = context.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
-    releases.request_release(context, placeholder, ReleaseCause.REPLACED, message)
+    releases.request_release(context, partition, placeholder, ReleaseCause.REPLACED, message)
 
 
 def _ask_first(context: StepContext, application: Application, task_group: TaskGroup, ask: Ask) -> bool:
@@ -152,7 +156,7 @@ def swap_agreed(context: StepContext, predicate_check: PredicateCheck) -> bool:
     if against is not None:
         return False
     placeholder.swap_node = node
-    _swap(context, application, ask, placeholder)
+    _swap(context, partition, application, ask, placeholder)
     return True
 
 
@@ -184,7 +188,7 @@ def _refuse(context: StepContext, application: Application, task_group: TaskGrou
         )
     )
     for placeholder, reason in zip(useless, reasons, strict=True):
-        releases.request_release(context, placeholder, ReleaseCause.TOO_SMALL, reason)
+        releases.request_release(context, partition, placeholder, ReleaseCause.TOO_SMALL, reason)
     dequeue(partition, application, ask)
     ask.task_group = ""
     enqueue(partition, application, ask)
@@ -199,14 +203,13 @@ def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
     )
 
 
-def complete_swap(context: StepContext, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
+def complete_swap(context: StepContext, partition: Partition, placeholder: Allocation, ask: Ask, *, anew: bool) -> Fact:
     """The placeholder of a swap is gone: allocates the ask in its room and returns the fact about it.
 
     With `anew` (the node is gone too, or the RM is away) the ask is pending again instead. If the RM takes part in
     predicates, the ask is allocated only on the node that the RM agreed to; otherwise another node with room will do.
     """
-    application, partition = placeholder.application, context.partition_of(placeholder.application)
-    node = placeholder.swap_node
+    application, node = placeholder.application, placeholder.swap_node
     if anew or not _may_go_to(partition, placeholder, ask.request_class, node):
         other = (
             None if anew or partition.wants_predicates(ask.request_class) else partition.first_fit(ask.request_class)
@@ -283,7 +286,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
         message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
         for placeholder in placeholders:
             placeholder.ask_again_when_gone = True
-            releases.request_release(context, placeholder, ReleaseCause.GAVE_WAY, message)
+            releases.request_release(context, partition, placeholder, ReleaseCause.GAVE_WAY, message)
 
 
 def on_timeout(context: StepContext, application: Application) -> None:
@@ -292,10 +295,11 @@ def on_timeout(context: StepContext, application: Application) -> None:
     An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`). An application that runs
     already only loses its unused placeholders. No room is freed before the RM confirms.
     """
+    partition = context.partition_of(application)
     gave_up = application.state is ApplicationState.ACCEPTED
     had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = (
-        gang_words.timed_out(context.partition_of(application), application, had_ns) if gave_up else ""
+        gang_words.timed_out(partition, application, had_ns) if gave_up else ""
     )  # before the withdrawal, which removes the reasons
     gang_time.end(context, application)
     cancel_yield(application.allocations.values())
@@ -306,14 +310,16 @@ def on_timeout(context: StepContext, application: Application) -> None:
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
         if ask.placeholder and (ask.pending or gave_up):
-            releases.withdraw_ask(context, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+            releases.withdraw_ask(
+                context, partition, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message
+            )
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
-            releases.request_release(context, allocation, ReleaseCause.TIMED_OUT, message)
+            releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
     application.gang.completion_untold = False
-    context.emit(_timed_out(context.partition_of(application), application, application.gang))
+    context.emit(_timed_out(partition, application, application.gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
             releases.end_placeholder_wait(context, allocation)
@@ -336,7 +342,7 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
         f"{idle_ns / SECOND_NS:g} s (gang.placeholder.idle.timeout)"
     )
     for placeholder in idle:
-        releases.request_release(context, placeholder, ReleaseCause.UNUSED, message)
+        releases.request_release(context, partition, placeholder, ReleaseCause.UNUSED, message)
     partition.gangs_touched[application] = None
 
 

@@ -90,7 +90,7 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
         context.emit(_said(partition, queue, above, len(victims)))
     for victim in victims:
         message = f"queue {queue.written} uses more than its max"
-        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
+        releases.request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
         _go_on(context, partition, queue, relief)
     elif excess(queue):

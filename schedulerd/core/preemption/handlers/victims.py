@@ -29,6 +29,7 @@ def release_victims(context: StepContext, reservation: Reservation, victims: Seq
         )
     )
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    partition = context.partition_of(application)
     for victim in victims:
         commit_room.make_room(reservation, victim, context.now_ns)
-        releases.request_release(context, victim, ReleaseCause.PREEMPTED, message)
+        releases.request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)

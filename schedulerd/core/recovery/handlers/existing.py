@@ -174,7 +174,14 @@ def _take_over(context: StepContext, application: Application, node: Node, exist
             releases.end_placeholder_wait(context, next(iter(ask.swaps)))
         if ask.pending:
             releases.withdraw_ask(
-                context, application, ask, WithdrawCause.RECOVERED, None, "it exists on a node already", count=1
+                context,
+                partition,
+                application,
+                ask,
+                WithdrawCause.RECOVERED,
+                None,
+                "it exists on a node already",
+                count=1,
             )
         else:  # so a placeholder that gives way is asked for again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
