@@ -25,10 +25,7 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     items = ask.request_class.items
     for name, amount in items:
         amount *= count
-        pending = application.pending
-        pending[name] = pending[name] + amount if name in pending else amount
-        for one in queue.path_to_root:
-            pending = one.pending
+        for pending in (application.pending, *queue.pending_to_root):
             pending[name] = pending[name] + amount if name in pending else amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
@@ -50,9 +47,8 @@ def withdraw(partition: Partition, application: Application, ask: Ask, count: in
     if not count:
         return 0
     queue = application.queue
-    application.pending.subtract(ask.request_class.items, count)
-    for one in queue.path_to_root:
-        one.pending.subtract(ask.request_class.items, count)
+    for pending in (application.pending, *queue.pending_to_root):
+        pending.subtract(ask.request_class.items, count)
     assert ask.group is not None
     ask.pending -= count
     ask.group.demand(queue, -count)
@@ -209,10 +205,8 @@ def free(partition: Partition, allocation: Allocation) -> None:
             application.gang.held.subtract(items)
             if application.gang.pending and application.gang_alarm is None:
                 update_pending_classes(partition, application)
-    for ledger in application.usage_ledgers:
-        ledger.usage.subtract(items)
-    for one in queue.path_to_root:
-        one.allocated.subtract(items)
+    for allocated in (*queue.allocated_to_root, *application.user_usages):
+        allocated.subtract(items)
     del node.allocations[allocation.uuid]
     node.allocated.subtract(items)
     node.available.add(items)
@@ -243,7 +237,7 @@ def retire(partition: Partition, application: Application) -> None:
         return
     for ledger in application.usage_ledgers:
         ledger.applications.pop(application.application_id, None)
-    application.usage_ledgers = []
+    application.usage_ledgers, application.user_usages = [], ()
     paths = [one.path for one in queue.path_to_root]
     usages = partition.usages
     usages.users.drop_idle(application.spec.user, paths)
@@ -314,10 +308,9 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
             partition.reservations_to_check[node] = None
     if not application.usage_ledgers:
         _start_usage(partition, application)
-    grows = [ledger.usage for ledger in application.usage_ledgers]
-    grows += [one.allocated for one in queue.path_to_root]
-    grows += (application.placeholder_allocated if allocation.placeholder else application.allocated, node.allocated)
-    shrinks = [application.pending, *[one.pending for one in queue.path_to_root]] if was_pending else []
+    allocated = application.placeholder_allocated if allocation.placeholder else application.allocated
+    grows = (allocated, node.allocated, *queue.allocated_to_root, *application.user_usages)
+    shrinks = (application.pending, *queue.pending_to_root) if was_pending else ()
     available = node.available
     for name, amount in items:
         for used in grows:
@@ -342,6 +335,7 @@ def _start_usage(partition: Partition, application: Application) -> None:
     application.usage_ledgers = usages.users.open(application.spec.user, paths)
     if application.group:
         application.usage_ledgers = application.usage_ledgers + usages.groups.open(application.group, paths)
+    application.user_usages = tuple([ledger.usage for ledger in application.usage_ledgers])
     for ledger in application.usage_ledgers:
         ledger.applications[application.application_id] = None
     for one in queue.path_to_root:

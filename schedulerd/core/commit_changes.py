@@ -75,10 +75,8 @@ def _count(partition: Partition, allocation: Allocation, times: int) -> None:
             partition.retry_timers.retry_application(application)
     if application.gang is not None and allocation.spec.task_group:
         application.gang.held.add(items, times)
-    for ledger in application.usage_ledgers:
-        ledger.usage.add(items, times)
-    for one in application.queue.path_to_root:
-        one.allocated.add(items, times)
+    for allocated in (*application.queue.allocated_to_root, *application.user_usages):
+        allocated.add(items, times)
     node.allocated.add(items, times)
     node.available.subtract(items, times)
 

@@ -103,12 +103,12 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
 def _run_partition(context: StepContext, run: Run) -> bool:
     """Returns whether it stopped at a budget, so that the next cycle may find more to do at once."""
     partition, timers, callbacks = run.partition, run.partition.retry_timers, run.partition.callbacks
-    budget = timers.budget
+    budget, visits_end = timers.budget, run.visits_end
     may_be_full = callbacks.predicates or callbacks.preemption_predicates
     while (
         run.allocated < run.allocations_max
         and run.blocked + run.propagated < BLOCKED_MAX
-        and budget.visits < run.visits_end
+        and budget.visits < visits_end
     ):
         if may_be_full and callbacks.is_full:
             return False  # full of open predicate calls: the next answer lets the cycle go on
@@ -116,7 +116,6 @@ def _run_partition(context: StepContext, run: Run) -> bool:
         has_room_to_give = (
             partition.swaps or partition.reservations_to_check or timers.to_reserve or timers.to_reserve_required
         )
-        outcome = Outcome.NOTHING
         for _, advance, _ in PHASES if has_room_to_give or timers.overflow or timers.has_due else _LAST_PHASES:
             outcome = advance(context, run)
             if outcome is not Outcome.NOTHING:

@@ -64,6 +64,7 @@ class Application(ParentEntity):
         "state_log",
         "submitted_at_ns",
         "usage_ledgers",
+        "user_usages",
     )
 
     def __init__(
@@ -112,6 +113,8 @@ class Application(ParentEntity):
         """What open predicate checks hold for its asks; its sort key counts this as allocated."""
         self.usage_ledgers: list[UsageLedger] = []
         """The ledgers of its user and its group in its queue and above; empty before its first allocation."""
+        self.user_usages: tuple[Resources, ...] = ()
+        """`usage` of all of `usage_ledgers`."""
         self.group = group_of([one.limits for one in queue.path_to_root], spec.groups)
         """The group whose usage counts for it, '' if none. Determined at submission and kept."""
         self.limit_subject: LimitSubject | None = None

@@ -33,6 +33,7 @@ class Queue(ParentEntity):
         "above_max_since_ns",
         "admin_acl",
         "allocated",
+        "allocated_to_root",
         "applications",
         "capacity",
         "children",
@@ -50,6 +51,7 @@ class Queue(ParentEntity):
         "path",
         "path_to_root",
         "pending",
+        "pending_to_root",
         "predicate_reserved",
         "properties",
         "quota_reserved",
@@ -93,6 +95,11 @@ class Queue(ParentEntity):
         self.children: dict[str, Queue] = {}
         self.applications: dict[str, Application] = {}
         self.allocated = Resources()
+        self.allocated_to_root: tuple[Resources, ...] = (
+            self.allocated,
+            *(parent.allocated_to_root if parent else ()),
+        )
+        """`allocated` of all queues of `path_to_root`."""
         self.above_max_since_ns: int | None = None
         """Since when it uses more than a lowered max, if quota relief is enabled for it; None otherwise."""
         self.above_max_alarm: Alarm | None = None
@@ -104,6 +111,8 @@ class Queue(ParentEntity):
         self.predicate_reserved = Resources()
         """What open predicate checks hold for asks in it and below; its sort key counts this as allocated."""
         self.pending = Resources()
+        self.pending_to_root: tuple[Resources, ...] = (self.pending, *(parent.pending_to_root if parent else ()))
+        """`pending` of all queues of `path_to_root`."""
         self.gang_quota_promised = Resources()
         """What gangs in it and below that have passed the gang gate still lack (SEMANTICS G2)."""
 
