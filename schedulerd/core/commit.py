@@ -22,10 +22,10 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     if not count:
         return
     queue = application.queue
-    items = ask.request_class.items
-    for name, amount in items:
+    ledgers = [application.pending, *queue.pending_to_root]
+    for name, amount in ask.request_class.items:
         amount *= count
-        for pending in (application.pending, *queue.pending_to_root):
+        for pending in ledgers:
             pending[name] = pending[name] + amount if name in pending else amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
@@ -47,8 +47,10 @@ def withdraw(partition: Partition, application: Application, ask: Ask, count: in
     if not count:
         return 0
     queue = application.queue
-    for pending in (application.pending, *queue.pending_to_root):
-        pending.subtract(ask.request_class.items, count)
+    items = ask.request_class.items
+    application.pending.subtract(items, count)
+    for pending in queue.pending_to_root:
+        pending.subtract(items, count)
     assert ask.group is not None
     ask.pending -= count
     ask.group.demand(queue, -count)
@@ -205,8 +207,10 @@ def free(partition: Partition, allocation: Allocation) -> None:
             application.gang.held.subtract(items)
             if application.gang.pending and application.gang_alarm is None:
                 update_pending_classes(partition, application)
-    for allocated in (*queue.allocated_to_root, *application.user_usages):
+    for allocated in queue.allocated_to_root:
         allocated.subtract(items)
+    for usage in application.user_usages:
+        usage.subtract(items)
     del node.allocations[allocation.uuid]
     node.allocated.subtract(items)
     node.available.add(items)
@@ -309,8 +313,8 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
     if not application.usage_ledgers:
         _start_usage(partition, application)
     allocated = application.placeholder_allocated if allocation.placeholder else application.allocated
-    grows = (allocated, node.allocated, *queue.allocated_to_root, *application.user_usages)
-    shrinks = (application.pending, *queue.pending_to_root) if was_pending else ()
+    grows = [allocated, node.allocated, *queue.allocated_to_root, *application.user_usages]
+    shrinks = [application.pending, *queue.pending_to_root] if was_pending else []
     available = node.available
     for name, amount in items:
         for used in grows:

@@ -161,15 +161,11 @@ def _reserve(context: StepContext, run: Run) -> Outcome:
     return Outcome.UNFINISHED if run.is_out_of_visits else Outcome.NOTHING
 
 
-class Candidate(NamedTuple):
-    """The ask group whose first ask to try now; `block` is the nearest block of its pending class above, if any.
+Candidate: TypeAlias = tuple[Application, AskGroup, Block | None]
+"""The ask group whose first ask to try now, with its application and the nearest block of its pending class above.
 
-    The nearest, so that what is propagated below is always unblocked together with what is directly above it.
-    """
-
-    application: Application
-    group: AskGroup
-    block: Block | None
+The nearest block, so that what is propagated below is always unblocked together with what is directly above it.
+"""
 
 
 def next_ask(partition: Partition) -> Candidate | None:
@@ -195,8 +191,8 @@ def next_ask(partition: Partition) -> Candidate | None:
     for ancestor in reversed(blocked_above):
         block = ancestor.pending_index.blocked_by.get(group.pending_class)
         if block is not None:
-            return Candidate(entity, group, block)
-    return Candidate(entity, group, None)
+            return entity, group, block
+    return entity, group, None
 
 
 def _allocate_next(context: StepContext, run: Run) -> Outcome:
