@@ -365,7 +365,7 @@ MUTANTS = (
         "what is reserved does not count in a quota",
         Rule.QUOTAS,
         Replaced(rules._reserved_by_others, gives(Resources())),
-        (UnitTested(test_quota_claims.test_the_quota_that_came_free_is_kept_for_who_paid_for_it),),
+        (UnitTested(test_quota_claims.test_the_quota_that_victims_free_is_reserved_for_the_ask),),
     ),
     Mutant(
         "headroom forgets what is reserved and what is above",

@@ -88,7 +88,7 @@ def rarely_met(seen: Counter[str]) -> list[str]:
     return [what for what in MET_OFTEN if seen[what] < 3]
 
 
-def test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it() -> None:
+def test_an_entitled_ask_is_allocated_at_the_lowest_cost() -> None:
     seen = played(check_decisions, 350)
     if rarely_met(seen):  # what is drawn depends on the constants in the sources, which Hypothesis looks for
         seen = played(check_decisions, 1_400)

@@ -279,5 +279,5 @@ def test_the_same_file_again_changes_nothing_now_or_later(choice: list[Tree], pl
 
 
 @given(several_trees, plans)
-def test_lining_everybody_up_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
+def test_positioning_all_entities_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
     check_lining_up_anew(choice, plan)

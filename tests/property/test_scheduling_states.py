@@ -45,7 +45,7 @@ class Listener(Story):
 
 
 @given(several_trees, plans)
-def test_everybody_is_told_why_they_wait_and_rightly(files: list[Tree], plan: list[Move]) -> None:
+def test_every_ask_is_told_the_right_reason_for_its_wait(files: list[Tree], plan: list[Move]) -> None:
     story = Listener(files)
     for number, move in enumerate(plan):
         story.play(*move)
@@ -84,7 +84,7 @@ class ReasonListener(Story):
 
 
 @given(several_trees, plans)
-def test_everybody_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
+def test_every_ask_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
     """Also those that are in no line: their application or gang has not started."""
     story = ReasonListener(files)
     for number, move in enumerate(plan):

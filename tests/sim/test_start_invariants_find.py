@@ -50,13 +50,13 @@ def both_run() -> Watched:
     return talk
 
 
-def test_who_runs_again_is_none_too_many() -> None:
+def test_an_application_that_runs_again_is_not_one_too_many() -> None:
     talk = both_run()
     assert placed(talk.schedule()) == [("first", "again", "n1")]
     assert (talk.queue().running_applications, talk.found) == (2, [])
 
 
-def test_nor_is_who_started_before_in_the_same_cycle() -> None:
+def test_nor_is_one_that_started_before_in_the_same_cycle() -> None:
     talk = Watched()
     talk.let_first_complete()
     talk.asks(an_ask("k", app="second", priority=1), an_ask("again", app="first"))
@@ -73,7 +73,7 @@ def test_running_is_no_excuse_without_having_been_completing() -> None:
     assert talk.found == ["first runs as one too many in root.a"]
 
 
-def test_who_runs_without_having_been_placed_is_named() -> None:
+def test_an_application_that_runs_without_an_allocation_is_named() -> None:
     talk = Watched()
     talk.hides_placements = True
     talk.asks(an_ask("k", app="first"))

@@ -56,13 +56,13 @@ def talk() -> Conversation:
     ],
     ids=lambda command: type(command).__name__,
 )
-def test_nobody_is_heard_before_registering(command: Command) -> None:
+def test_no_command_is_heard_before_registering(command: Command) -> None:
     scheduler = a_scheduler()
     ignored = only(ItemIgnored, scheduler.step(0, command))
     assert ignored.reason.startswith("resource manager 'nobody' is not registered")
 
 
-def test_without_anybody_cycles_and_alarms_say_nothing() -> None:
+def test_without_a_resource_manager_cycles_and_alarms_say_nothing() -> None:
     scheduler = a_scheduler()
     assert scheduler.step(0, RunCycle(10)) == scheduler.step(0, RingAlarms()) == []
     assert scheduler.next_deadline_ns() is None

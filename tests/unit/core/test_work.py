@@ -144,7 +144,7 @@ def test_a_cycle_calls_about_as_many_functions_however_many_applications_want_ma
     assert calls(1_600) <= 1.35 * calls(400)
 
 
-def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_parked() -> None:
+def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_unschedulable() -> None:
     def calls(applications: int) -> int:
         workload = workloads.m(nodes=300, asks=applications, applications_count=applications)
         scheduler = start(replace(workload, node_size=workloads.SLOTS_10))
@@ -221,28 +221,28 @@ def parked() -> Scheduler:
     return scheduler
 
 
-def test_parked_asks_are_not_tried_again_when_nothing_has_changed(parked: Scheduler) -> None:
+def test_unschedulable_asks_are_not_tried_again_when_nothing_has_changed(parked: Scheduler) -> None:
     visits = node_visits(parked)
     assert not parked.wants_cycle()
     assert parked.step(0, RunCycle(PLACEMENTS_MAX)) == []
     assert node_visits(parked) == visits
 
 
-def test_more_asks_of_a_parked_size_cost_no_search(parked: Scheduler) -> None:
+def test_more_asks_of_an_unschedulable_class_cost_no_search(parked: Scheduler) -> None:
     visits = node_visits(parked)
     ask(parked, [Ask("app-2", f"more-{number}", LARGE) for number in range(100)])
     assert not parked.wants_cycle()
     assert node_visits(parked) == visits
 
 
-def test_asks_that_fit_pay_nothing_for_the_parked_ones(parked: Scheduler) -> None:
+def test_asks_that_fit_pay_nothing_for_the_unschedulable_ones(parked: Scheduler) -> None:
     visits = node_visits(parked)
     ask(parked, [Ask("app-1", f"small-{number}", POD) for number in range(100)])
     assert place(parked) == 100
     assert node_visits(parked) == visits + 100 * BLOCK_AND_NODE
 
 
-def test_room_that_is_too_small_wakes_no_parked_asks(parked: Scheduler) -> None:
+def test_room_that_is_too_small_requeues_no_unschedulable_asks(parked: Scheduler) -> None:
     ask(parked, [Ask("app-1", "small", POD)])
     place(parked)
     visits = node_visits(parked)
@@ -254,7 +254,7 @@ def test_room_that_is_too_small_wakes_no_parked_asks(parked: Scheduler) -> None:
     assert node_visits(parked) == visits
 
 
-def test_room_that_is_large_enough_wakes_them_once(parked: Scheduler) -> None:
+def test_room_that_is_large_enough_requeues_them_once(parked: Scheduler) -> None:
     three = Resources(memory=3 * LARGE.memory, vcore=3 * LARGE.vcore)
     parked.step(0, UpdateNodes(RM_ID, [NodeUpdate("large-node", NodeAction.CREATE, capacity=three)]))
     assert place(parked) == 3

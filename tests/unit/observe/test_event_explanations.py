@@ -118,7 +118,7 @@ def test_it_names_object_reference_and_cause(fact: Fact, wanted: Said, message: 
 
 
 @pytest.mark.parametrize("outcome", [PredicateOutcome.AGREED, PredicateOutcome.VOID])
-def test_a_verdict_that_is_no_refusal_is_no_event(outcome: PredicateOutcome) -> None:
+def test_a_result_that_is_no_refusal_is_no_event(outcome: PredicateOutcome) -> None:
     assert recorded(PredicateAnswered(RM, P, "app", "k", "n", 1, outcome, "", 5)) == []
 
 
@@ -151,7 +151,7 @@ def test_what_changes_is_never_suppressed() -> None:
     assert (listener.ring.next_id, listener.recorder.suppressed) == (3, 0)
 
 
-def test_what_anybody_may_send_is_cut() -> None:
+def test_what_any_client_may_send_is_cut() -> None:
     longest = "x" * TEXT_LENGTH_MAX
     long = f"{longest}x"
     listener = Listener()

@@ -376,7 +376,7 @@ def test_a_swap_is_explained_from_the_request_to_its_room(listener: Listener) ->
     assert added == (("APP", "gang", "ADD", "APP_ALLOC", "uuid-2"), "takes the room of placeholder uuid-1")
 
 
-def test_the_victim_hears_for_whom_it_ends(listener: Listener) -> None:
+def test_the_release_of_a_victim_names_the_ask(listener: Listener) -> None:
     preempted()
     victim = ("REQUEST", "n1_1", "NONE", "DETAILS_NONE", "victims")
     (message,) = [one.message for one in listener.messages() if (one.objectID, one.referenceID) == victim[1:5:3]]

@@ -61,7 +61,7 @@ def test_a_placeholder_from_ask_to_swap() -> None:
     assert samples(metrics, "schedulerd_asks_withdrawn_total") == {}, "a parked ask is not withdrawn"
 
 
-def test_a_parked_ask_that_is_pending_again_was_added_once() -> None:
+def test_an_ask_that_loses_its_placeholder_was_added_once() -> None:
     metrics = after(
         application(None, ApplicationState.NEW),
         allocated(placeholder=True, recovered=True, vcore=10),
@@ -122,7 +122,7 @@ def test_with_the_first_placeholder_all_events_start_at_zero_and_without_gangs_t
     assert samples(metrics, "schedulerd_placeholders_total")["timed_out", PARTITION, RM] == 0
 
 
-def test_a_queue_with_nothing_but_a_parked_ask_is_not_forgotten() -> None:
+def test_a_queue_with_nothing_but_an_ask_that_awaits_a_placeholder_is_not_forgotten() -> None:
     metrics = after(
         application(None, ApplicationState.NEW),
         ask(vcore=10),

@@ -142,7 +142,7 @@ def test_a_host_that_is_free_again_is_found_among_those_that_are_taken() -> None
     assert is_flat(work)
 
 
-def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
+def test_asks_without_constraints_pay_little_for_those_that_wait() -> None:
     def work(choosy_shapes: int) -> int:
         talk = a_cluster(LARGER)
         for number in range(choosy_shapes):
@@ -159,7 +159,7 @@ def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
     assert few < 1.3 * nobody
 
 
-def test_nothing_is_looked_for_while_nothing_changes_for_those_who_wait() -> None:
+def test_nothing_is_searched_for_waiting_asks_while_nothing_changes() -> None:
     talk = a_cluster(LARGE)
     talk.asks(choosy(together("zone", IS_DB, least=1)), an_ask("other", 1, 10, tags=WEB))
     talk.schedule()
@@ -189,7 +189,7 @@ def test_pools_of_many_selectors_have_few_members_together_and_go_with_their_ask
 
 
 @pytest.mark.parametrize("request_classes", [0, 300])
-def test_a_node_that_changes_costs_the_same_however_many_shapes_wait(request_classes: int) -> None:
+def test_a_node_that_changes_costs_the_same_however_many_classes_wait(request_classes: int) -> None:
     def work(nodes: int, changed: int) -> int:
         talk = a_cluster(nodes)
         sizes = [an_ask(f"large-{at}", 2_000 + at) for at in range(request_classes)]

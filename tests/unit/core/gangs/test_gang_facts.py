@@ -163,7 +163,7 @@ def test_placeholders_that_a_completing_application_did_not_use_have_not_timed_o
 # parked asks
 
 
-def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
+def test_an_ask_that_awaits_a_placeholder_shows_at_its_task_group_until_it_has_the_room() -> None:
     talk = a_full_gang(2)
     request = a_swap(talk)
     assert (request.placeholder, request.cause) == (True, ReleaseCause.REPLACED)
@@ -173,7 +173,7 @@ def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
 
 
 @pytest.mark.parametrize("end", ["taken back", "updated", "application removed", "partition removed"])
-def test_a_parked_ask_that_is_not_wanted_any_longer_is_withdrawn_like_any_other(end: str) -> None:
+def test_an_ask_that_awaits_a_placeholder_is_withdrawn_like_any_other(end: str) -> None:
     talk = a_full_gang(2)
     talk.asks(real("r", count=2), an_ask("waits", 500, app="gang"))
     assert len(of(ReleaseRequested, talk.schedule())) == 2
@@ -192,7 +192,7 @@ def test_a_parked_ask_that_is_not_wanted_any_longer_is_withdrawn_like_any_other(
     assert sum(one.count for one in of(AskAdded, facts) if one.awaited_placeholder) == 2
 
 
-def test_a_parked_ask_that_loses_its_room_stands_with_others_of_its_size() -> None:
+def test_an_ask_that_loses_its_placeholder_is_pending_with_others_of_its_size() -> None:
     """The size was forgotten while nobody asked for it, and came to be known again by another ask."""
     talk = a_full_gang(2, memory=20)
     request = a_swap(talk)

@@ -52,7 +52,7 @@ def test_one_whose_queue_is_full_gives_its_room_to_the_next() -> None:
     assert placed(talk.schedule()) == [("open", "b", "n2")]
 
 
-def test_nobody_else_is_called_back_when_they_took_it() -> None:
+def test_no_other_ask_is_called_back_when_the_room_is_taken() -> None:
     talk = resting([], ["a", "b", "c"])
     talk.nodes(a_node("n2", {"memory": 20}))
     assert [key for _, key, _ in placed(talk.schedule())] == ["a", "b"]
@@ -84,7 +84,7 @@ def test_a_node_that_is_gone_is_wanted_no_longer() -> None:
     assert not talk.model().refused_asks.nodes_to_retry
 
 
-def test_a_node_that_goes_with_what_ran_there_is_not_wanted_by_those_who_require_it() -> None:
+def test_a_node_that_goes_with_its_allocations_is_not_retried_for_asks_that_require_it() -> None:
     talk = Judge(Refuses(("a", "n1"), ("b", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))

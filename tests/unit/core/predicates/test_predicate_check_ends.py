@@ -66,7 +66,7 @@ GONE: dict[str, Happening] = {
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_a_verdict_that_does_not_matter_any_longer_is_called_off(name: str) -> None:
+def test_a_result_that_does_not_matter_any_longer_is_called_off(name: str) -> None:
     talk = a_talk_on_trial()
     call_id = talk.asked[0].call_id
     facts = GONE[name](talk)
@@ -95,7 +95,7 @@ def test_asks_go_back_to_their_lines_before_another_order_holds_there() -> None:
     assert talk.pairs() == [("a", "n1")] * 2
 
 
-def test_room_that_comes_free_with_another_queue_file_is_for_those_who_were_turned_down_too() -> None:
+def test_room_that_another_queue_file_frees_is_for_refused_asks_too() -> None:
     talk = Judge(Refuses(("a", "n1")))
     talk.begin()
     talk.nodes(a_node("n2", {"memory": 20}))
@@ -121,7 +121,7 @@ def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
-def test_without_the_stream_those_who_were_turned_down_are_placed_too_and_asked_about_when_it_is_back() -> None:
+def test_without_the_stream_refused_asks_are_placed_too_and_checked_again_when_it_is_back() -> None:
     talk = a_talk_on_trial()
     talk.opinion = Refuses(("a", "n1"), ("b", "n2"))
     talk.is_silent = False
@@ -160,7 +160,7 @@ def test_nothing_rings_for_a_resource_manager_that_is_gone_or_new(end: str) -> N
     assert of(PredicateNotWanted, talk.sleep(10 * SECOND_NS)) == []
 
 
-def test_after_registering_again_nobody_is_asked_until_the_stream_is_open_again() -> None:
+def test_after_registering_again_no_check_begins_until_the_stream_is_open_again() -> None:
     talk = a_talk_on_trial()
     talk.register(a_partition_spec())
     talk.connect()
@@ -190,7 +190,7 @@ JUDGED_AGAIN: dict[str, Happening] = {
 
 
 @pytest.mark.parametrize("name", JUDGED_AGAIN)
-def test_a_verdict_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
+def test_a_result_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
     talk = a_talk_on_trial()
     JUDGED_AGAIN[name](talk)
     assert placed(talk.give(PredicateResult(talk.asked[0].call_id))) == []
@@ -208,7 +208,7 @@ def test_a_quota_that_was_lowered_meanwhile_holds() -> None:
     assert nothing_is_held(talk)
 
 
-def test_what_is_on_trial_twice_is_placed_once_if_only_one_is_wanted_then() -> None:
+def test_an_ask_with_two_checks_is_placed_once_if_only_one_is_wanted_then() -> None:
     talk = a_talk_on_trial(count=2, nodes=2)
     first, second = talk.asked
     assert len(placed(talk.give(PredicateResult(first.call_id)))) == 1
@@ -218,14 +218,14 @@ def test_what_is_on_trial_twice_is_placed_once_if_only_one_is_wanted_then() -> N
     assert nothing_is_held(talk)
 
 
-def test_an_application_with_all_of_its_asks_on_trial_has_work() -> None:
+def test_an_application_with_a_check_for_each_ask_has_work() -> None:
     talk = a_talk_on_trial()
     talk.sleep(Timeouts().predicates_ns - 1)
     assert talk.app().state == "Accepted"
     assert talk.app().pending == {"memory": 10}
 
 
-def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
+def test_an_rm_that_never_answers_is_asked_again_and_again() -> None:
     talk = a_talk_on_trial()
     for _ in range(5):
         talk.sleep(Timeouts().predicates_ns)
@@ -236,7 +236,7 @@ def test_who_is_silent_for_ever_is_asked_again_and_again() -> None:
     assert of(PredicateWanted, talk.schedule()) == []
 
 
-def test_a_rejected_node_leaves_alone_what_is_on_trial() -> None:
+def test_a_rejected_node_leaves_open_checks_alone() -> None:
     talk = a_talk_on_trial(2, nodes=2)
     open_calls = talk.open_calls
     facts = talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))

@@ -43,20 +43,20 @@ def later(talk: Judge) -> list[Fact]:
     return wait(talk, TIMES.reservation_delay_ns)
 
 
-def test_before_room_is_kept_it_is_asked_whether_it_may() -> None:
+def test_before_room_is_reserved_the_rm_is_asked() -> None:
     talk = a_full_talk("n1")
     facts = later(talk)
     assert [one.allocate for one in of(PredicateWanted, facts)] == [False]
     assert only(Reserved, facts).node_id == "n1"
 
 
-def test_room_is_kept_on_the_next_best_node_if_the_best_is_refused() -> None:
+def test_room_is_reserved_on_the_next_best_node_if_the_best_is_refused() -> None:
     talk = a_full_talk("n1", "n2", refuses=Refuses(("big", "n1")))
     assert only(Reserved, later(talk)).node_id == "n2"
     assert talk.pairs() == [("big", "n1"), ("big", "n2")]
 
 
-def test_for_whom_no_node_may_be_kept_the_others_are_not_held_up() -> None:
+def test_a_refused_reservation_does_not_delay_equal_asks() -> None:
     talk = a_full_talk("n1", refuses=Refuses(("big", "n1")))
     talk.asks(an_ask("bigger", 15))
     facts = later(talk)
@@ -71,7 +71,7 @@ def test_room_that_was_refused_is_asked_for_again_after_a_while() -> None:
     assert only(Reserved, wait(talk, 2)).node_id == "n1"
 
 
-def test_kept_room_is_taken_when_the_resource_manager_agrees_again() -> None:
+def test_reserved_room_is_taken_when_the_resource_manager_agrees_again() -> None:
     talk = a_full_talk("n1")
     later(talk)
     talk.pairs()
@@ -81,7 +81,7 @@ def test_kept_room_is_taken_when_the_resource_manager_agrees_again() -> None:
     assert only(ReservationEnded, facts).end.value == "placed"
 
 
-def test_kept_room_that_is_refused_then_is_for_others_again() -> None:
+def test_reserved_room_that_is_refused_then_is_for_others_again() -> None:
     talk = a_full_talk("n1")
     later(talk)
     talk.opinion = Refuses(("big", "n1"))
@@ -92,7 +92,7 @@ def test_kept_room_that_is_refused_then_is_for_others_again() -> None:
     assert placed(talk.schedule()) == [("app", "other", "n1")]
 
 
-def test_the_node_of_kept_room_goes_while_a_verdict_on_it_is_waited_for() -> None:
+def test_the_node_of_a_reservation_goes_while_a_check_on_it_is_open() -> None:
     talk = a_full_talk("n1")
     later(talk)
     talk.is_silent = True
@@ -119,7 +119,7 @@ def a_daemon_talk(*, preemption: bool = True) -> Judge:
     return talk
 
 
-def test_a_daemon_is_asked_about_to_keep_its_node_to_end_others_and_to_run_there() -> None:
+def test_a_daemon_has_a_check_to_reserve_one_to_preempt_and_one_to_run_there() -> None:
     talk = a_daemon_talk()
     talk.asks(a_daemon())
     facts = talk.schedule()
@@ -133,7 +133,7 @@ def test_a_daemon_is_asked_about_to_keep_its_node_to_end_others_and_to_run_there
     assert talk.pairs() == [("d", "n1")]
 
 
-def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_where_it_stands() -> None:
+def test_a_daemon_that_is_called_back_during_its_check_leaves_the_position_of_its_queue() -> None:
     talk = Judge()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
@@ -151,7 +151,7 @@ def test_a_daemon_that_is_called_back_while_it_is_on_trial_leaves_its_queue_wher
     assert not talk.model().refused_asks
 
 
-def test_nobody_ends_for_a_daemon_that_could_not_run_there_even_then() -> None:
+def test_nothing_is_preempted_for_a_daemon_that_could_not_run_there_even_then() -> None:
     talk = a_daemon_talk()
     talk.opinion = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
     talk.asks(a_daemon())
@@ -161,7 +161,7 @@ def test_nobody_ends_for_a_daemon_that_could_not_run_there_even_then() -> None:
     assert "refuses node n1 even without the victims" in only(PreemptionRefused, facts).reason
 
 
-def test_without_preemption_predicates_others_end_on_what_the_core_knows() -> None:
+def test_without_preemption_predicates_preemption_is_decided_by_the_core_alone() -> None:
     talk = a_daemon_talk(preemption=False)
     talk.asks(a_daemon())
     assert preempted(talk.schedule()) == ["v0"]
@@ -240,7 +240,7 @@ ASKERS = pytest.mark.parametrize("asker", [a_claim(memory=20), a_daemon(memory=2
         (3, ["first", "second", "third", "last"]),
     ],
 )
-def test_the_further_victims_of_the_node_are_offered_and_end_if_the_answer_says_so(
+def test_the_further_victims_of_the_node_are_offered_and_preempted_if_the_answer_says_so(
     asker: NewAsk, index: int, ended: list[str]
 ) -> None:
     talk = a_choice_of_victims()
@@ -257,7 +257,7 @@ def test_no_further_victim_is_offered_that_its_queue_cannot_spare() -> None:
 
 
 @ASKERS
-def test_a_further_victim_that_may_not_end_any_longer_is_not_ended(asker: NewAsk) -> None:
+def test_a_further_victim_that_may_not_be_preempted_any_longer_is_not(asker: NewAsk) -> None:
     talk = a_choice_of_victims()
     wanted = asked_about(talk, asker)
     third = next(one for one in talk.app("victims").allocations if one.allocation_key == "third")
@@ -289,7 +289,7 @@ def test_the_next_best_node_is_asked_about_when_one_is_refused() -> None:
     assert only(ReleaseRequested, facts).node_id != first[0]
 
 
-def test_nobody_ends_if_every_node_is_refused_and_the_reason_is_said() -> None:
+def test_nothing_is_preempted_if_every_node_is_refused_and_the_reason_is_said() -> None:
     talk = a_claim_talk("n1", "n2")
     talk.opinion = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
     facts = wait(talk, DELAY_NS)
@@ -313,7 +313,7 @@ def test_other_things_go_on_while_a_decision_waits() -> None:
     assert talk.open_calls == 1
 
 
-def test_a_decision_is_judged_again_when_the_verdict_comes() -> None:
+def test_a_decision_is_judged_again_when_the_result_comes() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
     wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
@@ -324,7 +324,7 @@ def test_a_decision_is_judged_again_when_the_verdict_comes() -> None:
     assert placed(facts) == [("claimer", "c", "n1")]
 
 
-def test_an_index_of_nobody_is_a_refusal() -> None:
+def test_an_index_without_a_victim_is_a_refusal() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
     wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
@@ -333,7 +333,7 @@ def test_an_index_of_nobody_is_a_refusal() -> None:
     assert "index 1 is of none of the 1 victims" in only(PreemptionRefused, facts).reason
 
 
-def test_a_claim_that_is_gone_is_not_waited_for() -> None:
+def test_a_preemption_that_is_void_is_not_waited_for() -> None:
     talk = a_claim_talk("n1")
     talk.is_silent = True
     wait(talk, DELAY_NS)

@@ -24,7 +24,7 @@ def a_talk(*nodes: str, refuses: Refuses | None = None, memory: int = 20, silent
     return talk
 
 
-def test_without_a_callback_stream_nobody_is_asked() -> None:
+def test_without_a_callback_stream_no_check_begins() -> None:
     talk = Judge()
     talk.begin(predicates=False)
     talk.nodes(a_node("n1", {"memory": 20}))
@@ -148,7 +148,7 @@ def test_after_a_while_every_node_is_asked_about_again() -> None:
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
-def test_no_verdict_in_time_is_a_refusal_with_that_reason() -> None:
+def test_no_result_in_time_is_a_refusal_with_that_reason() -> None:
     talk = a_talk("n1", silent=True)
     talk.asks(an_ask("a"))
     talk.schedule()
@@ -196,7 +196,7 @@ def test_no_more_calls_are_open_than_allowed_and_others_wait_for_them(monkeypatc
     assert talk.open_calls == 2
 
 
-def test_an_ask_waits_for_the_room_of_another_that_is_on_trial_if_no_other_node_is_left() -> None:
+def test_an_ask_awaits_the_room_of_an_open_check_if_no_other_node_is_left() -> None:
     talk = a_talk("n1", refuses=Refuses(("a", "n1")))
     talk.asks(an_ask("a", 20))
     talk.schedule()
@@ -230,14 +230,14 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
     assert ("a", "n2") in talk.pairs()
 
 
-def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who_were_refused_there() -> None:
+def test_an_ask_awaits_no_open_check_when_there_is_room_nor_one_on_a_node_that_refused_it() -> None:
     talk, _, c = a_talk_of_those_who_wait()
     talk.answer(c)
     talk.schedule()
     assert ("w", "n2") in talk.pairs()
 
 
-def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_is_over(
+def test_so_many_waiting_asks_are_visited_and_the_rest_when_their_check_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("schedulerd.core.predicates.refused_asks.AWAITING_MAX", 0)
@@ -287,7 +287,7 @@ def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.Monkey
     assert placed(talk.schedule()) == [("app", "a", "n0")]
 
 
-def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resting_asks_are_called_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulerd.core.predicates.handlers.predicate_checks.CALLED_BACK_MAX", 2)
     keys = [f"a{number}" for number in range(5)]
     talk = a_talk("n1", memory=100, refuses=Refuses(*((key, "n1") for key in keys)))
@@ -303,7 +303,7 @@ def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.Mo
     assert len(placed(talk.schedule())) == 1
 
 
-def test_of_those_turned_down_the_highest_priority_gets_new_room_first() -> None:
+def test_of_refused_asks_the_highest_priority_gets_new_room_first() -> None:
     talk = a_talk("n1", refuses=Refuses(("low", "n1"), ("high", "n1")))
     talk.asks(an_ask("low", 20))
     talk.schedule()
@@ -313,7 +313,7 @@ def test_of_those_turned_down_the_highest_priority_gets_new_room_first() -> None
     assert placed(talk.schedule()) == [("app", "high", "n2")]
 
 
-def test_queues_share_what_is_on_trial_as_if_it_were_placed() -> None:
+def test_queues_share_what_open_checks_hold_as_if_it_were_placed() -> None:
     talk = Judge()
     talk.begin(a_root(a_queue_spec("a"), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 40}))

@@ -46,7 +46,7 @@ def a_round(talk: Bare, refusal: str = "") -> int:
     return calls
 
 
-def test_a_placement_with_a_verdict_costs_the_same_whatever_waits() -> None:
+def test_a_placement_with_a_predicate_result_costs_the_same_whatever_waits() -> None:
     def calls(asks: int) -> int:
         talk = a_crowd(asks)
         a_round(talk)
@@ -65,7 +65,7 @@ def test_a_refusal_costs_the_same_whatever_waits() -> None:
 
 
 @pytest.mark.parametrize("refused_asks", [50, 800])
-def test_room_that_comes_wakes_as_many_as_fit_of_those_that_were_turned_down(refused_asks: int) -> None:
+def test_room_that_comes_calls_back_as_many_refused_asks_as_fit(refused_asks: int) -> None:
     talk = Judge(lambda one: "tainted" if one.node_id == "n000" else "")
     talk.begin()
     talk.nodes(a_node("n000", {"memory": 1_000}))

@@ -95,7 +95,7 @@ def test_a_placeholder_is_not_given_up_for_an_ask_that_no_node_takes() -> None:
     assert confirm(talk, only(ReleaseRequested, talk.schedule())) == [("app", "r", "n3")]
 
 
-def test_nobody_gives_way_to_a_gang_that_may_not_use_the_room() -> None:
+def test_no_gang_is_released_for_one_that_may_not_use_the_room() -> None:
     talk = Judge(Refuses(("p2", "n1")), Timeouts(gang_deadlock_timeout_ns=SECOND_NS))
     talk.begin(a_root(a_queue_spec("a"), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 20}))

@@ -31,7 +31,7 @@ def test_a_placeholder_is_not_given_up_where_the_ask_may_not_run_any_longer() ->
     assert of(ReleaseRequested, talk.give(PredicateResult(wanted.call_id)) + talk.schedule()) == []
 
 
-def test_an_ask_does_not_wait_for_a_verdict_on_a_node_where_it_may_not_run() -> None:
+def test_an_ask_does_not_await_a_check_on_a_node_where_it_may_not_run() -> None:
     """It was refused on the only node that will do, and rests."""
     talk = Judge(Refuses(("choosy", "n1")))
     talk.begin()
@@ -61,7 +61,7 @@ def a_talk_with_kept_room() -> Judge:
     return talk
 
 
-def test_another_stream_did_not_agree_to_a_placement_in_kept_room() -> None:
+def test_another_stream_did_not_agree_to_an_allocation_in_reserved_room() -> None:
     """It is opened between the result that the old one gave and the next cycle."""
     talk = a_talk_with_kept_room()
     talk.is_silent = True
@@ -74,7 +74,7 @@ def test_another_stream_did_not_agree_to_a_placement_in_kept_room() -> None:
     assert len(of(PredicateWanted, facts)) == 1
 
 
-def test_another_stream_did_not_agree_that_others_end() -> None:
+def test_another_stream_did_not_agree_to_a_preemption() -> None:
     talk = Judge()
     talk.begin(claim_root())
     talk.apps(an_app("victims", "root.v"), an_app("claimer", "root.c"))
@@ -91,7 +91,7 @@ def test_another_stream_did_not_agree_that_others_end() -> None:
     assert len(of(PreemptionPredicateWanted, facts)) == 1
 
 
-def test_another_stream_did_not_refuse_that_others_end_for_a_daemon() -> None:
+def test_another_stream_did_not_refuse_a_preemption_for_a_daemon() -> None:
     """All refusals are forgotten with the stream (docs/predicates.md)."""
     talk = Judge(lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else "")
     talk.begin(claim_root())
@@ -107,7 +107,7 @@ def test_another_stream_did_not_refuse_that_others_end_for_a_daemon() -> None:
     assert talk.pairs() == [("d", "n1")]
 
 
-def test_no_fewer_end_than_a_quota_needs() -> None:
+def test_no_fewer_are_preempted_than_a_quota_needs() -> None:
     """Two have to end for a quota, one would do for the node; the resource manager says that one is enough."""
     root = a_root(
         a_queue_spec("p", a_queue_spec("c", guaranteed={"memory": 20}), a_queue_spec("v"), max={"memory": 20}),

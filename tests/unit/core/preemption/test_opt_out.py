@@ -72,7 +72,7 @@ WAYS = pytest.mark.parametrize("way", [for_a_guarantee, for_a_required_node, for
 
 
 @WAYS
-def test_it_never_ends_for_others_unless_the_queue_file_says_last(way: Any) -> None:
+def test_it_is_never_preempted_unless_the_queue_file_says_last(way: Any) -> None:
     nobody_else = [] if way is not for_a_quota else ["any"]
     assert way(a_cluster(OptOut.NEVER, allow_preempt_self=False)) == nobody_else
     assert sorted(way(a_cluster(OptOut.LAST, allow_preempt_self=False))) == ["any", "spared"]

@@ -59,7 +59,7 @@ def a_decision(**fields: Any) -> Conversation:
 # carried out
 
 
-def test_when_the_ask_is_old_enough_the_youngest_is_asked_to_end_and_the_room_is_kept() -> None:
+def test_when_the_ask_is_old_enough_the_youngest_is_preempted_and_the_room_is_reserved() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(a_claim())
     assert preempted(wait(talk, DELAY_NS - 1)) == []
@@ -87,7 +87,7 @@ def test_nothing_is_free_before_the_victim_is_gone_and_then_the_ask_is_placed() 
     assert (placed(facts), ends(facts)) == ([("claimer", "c", "n1")], [("c", "n1", "placed")])
 
 
-def test_nobody_else_gets_the_room() -> None:
+def test_no_other_ask_gets_the_room() -> None:
     talk = a_decision()
     talk.asks(an_ask("high", app="other", priority=100), a_claim("twin", priority=100))
     talk.schedule()
@@ -101,14 +101,14 @@ def test_the_delay_is_that_of_the_queue() -> None:
     assert preempted(wait(talk, 1)) == ["n1_0"]
 
 
-def test_an_ask_that_does_not_allow_it_has_nobody_ended() -> None:
+def test_nothing_is_preempted_for_an_ask_that_does_not_allow_it() -> None:
     talk = full_nodes(n1=[10])
     talk.asks(a_claim(allow_preempt_other=False))
     facts = wait(talk, 2 * DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [])
 
 
-def test_where_it_is_switched_off_nobody_ends() -> None:
+def test_where_it_is_switched_off_nothing_is_preempted() -> None:
     talk = a_conversation(a_node("n1", {"memory": 10}))
     talk.step(without_preemption(claim_root()))
     fill(talk, "victims", "root.v", k=10)
@@ -118,7 +118,7 @@ def test_where_it_is_switched_off_nobody_ends() -> None:
     assert (preempted(facts), refusals(facts)) == ([], [])
 
 
-def test_those_first_in_order_claim_first() -> None:
+def test_the_first_in_order_preempts_first() -> None:
     talk = full_nodes(claim_root(10), n1=[10, 10])
     talk.asks(a_claim("low"), a_claim("high", priority=1))
     facts = wait(talk, DELAY_NS)
@@ -129,7 +129,7 @@ def test_those_first_in_order_claim_first() -> None:
 # several
 
 
-def test_what_others_claimed_counts_against_the_guarantee() -> None:
+def test_what_others_have_reserved_counts_against_the_guarantee() -> None:
     talk = full_nodes(claim_root(15), n1=[10, 10])
     talk.asks(a_claim("c1"), a_claim("c2"))
     facts = wait(talk, DELAY_NS)
@@ -149,7 +149,7 @@ def test_no_victim_is_taken_twice() -> None:
     ]
 
 
-def test_an_ask_for_several_claims_one_node_for_each() -> None:
+def test_an_ask_for_several_reserves_one_node_for_each() -> None:
     talk = full_nodes(n1=[10, 10], n2=[10])
     talk.asks(a_claim(count=3))
     facts = wait(talk, DELAY_NS)
@@ -173,7 +173,7 @@ def test_what_goes_anyway_is_enough_for_a_second_one() -> None:
     assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "second", "n1")]
 
 
-def test_it_looks_past_room_that_is_kept_for_ordinary_asks() -> None:
+def test_aging_reservations_do_not_count() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(an_ask("big", 20, app="other", priority=9))
     wait(talk, DELAY_NS)
@@ -189,7 +189,7 @@ def test_it_looks_past_room_that_is_kept_for_ordinary_asks() -> None:
 
 
 @pytest.mark.parametrize("termination", [TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT])
-def test_a_victim_that_ends_by_itself_makes_room_as_well(termination: TerminationType) -> None:
+def test_a_victim_that_completes_by_itself_makes_room_as_well(termination: TerminationType) -> None:
     talk = a_decision()
     assert of(RoomMade, talk.release(application_id="victims", allocation_key="n1_1", termination=termination))
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
@@ -201,7 +201,7 @@ def test_so_does_one_whose_application_is_removed() -> None:
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_room_of_somebody_else_that_ends_first_is_as_good() -> None:
+def test_room_of_another_allocation_that_completes_first_is_as_good() -> None:
     talk = a_decision()
     facts = finished(talk, "n1_0")
     assert of(RoomMade, facts) == []
@@ -221,7 +221,7 @@ def test_an_ask_that_gets_another_node_meanwhile_leaves_the_room_to_others() -> 
     assert placed(talk.schedule()) == [("other", "k", "n1")]
 
 
-def test_of_several_what_nobody_ends_for_is_given_up_first() -> None:
+def test_of_several_reservations_those_without_victims_are_given_up_first() -> None:
     talk = full_nodes(claim_root(10), n1=[10, 10], n2=[10])
     talk.asks(a_claim(count=2))
     wait(talk, DELAY_NS)
@@ -256,7 +256,9 @@ def test_so_does_an_application_that_fails() -> None:
 
 
 @pytest.mark.parametrize(("change", "victims"), [({"memory": 10, "priority": -1}, []), ({"memory": 20}, ["n1_0"])])
-def test_an_update_claims_anew_at_once_and_counts_who_goes_already(change: dict[str, Any], victims: list[str]) -> None:
+def test_an_updated_ask_preempts_anew_at_once_and_counts_what_is_being_released(
+    change: dict[str, Any], victims: list[str]
+) -> None:
     talk = a_decision()
     assert ends(talk.asks(a_claim(**change))) == [("c", "n1", "not_needed")]
     facts = talk.schedule()
@@ -265,7 +267,7 @@ def test_an_update_claims_anew_at_once_and_counts_who_goes_already(change: dict[
     assert placed(gone(talk, "n1_1", *victims) + talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_a_queue_that_drains_keeps_what_was_claimed() -> None:
+def test_a_queue_that_drains_retains_its_entitled_reservations() -> None:
     talk = a_decision()
     reload(talk, a_root(a_queue_spec("v"), a_queue_spec("o")))
     assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
@@ -281,7 +283,7 @@ def test_a_queue_that_drains_keeps_what_was_claimed() -> None:
     ],
     ids=["drained", "not ready", "too small", "removed"],
 )
-def test_a_node_that_is_no_good_any_longer_makes_it_look_for_another_one(change: NodeUpdate) -> None:
+def test_a_node_that_is_no_good_any_longer_makes_the_ask_look_for_another_one(change: NodeUpdate) -> None:
     talk = full_nodes(n1=[10, 10], n2=[30])
     talk.asks(a_claim())
     assert preempted(wait(talk, DELAY_NS)) == ["n1_1"]
@@ -310,7 +312,7 @@ def test_it_waits_for_its_victims_for_as_long_as_they_take() -> None:
     assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_while_the_rm_is_away_nobody_is_asked_to_end_and_nothing_is_placed() -> None:
+def test_while_the_rm_is_away_nothing_is_preempted_or_placed() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(a_claim("c1"))
     wait(talk, SECOND_NS)

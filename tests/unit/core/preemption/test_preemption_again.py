@@ -144,7 +144,7 @@ def test_another_queue_file_holds_for_asks_that_wait_already(root: QueueSpec, vi
     assert preempted(wait(talk, DELAY_NS)) == victims
 
 
-def test_who_waits_for_its_turn_when_the_time_comes_claims_when_it_has_it() -> None:
+def test_an_ask_that_is_due_before_its_turn_preempts_when_it_has_its_turn() -> None:
     root = claim_root(order=ApplicationOrder.STATE_AWARE)
     talk = full_nodes(root, n1=[10, 10])
     talk.apps(an_app("later", "root.c"))
@@ -156,7 +156,7 @@ def test_who_waits_for_its_turn_when_the_time_comes_claims_when_it_has_it() -> N
     assert preempted(wait(talk, TIMES.starting_ns)) == ["n1_1"]
 
 
-def test_a_real_ask_that_waits_for_its_gang_when_the_time_comes_claims_afterwards() -> None:
+def test_a_real_ask_that_is_due_while_it_waits_for_its_gang_preempts_afterwards() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(a_placeholder("p", 100, app="claimer"), a_claim("r"))
     assert preempted(wait(talk, DELAY_NS + SECOND_NS)) == []
@@ -167,7 +167,7 @@ def test_a_real_ask_that_waits_for_its_gang_when_the_time_comes_claims_afterward
 # gangs
 
 
-def test_a_placeholder_may_claim_and_is_one_when_it_is_placed() -> None:
+def test_a_placeholder_may_preempt_and_is_one_when_it_is_placed() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.apps(an_app("gang", "root.c", placeholder_ask=Resources(memory=20)))
     talk.asks(a_placeholder("p", count=2, app="gang", allow_preempt_other=True))
@@ -180,7 +180,7 @@ def test_a_placeholder_may_claim_and_is_one_when_it_is_placed() -> None:
     assert [one.placeholder for one in talk.app("gang").allocations] == [True, True]
 
 
-def test_placeholders_may_have_to_end_and_their_gang_goes_on_with_the_rest() -> None:
+def test_placeholders_may_be_preempted_and_their_gang_goes_on_with_the_rest() -> None:
     talk = full_nodes()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app("gang", "root.v", placeholder_ask=Resources(memory=20)))
@@ -198,7 +198,7 @@ def test_placeholders_may_have_to_end_and_their_gang_goes_on_with_the_rest() -> 
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_a_gang_that_still_waits_gets_back_the_placeholders_that_had_to_end() -> None:
+def test_a_gang_that_still_waits_gets_back_its_preempted_placeholders() -> None:
     talk = full_nodes()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app("gang", "root.v", placeholder_ask=Resources(memory=30)))
@@ -215,7 +215,7 @@ def test_a_gang_that_still_waits_gets_back_the_placeholders_that_had_to_end() ->
     assert talk.app("gang").state == "Starting"
 
 
-def test_a_placeholder_that_is_being_replaced_has_not_to_end() -> None:
+def test_a_placeholder_that_is_being_replaced_is_no_victim() -> None:
     talk = full_nodes()
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.apps(an_app("gang", "root.v", placeholder_ask=Resources(memory=10)))
@@ -249,17 +249,17 @@ def two_claims(*users: str) -> Conversation:
     return talk
 
 
-def test_a_limit_of_its_user_keeps_others_from_ending_in_vain() -> None:
+def test_a_limit_of_its_user_prevents_preemption_without_effect() -> None:
     talk = two_claims("victim0")
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [("c0", "quota")])
 
 
-def test_what_one_user_claimed_does_not_count_for_another() -> None:
+def test_what_one_user_reserved_does_not_count_for_another() -> None:
     assert len(preempted(wait(two_claims("one", "another"), DELAY_NS))) == 2
 
 
-def test_what_the_same_user_claimed_counts_towards_its_limit() -> None:
+def test_what_the_same_user_reserved_counts_towards_its_limit() -> None:
     facts = wait(two_claims("one", "one"), DELAY_NS)
     assert (len(preempted(facts)), refusals(facts)) == (1, [("c1", "quota")])
 
@@ -267,7 +267,7 @@ def test_what_the_same_user_claimed_counts_towards_its_limit() -> None:
 # daemons
 
 
-def test_what_may_run_on_one_node_only_does_not_end_for_others() -> None:
+def test_nothing_is_preempted_elsewhere_for_an_ask_with_a_required_node() -> None:
     talk = full_nodes()
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.asks(a_daemon("d", app="victims"))
@@ -307,13 +307,13 @@ def test_a_conflict_with_a_victim_is_over_when_that_is_gone() -> None:
     assert placed(gone(talk, "v1") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_a_conflict_that_stays_keeps_others_from_ending_in_vain() -> None:
+def test_a_conflict_that_stays_prevents_preemption_without_effect() -> None:
     talk = a_talk_with_conflict("v0")
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [("c", "no_node")])
 
 
-def test_who_has_claimed_the_only_node_does_not_stand_in_the_way_of_others_of_its_kind() -> None:
+def test_an_ask_that_has_reserved_the_only_node_does_not_delay_equal_asks() -> None:
     talk = full_nodes(n1=[10, 10, 10])
     talk.asks(a_claim("c1", count=2, priority=1), a_claim("c2"))
     facts = wait(talk, DELAY_NS)

@@ -107,14 +107,16 @@ def test_it_comes_to_the_same_as_at_once() -> None:
         "nodes too small",
     ],
 )
-def test_nobody_ends_if_there_is_no_reason_any_longer_when_it_is_done(change: Callable[[Conversation], Any]) -> None:
+def test_nothing_is_preempted_if_there_is_no_reason_any_longer_when_it_is_done(
+    change: Callable[[Conversation], Any],
+) -> None:
     for talk in slow_searches():
         change(talk)
         assert preempted(talk.schedule()) == []
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_uses_up_the_guarantee_meanwhile_leaves_no_right() -> None:
+def test_a_guarantee_that_is_used_up_meanwhile_leaves_no_right() -> None:
     for talk in slow_searches(claim_root(15)):
         talk.apps(an_app("twin", "root.c"))
         talk.nodes(a_node("n3", {"memory": 9}))
@@ -125,7 +127,7 @@ def test_who_uses_up_the_guarantee_meanwhile_leaves_no_right() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_could_be_ended_since_the_search_began_is_found_by_the_next_attempt() -> None:
+def test_an_allocation_that_may_be_preempted_since_the_search_began_is_found_by_the_next_attempt() -> None:
     """Nothing moves after the search, which did not see what moved meanwhile."""
     refused = []
     for talk in slow_searches(claim_root(victims={"guaranteed": {"memory": 35}})):
@@ -137,7 +139,7 @@ def test_who_could_be_ended_since_the_search_began_is_found_by_the_next_attempt(
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_victim_that_is_gone_when_it_is_done_is_not_asked_to_end() -> None:
+def test_a_victim_that_is_gone_when_it_is_done_is_not_preempted() -> None:
     for talk in slow_searches():
         finished(talk, "n1_1")
         assert placed(talk.schedule()) == [("claimer", "c", "n1")]
@@ -145,7 +147,7 @@ def test_a_victim_that_is_gone_when_it_is_done_is_not_asked_to_end() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_room_that_turns_up_behind_a_reservation_is_not_for_who_has_no_right_any_longer() -> None:
+def test_room_that_turns_up_behind_a_reservation_is_not_for_an_ask_without_a_right_any_longer() -> None:
     """What is kept for ordinary asks may be taken by who has a right to it: that is judged when the search is done."""
     for cycles in range(1, 12):
         talk = full_nodes(claim_root(10), n1=[10, 10], n2=[10, 10])
@@ -170,7 +172,7 @@ def test_room_that_turns_up_behind_a_reservation_is_not_for_who_has_no_right_any
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_waits_behind_a_search_has_its_turn() -> None:
+def test_an_ask_behind_a_search_has_its_turn() -> None:
     for talk in slow_searches():
         talk.apps(an_app("second", "root.c"))
         talk.asks(a_claim("s", app="second"))
@@ -180,7 +182,7 @@ def test_who_waits_behind_a_search_has_its_turn() -> None:
 # searches for a node to keep
 
 
-def test_looking_for_nodes_to_keep_ends_after_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_nodes_to_reserve_stops_after_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """No node has both the memory and the cores for any of the asks, which wait for long."""
     monkeypatch.setattr(preemption, "VISITS_PER_SLICE", 50)
     nodes, sizes = 40, 10

@@ -71,7 +71,7 @@ def test_victims_run_anywhere_below_the_queue_that_is_full() -> None:
     assert placed(talk.schedule()) == [("poor", "c", "n1")]
 
 
-def test_the_quota_that_came_free_is_kept_for_who_paid_for_it() -> None:
+def test_the_quota_that_victims_free_is_reserved_for_the_ask() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20))
     talk.asks(claim(memory=20), an_ask("more", 10, 1, "rich"))
     talk.schedule()
@@ -94,7 +94,7 @@ def test_it_is_for_others_again_when_the_ask_goes() -> None:
     assert [key for _, key, _ in placed(talk.schedule())] == ["more"]
 
 
-def test_nobody_outside_the_full_queue_ends() -> None:
+def test_nothing_outside_the_full_queue_is_preempted() -> None:
     talk = a_talk(leaf("rich", 40), leaf("poor", 20))
     talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)), claim())
     talk.schedule()
@@ -103,7 +103,7 @@ def test_nobody_outside_the_full_queue_ends() -> None:
     assert only(PreemptionRefused, facts).refusal is PreemptionRefusal.NO_VICTIMS
 
 
-def test_a_leaf_that_is_full_itself_takes_from_nobody() -> None:
+def test_an_ask_in_a_leaf_that_is_full_itself_preempts_nothing() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 5, 5))
     talk.asks(claim())
     talk.schedule()
@@ -126,7 +126,7 @@ def test_where_nodes_lack_room_as_well_all_victims_run_on_the_one_node() -> None
     assert {one.end.value for one in of(ReservationEnded, facts)} <= {"not_needed", "placed"}
 
 
-def test_one_node_is_claimed_once_by_an_ask_for_several() -> None:
+def test_one_node_is_reserved_once_by_an_ask_for_several() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20), most=100)
     talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)))
     talk.schedule()

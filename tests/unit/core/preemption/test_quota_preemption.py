@@ -64,7 +64,7 @@ def leaf(name: str = "a", most: int | None = None, guaranteed: int = 0, **proper
     )
 
 
-def test_the_youngest_of_what_is_too_much_end_when_the_time_is_over() -> None:
+def test_the_youngest_of_the_excess_are_preempted_when_the_time_is_over() -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4")
     assert ended(reload(talk, leaf(most=25))) == []
@@ -80,7 +80,7 @@ def test_the_youngest_of_what_is_too_much_end_when_the_time_is_over() -> None:
     assert talk.scheduler.next_deadline_ns() is None
 
 
-def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_moves_its_end() -> None:
+def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_changes_it() -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4")
     reload(talk, leaf(most=30))
@@ -93,7 +93,7 @@ def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_move
 
 
 @pytest.mark.parametrize("why", ["partition", "delay", "raised", "came back"])
-def test_nothing_ends_where_it_is_not_wanted(why: str) -> None:
+def test_nothing_is_preempted_where_it_is_not_wanted(why: str) -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3")
     reload(talk, leaf(most=20))
@@ -133,7 +133,7 @@ def test_what_one_branch_may_not_give_the_others_give() -> None:
     assert sorted(ended(talk.sleep(DELAY_NS))) == ["y1", "y2", "y3"]
 
 
-def test_what_may_not_be_ended_stays_and_that_is_said_once() -> None:
+def test_what_may_not_be_preempted_stays_and_that_is_said_once() -> None:
     talk = a_talk(leaf(preemption_policy=PreemptionPolicy.DISABLED), n1=50)
     fill(talk, "app", "root.a", "k1", "k2")
     reload(talk, leaf(most=10, preemption_policy=PreemptionPolicy.DISABLED))
@@ -151,7 +151,7 @@ def test_what_comes_back_with_a_node_may_be_too_much_as_well() -> None:
     assert ended(talk.sleep(DELAY_NS)) == ["k2"]
 
 
-def test_the_protected_end_last_and_daemons_never() -> None:
+def test_the_protected_are_preempted_last_and_daemons_never() -> None:
     talk = a_talk(leaf(), n1=100)
     fill(talk, "app", "root.a", "originator", originator=True)
     fill(talk, "app2", "root.a", "important", priority=5)
@@ -163,7 +163,7 @@ def test_the_protected_end_last_and_daemons_never() -> None:
     assert ended(talk.sleep(DELAY_NS)) == ["spared", "originator"]
 
 
-def test_no_more_end_than_are_needed_however_many_branches_share_it() -> None:
+def test_no_more_are_preempted_than_needed_however_many_branches_share_it() -> None:
     def a_tree(most: int | None) -> QueueSpec:
         return replace(leaf("p", most), parent=True, children=tuple(leaf(f"q{at}") for at in range(5)))
 
@@ -185,7 +185,7 @@ def test_sizes_count_in_bytes_as_well() -> None:
 
 
 @pytest.mark.parametrize("finished", [False, True], ids=["all stay", "one finishes meanwhile"])
-def test_a_long_look_is_taken_in_slices_and_judged_again(monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
+def test_a_long_search_runs_in_slices_and_is_judged_again(monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
     monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
 
     def a_tree(most: int | None) -> QueueSpec:
@@ -205,7 +205,7 @@ def test_a_long_look_is_taken_in_slices_and_judged_again(monkeypatch: pytest.Mon
     assert ended(slices[-1]) == (["y2", "z2"] if finished else ["x2", "y2", "z2"])
 
 
-def test_many_are_asked_to_end_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_preempted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 2)
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4", "k5")

@@ -60,7 +60,7 @@ def test_a_draining_node_makes_room_as_well() -> None:
     assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_a_claim_survives_the_draining_of_its_node() -> None:
+def test_an_entitled_reservation_survives_the_draining_of_its_node() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
@@ -69,7 +69,7 @@ def test_a_claim_survives_the_draining_of_its_node() -> None:
     assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_its_node_goes_with_the_victims_and_nobody_says_that_there_was_room() -> None:
+def test_its_node_goes_with_the_victims_and_no_fact_says_that_there_was_room() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
@@ -107,7 +107,7 @@ def test_a_victim_whose_application_is_removed_makes_room_as_well() -> None:
     assert placed(talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_it_waits_for_its_victims_longer_than_room_is_kept_otherwise() -> None:
+def test_it_waits_for_its_victims_longer_than_reservations_last_otherwise() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
@@ -115,7 +115,7 @@ def test_it_waits_for_its_victims_longer_than_room_is_kept_otherwise() -> None:
     assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_without_victims_it_ends_in_time_rests_and_is_kept_again() -> None:
+def test_without_victims_the_reservation_expires_and_is_made_again_after_a_pause() -> None:
     talk = a_talk("v", priority=1)
     talk.asks(a_daemon())
     talk.schedule()
@@ -126,7 +126,7 @@ def test_without_victims_it_ends_in_time_rests_and_is_kept_again() -> None:
     assert ("d", "n1", True) in reserved(wait(talk, 1))
 
 
-def test_a_placeholder_may_have_to_end() -> None:
+def test_a_placeholder_may_be_preempted() -> None:
     talk = a_talk(memory=20)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=20)))
     talk.asks(a_placeholder("p", count=2, app="gang"))
@@ -138,7 +138,7 @@ def test_a_placeholder_may_have_to_end() -> None:
     assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED]
 
 
-def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
+def test_a_placeholder_that_is_being_replaced_is_not_preempted_for_it() -> None:
     talk = a_talk(memory=10)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=10)))
     talk.asks(a_placeholder("p", app="gang"))
@@ -151,7 +151,7 @@ def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
     assert preempted(talk.schedule()) == ["r"]
 
 
-def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
+def test_an_ask_for_several_there_gets_them_one_after_the_other() -> None:
     talk = a_talk("v1", "v2")
     talk.asks(a_daemon("d", count=2))
     assert preempted(talk.schedule()) == ["v2"]
@@ -160,7 +160,7 @@ def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
     assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_it_looks_past_room_that_is_kept_for_an_ordinary_ask() -> None:
+def test_aging_reservations_of_the_node_do_not_count() -> None:
     talk = a_talk("v1", "v2")
     talk.apps(an_app("large"))
     talk.asks(an_ask("big", 20, app="large", priority=9))

@@ -58,7 +58,7 @@ def where(talk: Conversation) -> dict[str, tuple[str, str, int]]:
     }
 
 
-def test_one_that_nobody_knew_is_taken_over_and_its_resource_manager_is_not_told() -> None:
+def test_an_unknown_allocation_is_taken_over_and_its_resource_manager_is_not_told() -> None:
     talk = a_talk()
     facts = talk.nodes(an_update("n1", an_existing("e1", "k", memory=15)))
     assert only(Allocated, facts).recovered
@@ -139,7 +139,7 @@ def test_the_same_report_twice_changes_nothing() -> None:
     assert where(talk) == {"e1": ("k", "n1", 15)}
 
 
-def test_room_that_it_leaves_is_for_those_who_wait() -> None:
+def test_room_that_it_leaves_is_for_waiting_asks() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}), a_node("n2", {"memory": 5}))
     talk.asks(an_ask("k", 15), an_ask("waits", 16))
     talk.schedule()

@@ -36,7 +36,7 @@ def test_it_ends_when_another_node_has_room() -> None:
     assert ends(facts) == [("big", "n1", "not_needed")]
 
 
-def test_of_several_the_last_kept_ends_when_one_is_placed_elsewhere() -> None:
+def test_of_several_reservations_the_last_one_ends_when_one_ask_is_placed_elsewhere() -> None:
     talk = a_talk(n1=90, n2=80)
     talk.asks(an_ask("big", 60, count=2))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n2", False), ("big", "n1", False)]
@@ -124,7 +124,7 @@ def test_it_ends_if_there_is_room_but_no_quota_any_longer() -> None:
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
 
-def test_it_ends_in_time_and_leaves_the_room_to_others_for_as_long() -> None:
+def test_it_expires_and_the_ask_gets_no_other_for_as_long() -> None:
     talk = a_reserved_node()
     assert ends(wait(talk, KEPT_NS - 1)) == []
     fact = only(ReservationEnded, wait(talk, 1))
@@ -135,14 +135,14 @@ def test_it_ends_in_time_and_leaves_the_room_to_others_for_as_long() -> None:
     assert reserved(wait(talk, 1)) == [("big", "n1", False)]
 
 
-def test_who_rests_may_still_be_placed() -> None:
+def test_an_ask_whose_reservation_expired_may_still_be_placed() -> None:
     talk = a_reserved_node()
     wait(talk, KEPT_NS)
     finished(talk, "on_n1")
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
 
-def test_a_node_that_was_kept_in_vain_rests_as_well_and_is_for_others_meanwhile() -> None:
+def test_a_node_whose_reservation_expired_gets_no_other_for_a_while_and_is_for_others() -> None:
     talk = a_reserved_node()
     talk.asks(an_ask("twin", 60))
     facts = wait(talk, KEPT_NS)
@@ -188,7 +188,7 @@ def test_it_survives_another_queue_file_and_is_judged_by_that() -> None:
     assert ends(finished(talk, "on_n1") + talk.schedule()) == [("big", "n1", "quota")]
 
 
-def test_the_ask_keeps_its_room_while_its_queue_drains() -> None:
+def test_the_ask_retains_its_reservation_while_its_queue_drains() -> None:
     talk = a_reserved_node()
     reload(talk, a_root(a_queue_spec("b")))
     assert placed(finished(talk, "on_n1") + talk.schedule()) == [("app", "big", "n1")]
@@ -202,7 +202,7 @@ def test_it_ends_with_the_turn_of_a_real_ask_that_has_to_wait_for_its_gang() -> 
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
 
 
-def test_a_placeholder_may_have_room_kept_and_is_one_when_it_is_placed() -> None:
+def test_a_placeholder_may_have_a_reservation_and_is_one_when_it_is_placed() -> None:
     talk = a_talk(n1=90)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=60)))
     talk.asks(a_placeholder("p", 60, app="gang"))
@@ -211,7 +211,7 @@ def test_a_placeholder_may_have_room_kept_and_is_one_when_it_is_placed() -> None
     assert [one.placeholder for one in talk.app("gang").allocations] == [True]
 
 
-def test_a_swap_takes_no_more_of_a_kept_node_than_its_placeholder_had() -> None:
+def test_a_swap_takes_no_more_of_a_reserved_node_than_its_placeholder_had() -> None:
     talk = a_talk(n1=50)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=40)))
     talk.asks(a_placeholder("p", 40, app="gang"))

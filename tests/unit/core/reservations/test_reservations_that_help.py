@@ -229,7 +229,7 @@ def test_room_is_reserved_when_a_full_node_comes_that_the_gang_would_fit_on() ->
 # what else holds others up for a gang
 
 
-def test_later_gangs_are_not_held_back_any_longer_when_the_earlier_one_needs_nodes() -> None:
+def test_later_gangs_do_not_wait_any_longer_when_the_earlier_one_needs_nodes() -> None:
     talk = a_conversation(root=TWO_LEAVES, timeouts=Timeouts(gang_deadlock_timeout_ns=10 * SECOND_NS))
     talk.apps(a_gang("first", 50), a_gang("second", 50, "root.b"))
     talk.asks(a_placeholder("p1", 10, 5, "first"), a_placeholder("p2", 10, 5, "second"))
@@ -242,7 +242,7 @@ def test_later_gangs_are_not_held_back_any_longer_when_the_earlier_one_needs_nod
     assert talk.model().priority_gang is None
 
 
-def test_nobody_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
+def test_nothing_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
     talk = a_conversation(root=claim_root(guaranteed=500))
     fill(talk, "nobody", "root.v")
     talk.nodes(a_node("n1", {"memory": 100}))
@@ -254,7 +254,7 @@ def test_nobody_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
     assert len(preempted(wait(talk, 60 * SECOND_NS))) == 2
 
 
-def test_nobody_is_preempted_where_an_allocation_of_the_application_itself_is_in_the_way_though_it_is_to_go() -> None:
+def test_nothing_is_preempted_while_the_application_itself_is_in_the_way_though_it_is_to_go() -> None:
     talk = full_nodes(n1=[10])
     talk.nodes(a_node("n1", {"memory": 20}, action=NodeAction.UPDATE))
     talk.asks(an_ask("own", 10, app="claimer", execution_timeout_ms=1_000))

@@ -137,7 +137,7 @@ def test_where_preemption_is_off_that_comes_first() -> None:
     assert said_after(talk, a_claim(allow_preempt_other=False)) == "preemption is off in this partition"
 
 
-def test_one_for_which_somebody_ends_says_who_instead() -> None:
+def test_an_ask_with_victims_names_them_instead() -> None:
     talk = a_full_cluster()
     assert said_after(talk, a_claim()) == ""
     assert waiting(talk, "asker") == {
@@ -198,7 +198,7 @@ def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> 
     assert reasons == {"k": refused, "low": refused, "high": YOUNG}
 
 
-def test_one_that_may_run_on_one_node_only_says_why_nobody_ends_there() -> None:
+def test_an_ask_with_a_required_node_says_why_nothing_is_preempted_there() -> None:
     daemon = a_claim(tags={REQUIRED_NODE_TAG: "n1"}, priority=-1)
     reason = "the allocations that may be preempted on node n1 would not make enough room"
     assert said_after(a_full_cluster(), daemon, 0) == reason

@@ -177,7 +177,7 @@ def test_headers_tell_a_client_that_it_may_go_on_and_come_no_sooner() -> None:
 
 
 @pytest.mark.parametrize("claim", [headers(0, 5), headers(3, 0), ((SENT_HEADER, "-1"),)])
-def test_who_cannot_go_on_is_not_told_that_it_may(claim: tuple[tuple[str, str], ...]) -> None:
+def test_an_rm_that_cannot_go_on_is_not_told_that_it_may(claim: tuple[tuple[str, str], ...]) -> None:
     async def play(world: World) -> None:
         context, served = world.open(claim)
         context.hello()

@@ -138,7 +138,7 @@ def test_nothing_is_placed_without_its_say_if_an_rm_comes_back_at_once(comes_bac
 
 
 @pytest.mark.parametrize("how", ["cancelled", "lost", "finished"])
-def test_the_scheduler_hears_of_an_end_whoever_causes_it(how: str) -> None:
+def test_the_scheduler_hears_of_an_end_whatever_causes_it(how: str) -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
         if how == "cancelled":

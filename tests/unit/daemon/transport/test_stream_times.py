@@ -57,7 +57,7 @@ async def overtaken(world: World) -> tuple[NodeCall, asyncio.Task[None], asyncio
     return older, first, second
 
 
-def test_a_stream_gives_way_when_its_client_has_been_silent_for_so_long() -> None:
+def test_a_stream_hands_over_when_its_client_has_been_silent_for_so_long() -> None:
     async def play(world: World) -> None:
         _, first, second = await overtaken(world)
         await first
@@ -69,7 +69,7 @@ def test_a_stream_gives_way_when_its_client_has_been_silent_for_so_long() -> Non
     run(play)
 
 
-def test_a_stream_gives_way_after_so_long_although_its_client_goes_on() -> None:
+def test_a_stream_hands_over_after_so_long_although_its_client_goes_on() -> None:
     async def play(world: World) -> None:
         older, first, second = await overtaken(world)
         while not first.done():
@@ -106,7 +106,7 @@ def test_a_request_that_was_read_is_taken_to_its_end_however_long_that_is() -> N
     run(play)
 
 
-def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
+def test_a_drain_goes_on_on_the_stream_that_hands_over() -> None:
     async def play(world: World) -> None:
         older, first = await taking_nothing(world)
         older.send("node-1")
@@ -128,7 +128,7 @@ def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
     ("reads_after_seconds", "comes_again"),
     [(GIVE_WAY_WRITE_SECONDS - MOMENT_SECONDS, False), (GIVE_WAY_WRITE_SECONDS + MOMENT_SECONDS, True)],
 )
-def test_what_is_being_written_when_a_stream_gives_way_has_so_long_to_get_there(
+def test_what_is_being_written_when_a_stream_hands_over_has_so_long_to_get_there(
     reads_after_seconds: float, comes_again: bool
 ) -> None:
     async def play(world: World) -> None:
