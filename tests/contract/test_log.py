@@ -1,4 +1,4 @@
-"""What is written to the log holds nobody up, whether it is read or not."""
+"""What is written to the log blocks nothing, whether it is read or not."""
 
 from __future__ import annotations
 

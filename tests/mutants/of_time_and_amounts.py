@@ -41,7 +41,7 @@ from tests.property.test_reloads import check_same_file
 from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
-from tests.unit.core.preemption import test_preemption_again, test_quota_claims
+from tests.unit.core.preemption import test_preemption_again, test_quota_reservations
 from tests.unit.core.recovery import test_early
 
 # What is done instead
@@ -365,7 +365,7 @@ MUTANTS = (
         "what is reserved does not count in a quota",
         Rule.QUOTAS,
         Replaced(rules._reserved_by_others, gives(Resources())),
-        (UnitTested(test_quota_claims.test_the_quota_that_victims_free_is_reserved_for_the_ask),),
+        (UnitTested(test_quota_reservations.test_the_quota_that_victims_free_is_reserved_for_the_ask),),
     ),
     Mutant(
         "headroom forgets what is reserved and what is above",

@@ -1,4 +1,4 @@
-"""Who is ended for whom, held against every set of allocations there is, on small full clusters."""
+"""The victims that preemption chooses, compared with every set of allocations there is, on small full clusters."""
 
 from __future__ import annotations
 

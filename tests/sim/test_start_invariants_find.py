@@ -1,4 +1,4 @@
-"""The rule of how many may run is shown to bite: something is kept from it. `tests.mutants` breaks the code instead."""
+"""The invariant of how many applications may run finds facts that are left out; `tests.mutants` breaks the code."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.views import view
 from tests.sim.start_invariants import StartInvariants
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
-from tests.unit.core.judges import Judge
 
 pytestmark = pytest.mark.interpreted
 
 
-class Watched(Judge):
+class Watched(AnsweringRM):
     """One application may run in root.a, of `first` and `second`; what the invariant says of each step is kept."""
 
     def __init__(self, *, has_a_say: bool = False) -> None:
         super().__init__()
-        self.is_silent = True
+        self.withholds_answers = True
         self.hides_placements = False
         self.found: list[str] = []
         self._law = StartInvariants()

@@ -1,4 +1,4 @@
-"""Those who watch a simulation from outside are shown to bite: a fact is lost or changed, and it is noticed."""
+"""What watches a simulation from outside notices a fact that is lost or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a client waits, for whom, and what it does then: to the very moment, on a clock of its own."""
+"""How long a client waits, for what, and what it does then: to the very moment, on a clock of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no regular file, or too much, is not read; and nobody waits for it."""
+"""What is no regular file, or too large, is not read, and nothing waits for it."""
 
 from __future__ import annotations
 

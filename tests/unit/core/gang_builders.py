@@ -1,4 +1,4 @@
-"""Short ways to say what a test about gangs is about: placeholders, the real asks for them, and swaps in flight."""
+"""Builders for tests of gangs: placeholders, the real asks for them, and swaps in flight."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from schedulerd.core.commands import AllocationRelease, NodeAction, PredicateRes
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -21,10 +22,9 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_claim, preempted, wait
 from tests.unit.core.constraint_builders import DB, HOST, IS_DB, IS_WEB, WEB, on, one_of, together
 from tests.unit.core.gang_builders import a_gang, real
-from tests.unit.core.judges import Judge, Refuses
+from tests.unit.core.preemption_builders import an_entitled_ask, preempted, wait
 
 ALONE = together(HOST, IS_WEB, most=1)
 
@@ -167,7 +167,7 @@ def contested(*zones: str, tags: dict[str, str] | None = None) -> Conversation:
 
 def test_allocations_are_preempted_only_where_the_ask_may_run() -> None:
     talk = contested("a", "b", "c")
-    talk.asks(a_claim(constraint=on(one_of("zone", "b"))))
+    talk.asks(an_entitled_ask(constraint=on(one_of("zone", "b"))))
     facts = wait(talk, 5 * SECOND_NS)
     assert only(ReleaseRequested, facts).node_id == "n2"
     assert placed(confirm(talk, only(ReleaseRequested, facts)) + talk.schedule()) == [("claimer", "c", "n2")]
@@ -175,13 +175,13 @@ def test_allocations_are_preempted_only_where_the_ask_may_run() -> None:
 
 def test_nothing_is_preempted_where_the_ask_could_not_run_without_it() -> None:
     talk = contested("a", tags=WEB)
-    talk.asks(a_claim(constraint=together("zone", IS_WEB, least=1)))
+    talk.asks(an_entitled_ask(constraint=together("zone", IS_WEB, least=1)))
     assert preempted(wait(talk, MINUTE_NS)) == []
 
 
 def test_an_allocation_that_an_affinity_excludes_is_preempted() -> None:
     talk = contested("a", tags=WEB)
-    talk.asks(a_claim(constraint=ALONE, tags=WEB))
+    talk.asks(an_entitled_ask(constraint=ALONE, tags=WEB))
     asked = only(ReleaseRequested, wait(talk, 5 * SECOND_NS))
     assert placed(confirm(talk, asked) + talk.schedule()) == [("claimer", "c", "n1")]
 
@@ -191,7 +191,7 @@ def test_an_allocation_that_an_affinity_excludes_is_preempted() -> None:
 
 def test_an_ask_that_was_refused_everywhere_is_tried_where_it_may_run_later() -> None:
     """Nothing is freed on n2: others that it wants to be with come there."""
-    talk = Judge(Refuses(("near", "n1")))
+    talk = AnsweringRM(Refuses(("near", "n1")))
     talk.begin()
     talk.nodes(*(a_node(f"n{zone}", {"memory": 100}, attributes={"zone": zone}) for zone in ("1", "2")))
     talk.apps(an_app())
@@ -204,11 +204,11 @@ def test_an_ask_that_was_refused_everywhere_is_tried_where_it_may_run_later() ->
 
 
 def test_a_result_is_void_once_too_many_are_there() -> None:
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(*(a_node(f"n{at}", {"memory": 10}, attributes={"zone": "a"}) for at in (1, 2)))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("w", count=2, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     talk.schedule()
     assert talk.open_calls == 2
@@ -219,7 +219,7 @@ def test_a_result_is_void_once_too_many_are_there() -> None:
 
 def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
     """It is the only one of its kind there, and without it the ask could not run there: so nobody is asked for ever."""
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 30}, attributes={"zone": "a"}))
     talk.apps(a_gang(memory=10))
@@ -233,7 +233,7 @@ def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
 
 
 def test_a_checked_ask_whose_affinity_is_met_elsewhere_is_checked_on_that_node_next() -> None:
-    talk = Judge(Refuses(("b", "n2")))
+    talk = AnsweringRM(Refuses(("b", "n2")))
     talk.begin()
     talk.apps(an_app())
     talk.nodes(a_node("n2", {"memory": 100}))
@@ -243,11 +243,11 @@ def test_a_checked_ask_whose_affinity_is_met_elsewhere_is_checked_on_that_node_n
     talk.asks(an_ask("b", constraint=together(HOST, IS_WEB, least=1)))
     talk.schedule()
     talk.nodes(a_node("n2", {"memory": 120}, action=NodeAction.UPDATE))
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.schedule()
-    assert talk.pairs()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere, it was asked again for its new size"
+    assert talk.take_asked()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere: asked again for its new size"
     predicate_reserved = next(iter(talk.model().callbacks.open_predicate_checks))
-    talk.is_silent = False
+    talk.withholds_answers = False
     talk.asks(an_ask("w1", tags=WEB))
     assert placed(talk.schedule()) == [("app", "w1", "n1")]
     talk.give(PredicateResult(predicate_reserved, "tainted"))

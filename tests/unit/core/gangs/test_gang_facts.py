@@ -1,4 +1,4 @@
-"""What is said of gangs as a whole, and that what is parked is never lost from the count."""
+"""Facts about gangs as a whole, and that asks that await placeholders are never lost from the count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a swap does to the accounts of node, queues, user and group, and to those who wait for them (SEMANTICS G4)."""
+"""What a swap does to the ledgers of node, queues, user and group, and to asks that wait for them (SEMANTICS G4)."""
 
 from __future__ import annotations
 

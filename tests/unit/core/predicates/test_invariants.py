@@ -12,11 +12,11 @@ from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
 from schedulerd.core.predicates import callbacks
 from schedulerd.core.resources import Resources
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask
-from tests.unit.core.judges import Judge
 
 
-class Scene(Judge):
+class Scene(AnsweringRM):
     """`a` is on predicate check on n2; `down` was refused on n1, the only node when it came."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Scene(Judge):
         self.apps(an_app())
         self.asks(an_ask("down"))
         self.schedule()
-        self.is_silent = True
+        self.withholds_answers = True
         self.nodes(a_node("n2", {"memory": 5}))
         self.asks(an_ask("a", 5))
         self.schedule()

@@ -1,4 +1,4 @@
-"""What can happen while a result is waited for: nothing stays parked for ever, and nobody waits for what is void."""
+"""What can happen while a check is open: no ask waits for ever, and none waits for a void check."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from schedulerd.core.commands import NodeAction, PredicateResult, StopCause
 from schedulerd.core.facts import AskWithdrawn, Fact, NodeRejected
 from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
+from tests.unit.core.answering_rm import AnsweringRM, Refuses, outcomes
 from tests.unit.core.builders import (
     a_node,
     a_partition_spec,
@@ -23,27 +24,26 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import finished
 from tests.unit.core.configurations import reload
-from tests.unit.core.judges import Judge, Refuses, outcomes
+from tests.unit.core.preemption_builders import finished
 
-Happening: TypeAlias = Callable[[Judge], list[Fact]]
+Happening: TypeAlias = Callable[[AnsweringRM], list[Fact]]
 
 
-def a_talk_on_trial(count: int = 1, *, nodes: int = 1) -> Judge:
+def a_talk_on_trial(count: int = 1, *, nodes: int = 1) -> AnsweringRM:
     """`a` is on predicate check on n1, and on others if it is for several."""
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin(a_root(a_queue_spec("a", max={"memory": 100})))
     talk.nodes(*(a_node(f"n{number}", {"memory": 10}) for number in range(1, nodes + 1)))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("a", count=count))
     talk.schedule()
     assert talk.open_calls == min(count, nodes)
     return talk
 
 
-def nothing_is_held(talk: Judge) -> bool:
+def nothing_is_held(talk: AnsweringRM) -> bool:
     partition = talk.model()
     ledgers = [
         partition.root.quota_reserved,
@@ -59,7 +59,7 @@ GONE: dict[str, Happening] = {
     "the ask is updated": lambda talk: talk.asks(an_ask("a", 5)),
     "the node is removed": lambda talk: talk.nodes(a_node("n1", action=NodeAction.DECOMISSION)),
     "the resource manager is away": lambda talk: talk.disconnect(),
-    "the callback stream is gone": lambda talk: talk.hang_up(),
+    "the callback stream is gone": lambda talk: talk.disconnect_callbacks(),
     "the callback stream is another one": lambda talk: talk.callbacks(),
     "the queue file is another one": lambda talk: reload(talk, a_root(a_queue_spec("a", max={"memory": 90}))),
 }
@@ -81,7 +81,7 @@ def test_the_ask_is_asked_about_anew(name: str) -> None:
     talk = a_talk_on_trial()
     GONE[name](talk)
     talk.schedule()
-    assert talk.pairs() == [("a", "n1")] * 2
+    assert talk.take_asked() == [("a", "n1")] * 2
     assert talk.open_calls == 1
 
 
@@ -92,21 +92,21 @@ def test_asks_go_back_to_their_lines_before_another_order_holds_there() -> None:
     facts = reload(talk, a_root(a_queue_spec("a", order=ApplicationOrder.FAIR)))
     assert outcomes(facts) == [("a", "n1", "void")]
     talk.schedule()
-    assert talk.pairs() == [("a", "n1")] * 2
+    assert talk.take_asked() == [("a", "n1")] * 2
 
 
 def test_room_that_another_queue_file_frees_is_for_refused_asks_too() -> None:
-    talk = Judge(Refuses(("a", "n1")))
+    talk = AnsweringRM(Refuses(("a", "n1")))
     talk.begin()
     talk.nodes(a_node("n2", {"memory": 20}))
     talk.apps(an_app())
     talk.asks(an_ask("x"))
     talk.schedule()
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("b"))
     talk.schedule()
     talk.nodes(a_node("n1", {"memory": 20}))
-    talk.is_silent = False
+    talk.withholds_answers = False
     talk.asks(an_ask("a", 20))
     talk.schedule()
     assert [ask.key for _, ask in talk.model().refused_asks] == ["a"]
@@ -117,34 +117,34 @@ def test_room_that_another_queue_file_frees_is_for_refused_asks_too() -> None:
 
 def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:
     talk = a_talk_on_trial()
-    talk.hang_up()
+    talk.disconnect_callbacks()
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
 def test_without_the_stream_refused_asks_are_placed_too_and_checked_again_when_it_is_back() -> None:
     talk = a_talk_on_trial()
-    talk.opinion = Refuses(("a", "n1"), ("b", "n2"))
-    talk.is_silent = False
+    talk.refusal_of = Refuses(("a", "n1"), ("b", "n2"))
+    talk.withholds_answers = False
     talk.answer(*talk.asked)
     talk.schedule()
     assert talk.model().refused_asks
-    talk.hang_up()
+    talk.disconnect_callbacks()
     assert not talk.model().refused_asks
     assert placed(talk.schedule()) == [("app", "a", "n1")]
     talk.callbacks()
     talk.nodes(a_node("n2", {"memory": 10}))
     talk.asks(an_ask("b"))
     assert placed(talk.schedule()) == []
-    assert ("b", "n2") in talk.pairs()
+    assert ("b", "n2") in talk.take_asked()
 
 
 def test_a_resource_manager_that_is_back_is_asked_again() -> None:
     talk = a_talk_on_trial()
     talk.disconnect()
     talk.schedule()
-    assert len(talk.pairs()) == 1, "nothing is asked while it is away"
+    assert len(talk.take_asked()) == 1, "nothing is asked while it is away"
     talk.connect()
-    talk.is_silent = False
+    talk.withholds_answers = False
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
@@ -174,7 +174,7 @@ def test_only_as_many_are_called_off_as_are_not_wanted_any_longer() -> None:
     talk = a_talk_on_trial(count=3, nodes=3)
     facts = talk.asks(an_ask("a", count=2))
     assert len(of(AskWithdrawn, facts)) == 1
-    talk.is_silent = False
+    talk.withholds_answers = False
     talk.schedule()
     assert len(talk.app().allocations) == 2
     assert nothing_is_held(talk)
@@ -196,14 +196,14 @@ def test_a_result_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
     assert placed(talk.give(PredicateResult(talk.asked[0].call_id))) == []
     assert nothing_is_held(talk)
     talk.nodes(a_node("n2", {"memory": 10}))
-    talk.is_silent = False
+    talk.withholds_answers = False
     assert placed(talk.schedule()) == [("app", "a", "n2")], "it goes on waiting like any other"
 
 
 def test_a_quota_that_was_lowered_meanwhile_holds() -> None:
     talk = a_talk_on_trial()
     reload(talk, a_root(a_queue_spec("a", max={"memory": 5})))
-    talk.is_silent = False
+    talk.withholds_answers = False
     assert placed(talk.schedule()) == []
     assert nothing_is_held(talk)
 
@@ -232,7 +232,7 @@ def test_an_rm_that_never_answers_is_asked_again_and_again() -> None:
         talk.schedule()
         talk.sleep(Timeouts().predicate_retry_delay_ns)
         talk.schedule()
-    assert talk.pairs() == [("a", "n1")] * 6
+    assert talk.take_asked() == [("a", "n1")] * 6
     assert of(PredicateWanted, talk.schedule()) == []
 
 

@@ -7,24 +7,24 @@ from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.preemption.facts import Preempted
 from schedulerd.core.specs import SECOND_NS, Timeouts
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_placeholder, a_queue_spec, a_root, an_app, an_ask, of, only, placed
-from tests.unit.core.claims import a_claim, a_daemon, claim_root, fill, wait
 from tests.unit.core.constraint_builders import HOST, on, one_of
 from tests.unit.core.gang_builders import a_gang, real
-from tests.unit.core.judges import Judge, Refuses
+from tests.unit.core.preemption_builders import a_daemon, an_entitled_ask, fill, guaranteed_root, wait
 
 TIMES = Timeouts()
 
 
 def test_a_placeholder_is_not_given_up_where_the_ask_may_not_run_any_longer() -> None:
     """Its node comes into another zone while the result is waited for; no other node will do."""
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 10}, attributes={"zone": "a"}))
     talk.apps(a_gang(memory=10))
     talk.asks(a_placeholder("p", app="gang"))
     talk.schedule()
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(real(constraint=on(one_of("zone", "a"))))
     wanted = only(PredicateWanted, talk.schedule())
     talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"zone": "b"}))
@@ -33,14 +33,14 @@ def test_a_placeholder_is_not_given_up_where_the_ask_may_not_run_any_longer() ->
 
 def test_an_ask_does_not_await_a_check_on_a_node_where_it_may_not_run() -> None:
     """It was refused on the only node that will do, and rests."""
-    talk = Judge(Refuses(("choosy", "n1")))
+    talk = AnsweringRM(Refuses(("choosy", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 100}, attributes={"zone": "a"}), a_node("n2", {"memory": 10}))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("slow", 10, constraint=on(one_of(HOST, "n2"))))
     talk.schedule()
-    talk.is_silent = False
+    talk.withholds_answers = False
     talk.asks(an_ask("choosy", 10, constraint=on(one_of("zone", "a"))))
     talk.schedule()
     predicate_history = talk.model().applications["app"].asks["choosy"].predicate_history
@@ -48,9 +48,9 @@ def test_an_ask_does_not_await_a_check_on_a_node_where_it_may_not_run() -> None:
     assert predicate_history.awaits is None
 
 
-def a_talk_with_kept_room() -> Judge:
+def a_talk_with_kept_room() -> AnsweringRM:
     """n1 of 20 has `small`; room is kept there for `big`, which wants 15."""
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app(), an_app("others"))
@@ -64,7 +64,7 @@ def a_talk_with_kept_room() -> Judge:
 def test_another_stream_did_not_agree_to_an_allocation_in_reserved_room() -> None:
     """It is opened between the result that the old one gave and the next cycle."""
     talk = a_talk_with_kept_room()
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.release(application_id="others", allocation_key="small")
     wanted = only(PredicateWanted, talk.schedule())
     talk.give(PredicateResult(wanted.call_id))
@@ -75,14 +75,14 @@ def test_another_stream_did_not_agree_to_an_allocation_in_reserved_room() -> Non
 
 
 def test_another_stream_did_not_agree_to_a_preemption() -> None:
-    talk = Judge()
-    talk.begin(claim_root())
+    talk = AnsweringRM()
+    talk.begin(guaranteed_root())
     talk.apps(an_app("victims", "root.v"), an_app("claimer", "root.c"))
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.asks(an_ask("on_n1", app="victims"))
     talk.schedule()
-    talk.asks(a_claim())
-    talk.is_silent = True
+    talk.asks(an_entitled_ask())
+    talk.withholds_answers = True
     wanted = only(PreemptionPredicateWanted, wait(talk, 30 * SECOND_NS))
     talk.give(PredicateResult(wanted.call_id))
     talk.callbacks()
@@ -93,18 +93,18 @@ def test_another_stream_did_not_agree_to_a_preemption() -> None:
 
 def test_another_stream_did_not_refuse_a_preemption_for_a_daemon() -> None:
     """All refusals are forgotten with the stream (docs/predicates.md)."""
-    talk = Judge(lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else "")
-    talk.begin(claim_root())
+    talk = AnsweringRM(lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else "")
+    talk.begin(guaranteed_root())
     talk.nodes(a_node("n1", {"memory": 10}))
     fill(talk, "victims", "root.v", v0=10)
     talk.apps(an_app("daemons", "root.c"))
     talk.asks(a_daemon())
     talk.schedule()
-    talk.opinion = Refuses()
-    talk.pairs()
+    talk.refusal_of = Refuses()
+    talk.take_asked()
     talk.callbacks()
     wait(talk, 60 * SECOND_NS)
-    assert talk.pairs() == [("d", "n1")]
+    assert talk.take_asked() == [("d", "n1")]
 
 
 def test_no_fewer_are_preempted_than_a_quota_needs() -> None:
@@ -112,14 +112,14 @@ def test_no_fewer_are_preempted_than_a_quota_needs() -> None:
     root = a_root(
         a_queue_spec("p", a_queue_spec("c", guaranteed={"memory": 20}), a_queue_spec("v"), max={"memory": 20}),
     )
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin(root)
     talk.apps(an_app("victims", "root.p.v"), an_app("claimer", "root.p.c"))
     talk.nodes(a_node("n1", {"memory": 30}))
     talk.asks(an_ask("v", 10, count=2, app="victims"))
     assert len(placed(talk.schedule())) == 2
-    talk.asks(a_claim(memory=20))
-    talk.is_silent = True
+    talk.asks(an_entitled_ask(memory=20))
+    talk.withholds_answers = True
     wanted = only(PreemptionPredicateWanted, wait(talk, 30 * SECOND_NS))
     assert len(wanted.victim_keys) == 2
     facts = talk.give(PredicateResult(wanted.call_id, index=0)) + talk.schedule()

@@ -22,7 +22,7 @@ from tests.unit.core.builders import (
     an_existing,
     placed,
 )
-from tests.unit.core.claims import a_claim, a_daemon, preempted, wait
+from tests.unit.core.preemption_builders import a_daemon, an_entitled_ask, preempted, wait
 
 DELAY_NS = 60 * SECOND_NS
 TAG = "yunikorn.apache.org/allow-preemption"
@@ -54,7 +54,7 @@ def say(talk: Conversation, opt_out: OptOut, most: int | None = None) -> None:
 
 
 def for_a_guarantee(talk: Conversation) -> list[str]:
-    talk.asks(a_claim("c", 20))
+    talk.asks(an_entitled_ask("c", 20))
     return preempted(wait(talk, DELAY_NS))
 
 

@@ -1,4 +1,4 @@
-"""Which of those who could end are chosen, and on which node: priorities, quotas, nodes, and others who have a say."""
+"""Which victims are chosen, and on which node: priorities, quotas, nodes, gangs and predicates."""
 
 from __future__ import annotations
 

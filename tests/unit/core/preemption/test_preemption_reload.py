@@ -1,4 +1,4 @@
-"""What a reload of the queue file changes for those who wait to have others end for them."""
+"""What a reload of the queue file changes for asks that wait for preemption."""
 
 from __future__ import annotations
 

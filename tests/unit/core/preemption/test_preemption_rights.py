@@ -10,7 +10,6 @@ from tests.unit.core.builders import (
     a_queue_spec,
     an_app,
 )
-from tests.unit.core.claims import a_daemon
 from tests.unit.core.decisions import (
     NO_NODE,
     NO_VICTIMS,
@@ -23,6 +22,7 @@ from tests.unit.core.decisions import (
     parent,
     run,
 )
+from tests.unit.core.preemption_builders import a_daemon
 
 # the right: guarantees on the way of the ask
 

@@ -1,4 +1,4 @@
-"""What it costs to decide who ends for whom, counted and not timed, on small versions of the benchmark's own clusters.
+"""What the search for victims costs, counted and not timed, on small versions of the benchmark's own clusters.
 
 The benchmark's check comes with it: that each decision is legal, and the least harmful that there is.
 """

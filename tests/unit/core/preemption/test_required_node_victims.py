@@ -1,4 +1,4 @@
-"""Others end for what may run on one node only: at once, as few as needed, whatever their queues are guaranteed."""
+"""Preemption for an ask with a required node: at once, as few as needed, whatever the queues are guaranteed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,19 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_daemon, ends, finished, gone, kept, preempted, reserved, wait, without_preemption
 from tests.unit.core.configurations import reload
 from tests.unit.core.only_node import TIMES, a_talk, the_root
+from tests.unit.core.preemption_builders import (
+    a_daemon,
+    confirm_releases,
+    ended_reservations,
+    finished,
+    preempted,
+    reservations_of,
+    reserved,
+    wait,
+    without_preemption,
+)
 
 
 def test_room_is_reserved_at_once_and_as_few_as_needed_are_preempted() -> None:
@@ -44,12 +54,12 @@ def test_it_is_placed_when_all_of_them_are_gone_and_the_rest_is_for_others() -> 
     talk = a_talk("v1", "v2", "v3")
     talk.asks(a_daemon("d", memory=15))
     talk.schedule()
-    assert placed(gone(talk, "v2") + talk.schedule()) == []
-    fact = only(RoomMade, gone(talk, "v3"))
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == []
+    fact = only(RoomMade, confirm_releases(talk, "v3"))
     assert (fact.application_id, fact.allocation_key, fact.node_id) == ("daemons", "d", "n1")
     talk.asks(an_ask("k", 5))
     assert placed(talk.schedule()) == [("daemons", "d", "n1"), ("app", "k", "n1")]
-    assert kept(talk) == []
+    assert reservations_of(talk) == []
 
 
 def test_of_equal_ones_the_youngest_is_preempted_and_the_lowest_priority_before_that() -> None:
@@ -123,7 +133,7 @@ def test_what_goes_anyway_is_counted_first() -> None:
     talk.asks(a_daemon("d2"))
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], [])
-    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
 
 
 def test_nothing_is_preempted_if_that_is_not_enough() -> None:
@@ -196,7 +206,7 @@ def test_nothing_is_preempted_yet_while_the_quota_is_still_used_by_what_is_being
     reload(talk, the_root(most=15))
     facts = talk.schedule()
     assert (preempted(facts), of(PreemptionRefused, facts)) == ([], [])
-    assert preempted(gone(talk, "k") + talk.schedule()) == ["v"]
+    assert preempted(confirm_releases(talk, "k") + talk.schedule()) == ["v"]
 
 
 # several on one node
@@ -209,15 +219,18 @@ def test_several_have_reservations_on_one_node_and_victims_of_their_own() -> Non
     talk.asks(a_daemon("d2"))
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], ["v1"])
-    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d1", "n1")]
-    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v1") + talk.schedule()) == [("daemons", "d1", "n1")]
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
 
 
 def test_both_at_once() -> None:
     talk = a_talk("v1", "v2", "v3")
     talk.asks(a_daemon("d1"), a_daemon("d2", memory=9))
     assert set(preempted(talk.schedule())) == {"v2", "v3"}
-    assert placed(gone(talk, "v2", "v3") + talk.schedule()) == [("daemons", "d1", "n1"), ("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v2", "v3") + talk.schedule()) == [
+        ("daemons", "d1", "n1"),
+        ("daemons", "d2", "n1"),
+    ]
 
 
 def test_what_the_first_needs_does_not_depend_on_what_waits_behind_it() -> None:
@@ -226,10 +239,10 @@ def test_what_the_first_needs_does_not_depend_on_what_waits_behind_it() -> None:
     talk.asks(an_ask("stays", priority=9))
     talk.schedule()
     talk.asks(a_daemon("d1"), a_daemon("d2"))
-    assert (preempted(talk.schedule()), len(kept(talk))) == ([], 2)
+    assert (preempted(talk.schedule()), len(reservations_of(talk))) == ([], 2)
     reload(talk, the_root())
     assert preempted(talk.schedule()) == ["v"]
-    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d1", "n1")]
+    assert placed(confirm_releases(talk, "v") + talk.schedule()) == [("daemons", "d1", "n1")]
 
 
 def test_a_reservation_that_ends_for_want_of_quota_does_not_delay_the_next() -> None:
@@ -237,10 +250,10 @@ def test_a_reservation_that_ends_for_want_of_quota_does_not_delay_the_next() -> 
     talk.apps(an_app("more", "root.a"))
     talk.asks(a_daemon("d1"), a_daemon("d2", app="more"))
     talk.schedule()
-    assert kept(talk) == [("d1", "n1", True), ("d2", "n1", True)]
+    assert reservations_of(talk) == [("d1", "n1", True), ("d2", "n1", True)]
     reload(talk, the_root(most=5, preemption_policy=PreemptionPolicy.DISABLED))
     facts = finished(talk, "v") + talk.schedule()
-    assert ends(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
+    assert ended_reservations(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
     assert placed(facts) == [("more", "d2", "n1")]
 
 

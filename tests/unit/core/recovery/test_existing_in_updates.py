@@ -19,6 +19,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -33,7 +34,6 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.judges import Judge
 
 
 def an_update(node_id: str, *existing: ExistingAllocation) -> NodeUpdate:
@@ -84,11 +84,11 @@ def test_a_pending_ask_of_its_key_is_withdrawn() -> None:
 
 
 def test_an_ask_that_waits_for_an_answer_is_withdrawn_with_its_call() -> None:
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("k"))
     talk.schedule()
     assert talk.open_calls == 1

@@ -1,4 +1,4 @@
-"""The allocations that nodes come with: who reports a node again says what runs there (SEMANTICS D, G7)."""
+"""The allocations that nodes come with: an RM that reports a node again says what runs there (SEMANTICS D, G7)."""
 
 from __future__ import annotations
 

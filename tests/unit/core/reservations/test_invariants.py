@@ -1,4 +1,4 @@
-"""What is wrong with room that is kept, or about to come free, is named; each sentence is provoked once."""
+"""What is wrong with reservations, or with room that is being released, is named; each sentence is provoked once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.specs import SECOND_NS
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
-from tests.unit.core.claims import a_daemon, fill, wait
+from tests.unit.core.preemption_builders import a_daemon, fill, wait
 
 
 def a_talk() -> Conversation:

@@ -1,4 +1,4 @@
-"""Room that is kept for asks which wait for long: when, where, for how long, and what others see of it."""
+"""Aging reservations: when, where, for how long, and what other asks see of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import ends, finished, kept, reserved, wait
 from tests.unit.core.gang_builders import a_gang, a_held_place, asked_to_release, real
-from tests.unit.core.reserved import DELAY_NS, KEPT_NS, a_reserved_node, a_talk
+from tests.unit.core.preemption_builders import ended_reservations, finished, reservations_of, reserved, wait
+from tests.unit.core.reserved import DELAY_NS, RESERVED_NS, a_reserved_node, a_talk
 
 # who gets room kept, when and where
 
@@ -42,7 +42,7 @@ def test_an_ask_that_is_placed_in_time_has_no_reservation() -> None:
     wait(talk, DELAY_NS - 1)
     finished(talk, "on_n1")
     assert placed(talk.schedule()) == [("app", "big", "n1")]
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
 
 
 def test_a_node_that_could_never_hold_it_is_not_reserved() -> None:
@@ -78,7 +78,7 @@ def test_an_ask_for_several_may_have_several_nodes_reserved_but_each_once() -> N
 def test_an_ask_above_its_quota_has_no_reservation() -> None:
     talk = a_talk(a_root(a_queue_spec("a", max={"memory": 40}), a_queue_spec("b")), n1=90)
     talk.asks(an_ask("big", 50))
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
 
 
 def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
@@ -91,7 +91,7 @@ def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
     talk.asks(an_ask("small", 20))
     small = only(Allocated, talk.schedule())
     assert small.allocation_key == "small"
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
     talk.release(uuid=small.uuid)
     talk.nodes(
         a_node("n1", {"memory": 101}, action=NodeAction.UPDATE)
@@ -104,7 +104,7 @@ def test_no_more_nodes_are_reserved_than_the_bound_and_the_next_has_its_turn_whe
     talk = a_talk(**dict.fromkeys(names, 90))
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(len(names))))
     assert len(reserved(wait(talk, DELAY_NS))) == RESERVED_NODES_MIN
-    [(key, node, _), *_] = kept(talk)
+    [(key, node, _), *_] = reservations_of(talk)
     talk.release_asks(allocation_key=key)
     [(next_key, next_node, _)] = reserved(talk.schedule())
     assert (next_key, next_node) == (f"k{RESERVED_NODES_MIN}", node)
@@ -124,7 +124,7 @@ def test_more_due_asks_than_the_list_holds_have_their_turn_as_well(monkeypatch: 
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3)))
     wait(talk, DELAY_NS)
     for number in range(3):
-        assert [key for key, _, _ in kept(talk)] == [f"k{number}"]
+        assert [key for key, _, _ in reservations_of(talk)] == [f"k{number}"]
         talk.release_asks(allocation_key=f"k{number}")
         talk.schedule()
 
@@ -133,7 +133,7 @@ def test_however_many_asks_find_no_node_a_cycle_stops() -> None:
     talk = a_talk(n1=90)
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.RETRY_LIST_MAX)))
     assert len(reserved(wait(talk, DELAY_NS))) == 1
-    talk.release_asks(allocation_key=kept(talk)[0][0])
+    talk.release_asks(allocation_key=reservations_of(talk)[0][0])
     assert len(reserved(talk.schedule() + wait(talk, DELAY_NS))) == 1
 
 
@@ -196,7 +196,7 @@ def test_the_reserved_ask_has_the_room_before_higher_priorities() -> None:
     talk.schedule()
     facts = finished(talk, "on_n1") + talk.schedule()
     assert placed(facts) == [("app", "big", "n1")]
-    assert ends(facts) == [("big", "n1", "placed")]
+    assert ended_reservations(facts) == [("big", "n1", "placed")]
 
 
 def test_what_is_beyond_it_goes_to_others() -> None:

@@ -13,6 +13,7 @@ from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateCha
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -25,7 +26,6 @@ from tests.unit.core.builders import (
     an_ask,
     of,
 )
-from tests.unit.core.judges import Judge, Refuses
 
 S = SchedulingState
 ROOM = {"memory": 100, "vcore": 10}
@@ -244,7 +244,7 @@ def test_those_that_go_while_others_are_told_are_left_out(talk: Conversation, mo
 
 
 def test_an_ask_that_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
-    talk = Judge(Refuses(("k", "n1")))
+    talk = AnsweringRM(Refuses(("k", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
@@ -256,8 +256,8 @@ def test_an_ask_that_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
 
 
 def test_an_ask_that_awaits_a_predicate_result_is_told_nothing_until_it_is_there() -> None:
-    talk = Judge()
-    talk.is_silent = True
+    talk = AnsweringRM()
+    talk.withholds_answers = True
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 15}))
     talk.apps(an_app())

@@ -1,4 +1,4 @@
-"""One text at a time, for all who wait for it, and never older than the question."""
+"""One text at a time, for all clients that wait for it, and never older than the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queue files are read anew for whom, and what is sent to the scheduler, counted and logged."""
+"""Which queue files are read again for which RMs, and what is sent to the scheduler, counted and logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cyclic garbage: what is old is walked when nobody waits, and it is found then."""
+"""Cyclic garbage: old objects are walked when no client waits, and the garbage is found then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who follows the events costs nothing while it does not read, and nothing is recorded that nobody wants."""
+"""A follower of events that does not read costs nothing, and nothing is recorded without a follower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How callback streams begin and end, who takes over from whom, and what the scheduler hears of it."""
+"""How callback streams begin and end, which stream takes over, and what the scheduler hears of it."""
 
 from __future__ import annotations
 

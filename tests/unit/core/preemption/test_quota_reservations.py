@@ -1,4 +1,4 @@
-"""Others end for an ask that a max on its way does not let in, though its queue is guaranteed the room."""
+"""Preemption for an ask that a max on its path does not let in, though its queue is guaranteed the room."""
 
 from __future__ import annotations
 
