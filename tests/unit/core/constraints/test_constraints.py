@@ -275,7 +275,7 @@ def test_constraints_that_no_ask_has_are_forgotten_when_there_are_many(monkeypat
     assert set(where(talk.schedule())) == {"web", "stays"}
 
 
-def test_without_constraints_nothing_is_kept() -> None:
+def test_without_constraints_nothing_is_stored() -> None:
     talk = a_cluster("a", "b")
     talk.asks(an_ask("k", count=3, tags=WEB))
     talk.schedule()
