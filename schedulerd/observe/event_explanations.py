@@ -1,4 +1,4 @@
-"""Facts that explain -> event records: rejections, refusals, ignored items, gangs that give way.
+"""Facts that explain -> event records: rejections, refusals, ignored items, gangs that are released in a deadlock.
 
 They change nothing that can be counted, so their change type is NONE, except for a rejected application. They may come
 repeatedly for the same object, and are limited for that reason (`event_limits.py`). Their texts contain input of

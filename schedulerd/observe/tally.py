@@ -6,7 +6,7 @@ and integers, the sums over queues and parents are left to the scrape.
 
 Memory is bounded by what exists. The counts of a queue go with the last application remembered in it, those of a
 resource manager's nodes and queues when it registers anew or stops. Its counters stay, as a counter must not fall
-while somebody looks at it, until `STOPPED_KEPT` others have stopped after it.
+while it is read, until `STOPPED_KEPT` others have stopped after it.
 """
 
 from __future__ import annotations

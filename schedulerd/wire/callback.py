@@ -103,7 +103,7 @@ class Hello:
 def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> Hello:
     """`spoken` on its update streams, if that is known, is the version of an RM that does not say one.
 
-    Raises `HelloInvalid` for a version that nobody knows.
+    Raises `HelloInvalid` for an unknown version.
     """
     if message.version == callback_pb2.INTERFACE_VERSION_NOT_SET:
         version = InterfaceVersion(spoken or Dialect.V2023_06)

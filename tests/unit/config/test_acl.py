@@ -44,8 +44,8 @@ def test_the_wildcard_is_every_user(text: str) -> None:
     [
         ("a b c", "3 lists found; write at most two"),
         ("ann, bob", "a space after a comma would end the list of users"),
-        ("ann,*", "* stands for everybody and must be the only user in its list"),
-        ("ann *,dev", "* stands for everybody and must be the only group in its list"),
+        ("ann,*", "* stands for every user and must be the only user in its list"),
+        ("ann *,dev", "* stands for every user and must be the only group in its list"),
         ("1ann", "'1ann' is not a user name: a name starts with a letter or _"),
         ("a!n", "'a!n' is not a user name"),
         ("ann dev$", "'dev$' is not a group name"),

@@ -1,8 +1,8 @@
-"""Which gangs give way in a gang deadlock, in which gangs hold parts of full nodes and none can be completed.
+"""Which gangs are released in a gang deadlock, in which gangs hold parts of full nodes and none can be completed.
 
 Quotas cannot cause a deadlock, because a gang passes the gang gate as a whole (SEMANTICS G2); nodes can. Only later,
-incomplete gangs give way: the latest first, as few as are enough, and none if the earlier gang would not be complete
-even then.
+incomplete gangs are released: the latest first, as few as are enough, and none if the earlier gang would not be
+complete even then.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _fit(
     """Whether the wanted allocations fit on the nodes of the given placeholders once these are released.
 
     Other nodes have no room for any of them, or they would have been allocated there. The packing can miss one that
-    exists; then no gang gives way, and the gang's own timeout decides.
+    exists; then no gang is released, and the gang's own timeout decides.
     """
     room: dict[Node, Resources] = {}
     for placeholder in given:

@@ -120,7 +120,7 @@ def test_whose_loss_is_noticed_after_another_connection_has_taken_over_is_stoppe
 ) -> None:
     older, session = line.attach(kind)
     newer, _ = line.attach(kind, OTHER)
-    assert older.asked_to_give_way
+    assert older.was_superseded
     older.is_lost, older.written_seconds_ago = is_lost, 0.0
     line.sessions.detach(session, kind, older)
     line.sessions.detach(session, kind, newer)

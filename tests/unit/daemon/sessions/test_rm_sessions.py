@@ -131,7 +131,7 @@ def test_an_rm_that_has_to_resync_gets_nothing_that_was_kept(world: World) -> No
 def test_a_newer_stream_takes_over_without_the_rm_being_away(world: World) -> None:
     older, session = world.attach()
     newer, _ = world.attach()
-    assert (older.asked_to_give_way, newer.asked_to_give_way) == (True, False)
+    assert (older.was_superseded, newer.was_superseded) == (True, False)
     world.sessions.detach(session, Stream.ALLOCATION, older)
     assert named(world.posted) == ["ConnectResourceManager"]
 
