@@ -144,11 +144,11 @@ class Node:
         allocated."""
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
-    def shortage(self, items: Items, kept: Resources) -> Resources:
-        """What the node lacks for `items` once all that is being released has gone; `kept` is reserved for others."""
+    def shortage(self, items: Items, reserved: Resources) -> Resources:
+        """What the node lacks for `items` once all that is being released has gone, beside what is `reserved` for others."""
         room = self.available
-        if self.leaving or kept:
-            room = room.plus(self.leaving).minus(kept)
+        if self.leaving or reserved:
+            room = room.plus(self.leaving).minus(reserved)
         get = room.get
         return Resources({name: amount - get(name, 0) for name, amount in items if amount > get(name, 0)})
 

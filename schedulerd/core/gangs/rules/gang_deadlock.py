@@ -67,14 +67,14 @@ def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass,
     return all(blocked(queue, whole, key) is None for queue in application.queue.path_to_root)
 
 
-def _kept_for_others(partition: Partition, application: Application, node: Node) -> Resources:
+def _reserved_for_others(partition: Partition, application: Application, node: Node) -> Resources:
     """What is reserved on the node for applications other than this gang and later gangs, which would wait for it."""
-    kept = Resources()
+    held = Resources()
     for one in node.reservations.values():
         is_later_gang = one.application in partition.open_gangs and one.application.serial > application.serial
         if one.application is not application and not is_later_gang:
-            kept.add(one.items)
-    return kept
+            held.add(one.items)
+    return held
 
 
 def _fit(
@@ -90,6 +90,6 @@ def _fit(
         node = placeholder.node
         if node.ordered:
             if node not in room:
-                room[node] = node.available.minus(_kept_for_others(partition, application, node))
+                room[node] = node.available.minus(_reserved_for_others(partition, application, node))
             room[node].add(placeholder.request_class.items)
     return fits(partition, wanted, [Bin(left, 1, node) for node, left in room.items()])
