@@ -23,7 +23,8 @@ from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
-from schedulerd.core.predicates.facts import NodeRecommended, PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram

@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from schedulerd.core.commands import AskRelease, Command, NewAsk, NodeAction, UpdateAllocations
 from schedulerd.core.facts import Fact
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefusal,
-    PreemptionRefused,
-    ReservationEnd,
-    ReservationEnded,
-    Reserved,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.full_scenes import UNITS, Scene

@@ -24,7 +24,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import ReservationEnded, Reserved
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, QueueSpec
 from tests.property.naive import exceeds

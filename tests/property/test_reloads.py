@@ -15,7 +15,7 @@ from schedulerd.core.configuration.facts import ConfigurationRejected, Configura
 from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.preemption.facts import Reserved
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.values import AskView, PartitionView
 from tests.property.story import MEMBERSHIPS, PAUSES_NS, SHAPES, Move, Story, moves, plans, several_trees

@@ -7,8 +7,8 @@ from hypothesis import event, given
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
 from schedulerd.core.pending.rules.states import PendingState, group_state
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.quotas.rules import Blocked
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.test_outstanding import unplaceable

@@ -18,15 +18,8 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefusal,
-    PreemptionRefused,
-    QuotaPreempted,
-    ReservationEnd,
-    ReservationEnded,
-    RoomMade,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, QuotaPreempted, RoomMade
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut
 from schedulerd.core.views.values import ApplicationView, AskView, PartitionView

@@ -16,7 +16,8 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.queue_paths import is_below

@@ -29,7 +29,8 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import Preempted, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
 from schedulerd.core.views.values import QueueView

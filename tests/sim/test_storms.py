@@ -7,7 +7,8 @@ from collections import Counter
 from schedulerd.core.commands import RunCycle
 from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import view
 from tests.sim.moment import Moment

@@ -145,7 +145,7 @@ class Node:
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
     def shortage(self, items: Items, reserved: Resources) -> Resources:
-        """What the node lacks for `items` once all that is being released has gone, beside what is `reserved` for others."""
+        """What the node lacks for `items` once all that is being released has gone; `reserved` is for others."""
         room = self.available
         if self.leaving or reserved:
             room = room.plus(self.leaving).minus(reserved)

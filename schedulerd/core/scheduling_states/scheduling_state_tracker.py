@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.dismantle import clear_stepwise
-from schedulerd.core.predicates.facts import SchedulingState
+from schedulerd.core.scheduling_states.facts import SchedulingState
 from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 from schedulerd.core.commands import NewAsk, UpdateConfiguration
 from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import PreemptionRefused, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.specs import PartitionSpec, QueueSpec
 from tests.unit.core.builders import (
     RM,

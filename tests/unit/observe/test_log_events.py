@@ -16,7 +16,7 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration import facts as conf
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import ReservationEnd
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.runtime import logs
 from schedulerd.observe import log_events

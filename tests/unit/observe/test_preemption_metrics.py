@@ -6,7 +6,8 @@ import pytest
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import STOPPED_KEPT
 from tests.instants import at

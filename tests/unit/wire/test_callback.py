@@ -10,14 +10,9 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.quotas.rules import BlockedBy
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect

@@ -13,7 +13,7 @@ from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.predicates.facts import NodeRecommended
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.dialect import Dialect, Stream

@@ -15,7 +15,8 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.pending.enqueueing import schedule_preemption
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved, RoomMade
+from schedulerd.core.preemption.facts import RoomMade
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.step_context import StepContext
 
 

@@ -13,10 +13,11 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
 from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.reservations.handlers import reservations, reserving
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.step_context import StepContext

@@ -23,10 +23,10 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.pending.rules.states import PendingState, blocking_rule, group_state
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
-from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.scheduling_states.reasons import pending_in, rule_identity, why_pending
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     AskName,

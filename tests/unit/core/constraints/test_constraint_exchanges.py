@@ -6,7 +6,7 @@ from typing import Any
 
 from schedulerd.core.commands import AllocationRelease, NodeAction, PredicateResult, UpdateAllocations
 from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (

@@ -9,8 +9,9 @@ import pytest
 from schedulerd.core.commands import NewAsk, NodeAction, PredicateResult, TerminationType
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefused, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefused
 from schedulerd.core.preemption.rules import search as decide_preemption
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM, Refuses

@@ -7,7 +7,8 @@ from typing import Any
 
 from schedulerd.core.commands import NewAsk, TerminationType
 from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnded
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, QueueProperties, QueueSpec
 from tests.unit.core.builders import (

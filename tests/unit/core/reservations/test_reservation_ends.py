@@ -9,7 +9,7 @@ import pytest
 from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.commands import NodeAction, NodeUpdate
 from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import ReservationEnded
+from schedulerd.core.reservations.facts import ReservationEnded
 from schedulerd.core.resources import Resources
 from tests.unit.core.builders import (
     a_node,

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.commands import NodeAction, NodeUpdate
 from schedulerd.core.facts import Allocated
 from schedulerd.core.partition import RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption.facts import Reserved
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.reservations.handlers import reserving
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import LimitSpec

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.resources import Limits
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
 from tests.unit.core.builders import (
     RM,

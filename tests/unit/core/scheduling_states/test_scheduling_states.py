@@ -9,8 +9,8 @@ import pytest
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, NodeAction, RingAlarms, StopCause
 from schedulerd.core.facts import Fact
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
 from tests.unit.core.answering_rm import AnsweringRM, Refuses

@@ -10,10 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.core.predicates.facts import (
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from tests.unit.daemon.callback_world import CallbackCall, World, run
 from tests.unit.daemon.fake_call import turns
