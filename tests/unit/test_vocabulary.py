@@ -168,7 +168,7 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "_not_now": (CORE, "_state_mistake"),
     "take_apart": (CODE, "dismantle"),
     "emptied": (CODE, "clear_stepwise"),
-    "LOOKS_MAX": (CODE, "QUERIES_MAX"),
+    "LOOKS_MAX": (CODE, "VISITS_MAX"),
     "keep_agreed": (CODE, "reserve_agreed"),
     "keep_refused": (CODE, "reserve_refused"),
     "_may_keep": (CODE, "_may_reserve"),

@@ -9,8 +9,9 @@ import pytest
 from schedulerd.core.commands import NewAsk, NodeAction, PredicateResult, TerminationType
 from schedulerd.core.facts import Fact, ReleaseRequested
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefused
-from schedulerd.core.preemption.rules import search as decide_preemption
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.preemption.handlers import preemption as preemption_handlers
+from schedulerd.core.preemption.rules import search as search_rules
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts
@@ -30,7 +31,7 @@ TIMES = Timeouts()
 DELAY_NS = 30 * SECOND_NS
 
 
-# room that is kept
+# reservations
 
 
 def a_full_talk(*nodes: str, refuses: Refuses | None = None) -> AnsweringRM:
@@ -48,7 +49,7 @@ def a_full_talk(*nodes: str, refuses: Refuses | None = None) -> AnsweringRM:
 
 
 def later(talk: AnsweringRM) -> list[Fact]:
-    """Big has waited for so long that room is to be kept for it."""
+    """Big has waited for so long that room is to be reserved for it."""
     return wait(talk, TIMES.reservation_delay_ns)
 
 
@@ -179,8 +180,8 @@ def test_without_preemption_predicates_preemption_is_decided_by_the_core_alone()
 # others end
 
 
-def a_claim_talk(*nodes: str) -> AnsweringRM:
-    """Every node is full with a victim called like it; a claim of 10 waits."""
+def a_preempting_talk(*nodes: str) -> AnsweringRM:
+    """Every node is full with a victim called like it; an entitled ask of 10 waits."""
     talk = AnsweringRM()
     talk.begin(guaranteed_root())
     talk.apps(an_app("victims", "root.v"), an_app("claimer", "root.c"))
@@ -194,7 +195,7 @@ def a_claim_talk(*nodes: str) -> AnsweringRM:
 
 
 def test_what_was_decided_is_asked_about_with_the_victims_in_order() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     assert (wanted.allocation_key, wanted.node_id, wanted.victim_keys, wanted.start_index) == ("c", "n1", ("on_n1",), 0)
 
@@ -277,29 +278,29 @@ def test_a_further_victim_that_may_not_be_preempted_any_longer_is_not(asker: New
 
 
 def test_only_so_many_further_victims_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide_preemption, "FURTHER_MAX", 1)
+    monkeypatch.setattr(search_rules, "FURTHER_MAX", 1)
     wanted = asked_about(a_choice_of_victims(), an_entitled_ask(memory=20))
     assert wanted.victim_keys == ("first", "second", "third")
 
 
 def test_the_next_best_node_is_asked_about_when_one_is_refused() -> None:
-    talk = a_claim_talk("n1", "n2", "n3")
+    talk = a_preempting_talk("n1", "n2", "n3")
     first: list[str] = []
 
-    def opinion(one: object) -> str:
+    def refuse_first(one: object) -> str:
         if not isinstance(one, PreemptionPredicateWanted) or (first and first[0] != one.node_id):
             return ""
         first.append(one.node_id)
         return "no port"
 
-    talk.refusal_of = opinion
+    talk.refusal_of = refuse_first
     facts = wait(talk, DELAY_NS)
     assert len(of(PreemptionPredicateWanted, facts)) == 2
     assert only(ReleaseRequested, facts).node_id != first[0]
 
 
 def test_nothing_is_preempted_if_every_node_is_refused_and_the_reason_is_said() -> None:
-    talk = a_claim_talk("n1", "n2")
+    talk = a_preempting_talk("n1", "n2")
     talk.refusal_of = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
     facts = wait(talk, DELAY_NS)
     assert of(Preempted, facts) == []
@@ -310,8 +311,24 @@ def test_nothing_is_preempted_if_every_node_is_refused_and_the_reason_is_said() 
     assert len(of(PreemptionPredicateWanted, wait(talk, TIMES.preemption_attempt_ns))) == 2, "and it is asked again"
 
 
+def test_so_many_nodes_are_asked_about_in_one_attempt_and_they_are_asked_about_again_in_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preemption_handlers, "BARRED_MAX", 2)
+    talk = a_preempting_talk("n1", "n2", "n3")
+    talk.refusal_of = lambda one: "no port" if isinstance(one, PreemptionPredicateWanted) else ""
+    facts = wait(talk, DELAY_NS)
+    asked = [one.node_id for one in of(PreemptionPredicateWanted, facts)]
+    assert len(set(asked)) == len(asked) == 2
+    assert of(Preempted, facts) == []
+    refused = only(PreemptionRefused, facts)
+    assert (refused.refusal, refused.reason.count("no port")) == (PreemptionRefusal.NO_NODE, 2)
+    assert of(PreemptionPredicateWanted, wait(talk, TIMES.preemption_attempt_ns - 1)) == []
+    assert len(of(PreemptionPredicateWanted, wait(talk, 1))) == 2
+
+
 def test_other_things_go_on_while_a_decision_waits() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     talk.withholds_answers = True
     only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     assert not talk.scheduler.wants_cycle()
@@ -323,7 +340,7 @@ def test_other_things_go_on_while_a_decision_waits() -> None:
 
 
 def test_a_decision_is_judged_again_when_the_result_comes() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     talk.withholds_answers = True
     wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     talk.remove("victims")
@@ -334,7 +351,7 @@ def test_a_decision_is_judged_again_when_the_result_comes() -> None:
 
 
 def test_an_index_without_a_victim_is_a_refusal() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     talk.withholds_answers = True
     wanted = only(PreemptionPredicateWanted, wait(talk, DELAY_NS))
     facts = talk.give(PredicateResult(wanted.call_id, index=1)) + talk.schedule()
@@ -343,7 +360,7 @@ def test_an_index_without_a_victim_is_a_refusal() -> None:
 
 
 def test_a_preemption_that_is_void_is_not_waited_for() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     talk.withholds_answers = True
     wait(talk, DELAY_NS)
     talk.release_asks(application_id="claimer", allocation_key="c")
@@ -352,7 +369,7 @@ def test_a_preemption_that_is_void_is_not_waited_for() -> None:
 
 
 def test_the_stream_goes_while_a_decision_waits() -> None:
-    talk = a_claim_talk("n1")
+    talk = a_preempting_talk("n1")
     talk.withholds_answers = True
     wait(talk, DELAY_NS)
     talk.disconnect_callbacks()

@@ -214,7 +214,7 @@ def test_a_stopped_rm_leaves_no_alarm(talk: Conversation) -> None:
 
 @pytest.mark.parametrize("applications", [1, 40])
 def test_many_are_told_in_slices(talk: Conversation, monkeypatch: pytest.MonkeyPatch, applications: int) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 50)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 50)
     talk.apps(*(an_app(f"many-{number}", "root.b") for number in range(applications)))
     talk.asks(*(an_ask(f"k{n:03}", 200, app=f"many-{n % applications}") for n in range(400)))
     talk.schedule()
@@ -233,7 +233,7 @@ def test_many_are_told_in_slices(talk: Conversation, monkeypatch: pytest.MonkeyP
 
 
 def test_those_that_go_while_others_are_told_are_left_out(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 10)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 10)
     talk.asks(*(an_ask(f"k{n}", 200, app="other") for n in range(30)))
     talk.schedule()
     talk.now_ns += scheduling_states.ROUND_NS
@@ -270,7 +270,7 @@ def test_an_ask_that_awaits_a_predicate_result_is_told_nothing_until_it_is_there
 def test_what_happens_while_others_are_told_is_told_as_well(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 10)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 10)
     talk.asks(*(an_ask(f"k{n}", 200, app="other") for n in range(30)))
     talk.schedule()
     talk.now_ns = talk.scheduler.next_deadline_ns() or 0
