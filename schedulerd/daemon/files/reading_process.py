@@ -68,10 +68,10 @@ class ReadingProcess:
                 process = self._running()
             except OSError as error:
                 raise _unread(source, f"the process that reads texts cannot be started: {error.strerror}") from error
-            time_limit = threading.Timer(SECONDS_MAX, process.kill)
-            time_limit.daemon = True
+            patience = threading.Timer(SECONDS_MAX, process.kill)
+            patience.daemon = True
             try:
-                time_limit.start()
+                patience.start()
                 answer = _ask(process, (text, source))
             except RuntimeError as error:  # the system cannot start another thread
                 raise _unread(source, f"the process that reads texts cannot be watched: {error}") from error
@@ -79,7 +79,7 @@ class ReadingProcess:
                 _end(process)
                 raise _unread(source, _TOO_COSTLY) from error
             finally:
-                time_limit.cancel()
+                patience.cancel()
         if isinstance(answer, QueueFile):
             return answer
         raise QueueFileInvalid(source, answer)
