@@ -16,7 +16,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.constraints import constraints
+from schedulerd.core.constraints import constraints, node_pools
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.specs import SECOND_NS, NodeOrder
 from tests.unit.core import builders
@@ -175,15 +175,16 @@ def test_pools_of_many_selectors_have_few_members_together_and_go_with_their_ask
     """Each selector is one that walks do not serve; the asks are placed all the same, and nothing is left of pools."""
     monkeypatch.setattr(constraints, "WALKED_PART", 10_000)
     monkeypatch.setattr(constraints, "RULES_MIN", 10)
-    monkeypatch.setattr(constraints, "POOL_MEMBERS_MAX", 1_000)
+    monkeypatch.setattr(node_pools, "POOL_MEMBERS_MAX", 1_000)
     known = (talk := a_cluster(LARGE)).model().constraints
     asks = [an_ask(f"k{at}", 1, constraint=on(none_of("zone", "gpu", f"none-{at}"))) for at in range(100)]
     talk.step(UpdateAllocations(RM, asks=asks))
     placed = 0
     while talk.scheduler.wants_cycle():
         placed += len(of(Allocated, talk.cycle(1)))
-        assert known.pool_members <= 1_000 + LARGE + constraints.POOL_COST
-        assert sum(map(len, known.pools_of.values())) == sum(len(pool.members) for pool in known.pools.values())
+        pools = known.pools
+        assert pools.members <= 1_000 + LARGE + node_pools.POOL_COST
+        assert sum(map(len, pools.of_node.values())) == sum(len(pool.members) for pool in pools.by_key.values())
     assert placed == len(asks)
     assert len(known.rules) <= 10
 

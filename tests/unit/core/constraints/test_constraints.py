@@ -270,7 +270,7 @@ def test_constraints_that_no_ask_has_are_forgotten_when_there_are_many(monkeypat
         talk.schedule()
         talk.release(allocation_key="k")
     assert len(known.rules) <= constraints.RULES_MIN
-    assert len(known.pools) <= constraints.RULES_MIN
+    assert len(known.pools.by_key) <= constraints.RULES_MIN
     talk.asks(an_ask("web", tags=WEB))
     assert set(where(talk.schedule())) == {"web", "stays"}
 
@@ -281,5 +281,6 @@ def test_without_constraints_nothing_is_stored() -> None:
     talk.schedule()
     talk.release(allocation_key="k")
     known = talk.model().constraints
-    kept = (known.rules, known.pools, known.scopes, known.affinities, known.pools_of, known.tagged.watched_keys())
-    assert not any(kept)
+    pools = known.pools
+    stored = (known.rules, pools.by_key, known.scopes, known.affinities, pools.of_node, known.tagged.watched_keys())
+    assert not any(stored)
