@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant(
         "whoever waits for any change is not looked at",
         Rule.RETRIES,
-        Replaced(RetryTimers.wake, nothing),
+        Replaced(RetryTimers.retry_waiting, nothing),
         (UnitTested(test_preemption_again.test_the_same_is_tried_again_when_something_moved_and_not_too_soon),),
     ),
     # Ledgers

@@ -139,7 +139,7 @@ class Node:
         return self.state is NodeState.DRAINING
 
     @property
-    def unclaimed(self) -> Resources:
+    def available_beside_checks(self) -> Resources:
         """Available minus what open predicate checks hold; the score is computed from this, as if their asks were
         allocated."""
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
@@ -168,4 +168,4 @@ class Node:
     def rescore(self) -> None:
         """Computes `free` and the score again, after `available` or a reservation changed."""
         self.free = self.available.minus(self.reserved) if self.reserved else self.available
-        self.score = self.scoring.score(self.capacity, self.unclaimed)
+        self.score = self.scoring.score(self.capacity, self.available_beside_checks)

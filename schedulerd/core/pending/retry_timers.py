@@ -206,7 +206,7 @@ class RetryTimers:
         if not pending_class.uses:
             self.unreservable.pop(pending_class, None)
 
-    def wake(self) -> None:
+    def retry_waiting(self) -> None:
         """Something changed: schedules the applications that wait for any change."""
         for application, at_ns in self.waiting_for_change.items():
             self.attempts_due.set_earlier(application, at_ns)

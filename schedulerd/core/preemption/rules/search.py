@@ -206,7 +206,7 @@ class Search:
                     self._search_node(node)
                     if self._found is not None:
                         return True
-                elif short.keys() <= self._preemption_context.claimable:
+                elif short.keys() <= self._preemption_context.entitled_to:
                     node_candidates.consider(node, self._with_quota(short))
             yield
         return False

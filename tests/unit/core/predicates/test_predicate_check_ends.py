@@ -30,7 +30,7 @@ from tests.unit.core.preemption_builders import finished
 Happening: TypeAlias = Callable[[AnsweringRM], list[Fact]]
 
 
-def a_talk_on_trial(count: int = 1, *, nodes: int = 1) -> AnsweringRM:
+def an_open_check(count: int = 1, *, nodes: int = 1) -> AnsweringRM:
     """`a` is on predicate check on n1, and on others if it is for several."""
     talk = AnsweringRM()
     talk.begin(a_root(a_queue_spec("a", max={"memory": 100})))
@@ -67,7 +67,7 @@ GONE: dict[str, Happening] = {
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_result_that_does_not_matter_any_longer_is_called_off(name: str) -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     call_id = talk.asked[0].call_id
     facts = GONE[name](talk)
     assert only(PredicateNotWanted, facts).call_id == call_id
@@ -78,7 +78,7 @@ def test_a_result_that_does_not_matter_any_longer_is_called_off(name: str) -> No
 
 @pytest.mark.parametrize("name", ["the callback stream is another one", "the queue file is another one"])
 def test_the_ask_is_asked_about_anew(name: str) -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     GONE[name](talk)
     talk.schedule()
     assert talk.take_asked() == [("a", "n1")] * 2
@@ -86,7 +86,7 @@ def test_the_ask_is_asked_about_anew(name: str) -> None:
 
 
 def test_asks_go_back_to_their_lines_before_another_order_holds_there() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.apps(an_app("other"), an_app("third"))
     talk.asks(an_ask("b", 20, app="other"), an_ask("c", 30, app="third"))
     facts = reload(talk, a_root(a_queue_spec("a", order=ApplicationOrder.FAIR)))
@@ -116,13 +116,13 @@ def test_room_that_another_queue_file_frees_is_for_refused_asks_too() -> None:
 
 
 def test_without_the_stream_it_is_placed_on_what_the_core_knows() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.disconnect_callbacks()
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
 def test_without_the_stream_refused_asks_are_placed_too_and_checked_again_when_it_is_back() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.refusal_of = Refuses(("a", "n1"), ("b", "n2"))
     talk.withholds_answers = False
     talk.answer(*talk.asked)
@@ -139,7 +139,7 @@ def test_without_the_stream_refused_asks_are_placed_too_and_checked_again_when_i
 
 
 def test_a_resource_manager_that_is_back_is_asked_again() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.disconnect()
     talk.schedule()
     assert len(talk.take_asked()) == 1, "nothing is asked while it is away"
@@ -150,7 +150,7 @@ def test_a_resource_manager_that_is_back_is_asked_again() -> None:
 
 @pytest.mark.parametrize("end", ["stop", "register"])
 def test_nothing_rings_for_a_resource_manager_that_is_gone_or_new(end: str) -> None:
-    talk = a_talk_on_trial(nodes=2, count=2)
+    talk = an_open_check(nodes=2, count=2)
     talk.answer(talk.asked[0])
     if end == "stop":
         talk.stop(StopCause.UNREGISTERED)
@@ -161,7 +161,7 @@ def test_nothing_rings_for_a_resource_manager_that_is_gone_or_new(end: str) -> N
 
 
 def test_after_registering_again_no_check_begins_until_the_stream_is_open_again() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.register(a_partition_spec())
     talk.connect()
     talk.nodes(a_node("n1", {"memory": 10}))
@@ -171,7 +171,7 @@ def test_after_registering_again_no_check_begins_until_the_stream_is_open_again(
 
 
 def test_only_as_many_are_called_off_as_are_not_wanted_any_longer() -> None:
-    talk = a_talk_on_trial(count=3, nodes=3)
+    talk = an_open_check(count=3, nodes=3)
     facts = talk.asks(an_ask("a", count=2))
     assert len(of(AskWithdrawn, facts)) == 1
     talk.withholds_answers = False
@@ -191,7 +191,7 @@ JUDGED_AGAIN: dict[str, Happening] = {
 
 @pytest.mark.parametrize("name", JUDGED_AGAIN)
 def test_a_result_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     JUDGED_AGAIN[name](talk)
     assert placed(talk.give(PredicateResult(talk.asked[0].call_id))) == []
     assert nothing_is_held(talk)
@@ -201,7 +201,7 @@ def test_a_result_is_judged_by_the_state_that_it_comes_to(name: str) -> None:
 
 
 def test_a_quota_that_was_lowered_meanwhile_holds() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     reload(talk, a_root(a_queue_spec("a", max={"memory": 5})))
     talk.withholds_answers = False
     assert placed(talk.schedule()) == []
@@ -209,7 +209,7 @@ def test_a_quota_that_was_lowered_meanwhile_holds() -> None:
 
 
 def test_an_ask_with_two_checks_is_placed_once_if_only_one_is_wanted_then() -> None:
-    talk = a_talk_on_trial(count=2, nodes=2)
+    talk = an_open_check(count=2, nodes=2)
     first, second = talk.asked
     assert len(placed(talk.give(PredicateResult(first.call_id)))) == 1
     talk.asks(an_ask("a", count=1))
@@ -219,14 +219,14 @@ def test_an_ask_with_two_checks_is_placed_once_if_only_one_is_wanted_then() -> N
 
 
 def test_an_application_with_a_check_for_each_ask_has_work() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     talk.sleep(Timeouts().predicates_ns - 1)
     assert talk.app().state == "Accepted"
     assert talk.app().pending == {"memory": 10}
 
 
 def test_an_rm_that_never_answers_is_asked_again_and_again() -> None:
-    talk = a_talk_on_trial()
+    talk = an_open_check()
     for _ in range(5):
         talk.sleep(Timeouts().predicates_ns)
         talk.schedule()
@@ -237,7 +237,7 @@ def test_an_rm_that_never_answers_is_asked_again_and_again() -> None:
 
 
 def test_a_rejected_node_leaves_open_checks_alone() -> None:
-    talk = a_talk_on_trial(2, nodes=2)
+    talk = an_open_check(2, nodes=2)
     open_calls = talk.open_calls
     facts = talk.nodes(a_node("n3", {"memory": 10}, an_existing("e1", "a"), an_existing("e2", "a", memory=-1)))
     assert [type(fact) for fact in facts] == [NodeRejected]
