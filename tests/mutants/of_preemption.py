@@ -176,7 +176,7 @@ MUTANTS = (
         (PREEMPTION,),
     ),
     Mutant(
-        "nobody may claim anything",
+        "no ask is entitled to anything",
         Rule.ENTITLEMENT,
         Replaced(PreemptionContext.refusal, gives(PreemptionRefusal.QUOTA)),
         (contested("no quota or limit is against"),),

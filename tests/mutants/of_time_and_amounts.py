@@ -178,7 +178,7 @@ def takes_daemons(original: By, partition: Partition, request_class: RequestClas
     return None if request_class.required_node == node.node_id else original(partition, request_class, node)
 
 
-def nobody_else_there(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
+def without_others(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
     original(node, capacity, occupied)
     node.available = node.capacity.minus(node.allocated)
     node.rescore()
@@ -342,7 +342,7 @@ MUTANTS = (
         (ANY_WORLD,),
     ),
     Mutant("a placeholder of any size will do", Rule.ROOM, Replaced(Resources.lacks, nothing), (ANY_WORLD,)),
-    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, nobody_else_there), (ANY_WORLD,)),
+    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, without_others), (ANY_WORLD,)),
     Mutant(
         "a node that is not ready takes daemons",
         Rule.ROOM,

@@ -102,11 +102,11 @@ def test_what_is_preempted_is_counted_where_it_ran_with_the_time_that_is_lost() 
         (1, ask("v", application_id="big", max_allocations=8)),
         (1, CYCLE),
     ]
-    claim: list[tuple[float, Command]] = [(2, ask("k", allow_preempt_other=True)), (4, RingAlarms()), (4, CYCLE)]
-    asked = outcome(*full, *claim, text=text)
+    preempting: list[tuple[float, Command]] = [(2, ask("k", allow_preempt_other=True)), (4, RingAlarms()), (4, CYCLE)]
+    asked = outcome(*full, *preempting, text=text)
     assert (of(asked, "root.b").preempted, of(asked, "root.b").lost_ns) == (1, 0)
     ended = release(uuid="uuid-8", application_id="big", termination=TerminationType.PREEMPTED_BY_SCHEDULER)
-    gone = outcome(*full, *claim, (11, ended), text=text)
+    gone = outcome(*full, *preempting, (11, ended), text=text)
     assert (of(gone, "root.b").preempted, of(gone, "root.b").lost_ns) == (1, 10 * SECOND_NS)
     assert (of(gone).preempted, of(gone).lost_ns) == (0, 0)
 

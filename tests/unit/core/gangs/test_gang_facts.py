@@ -41,7 +41,7 @@ def group_of(talk: Conversation, app: str = "gang") -> TaskGroupView:
 
 
 def wanted(facts: list[Fact]) -> int:
-    """By how much these facts change what is asked for and not placed, parked or not."""
+    """By how much these facts change what is asked for and not placed, awaiting a placeholder or not."""
     added = sum(one.count for one in of(AskAdded, facts) if not one.awaited_placeholder)
     withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.AWAITING_PLACEHOLDER)
     return added - withdrawn - sum(not one.recovered for one in of(Allocated, facts))
@@ -160,7 +160,7 @@ def test_placeholders_that_a_completing_application_did_not_use_have_not_timed_o
     assert (group_of(talk).unused, group_of(talk).timed_out) == (1, 0)
 
 
-# parked asks
+# asks that await placeholders
 
 
 def test_an_ask_that_awaits_a_placeholder_shows_at_its_task_group_until_it_has_the_room() -> None:

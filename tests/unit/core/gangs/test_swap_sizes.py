@@ -239,5 +239,5 @@ def test_asks_of_higher_priority_take_placeholders_first_then_older_ones() -> No
     talk = a_full_gang(2)
     talk.asks(real("old"), real("young"), real("first", priority=5))
     talk.schedule()
-    parked = [one.key for one in talk.model().applications["gang"].asks.values() if one.awaiting_placeholder]
-    assert sorted(parked) == ["first", "old"]
+    awaiting = [one.key for one in talk.model().applications["gang"].asks.values() if one.awaiting_placeholder]
+    assert sorted(awaiting) == ["first", "old"]

@@ -70,7 +70,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     ),
     "the node is gone": (lambda s: s.model().nodes.pop("n2"), "its node is not in the partition"),
     "held too little": (lambda s: s.predicate_check.node.reserved.clear(), "reserved on node n2 is"),
-    "claimed too much": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "reserved in root is"),
+    "too much quota reserved": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "reserved in root is"),
     "on predicate check twice": (
         lambda s: s.model().root.predicate_reserved.add([("memory", 5)]),
         "on predicate check in root is",

@@ -31,7 +31,7 @@ Happening: TypeAlias = Callable[[AnsweringRM], list[Fact]]
 
 
 def an_open_check(count: int = 1, *, nodes: int = 1) -> AnsweringRM:
-    """`a` is on predicate check on n1, and on others if it is for several."""
+    """`a` has an open check on n1, and on others if it is for several."""
     talk = AnsweringRM()
     talk.begin(a_root(a_queue_spec("a", max={"memory": 100})))
     talk.nodes(*(a_node(f"n{number}", {"memory": 10}) for number in range(1, nodes + 1)))

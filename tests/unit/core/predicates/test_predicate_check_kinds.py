@@ -217,7 +217,7 @@ def test_several_victims_are_asked_about_the_least_protected_first_and_up_to_the
 
 
 def a_choice_of_victims(**fields: Any) -> AnsweringRM:
-    """n1 is full with four; two of them are enough for the claim."""
+    """n1 is full with four; two of them are enough for the entitled ask."""
     talk = AnsweringRM()
     talk.begin(guaranteed_root(victims=fields))
     talk.nodes(a_node("n1", {"memory": 40}))

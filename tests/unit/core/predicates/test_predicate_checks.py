@@ -231,7 +231,7 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
 
 
 def test_an_ask_awaits_no_open_check_when_there_is_room_nor_one_on_a_node_that_refused_it() -> None:
-    talk, _, c = a_talk_of_those_who_wait()
+    talk, _, c = a_talk_of_waiting_asks()
     talk.answer(c)
     talk.schedule()
     assert ("w", "n2") in talk.take_asked()
@@ -241,7 +241,7 @@ def test_so_many_waiting_asks_are_visited_and_the_rest_when_their_check_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("schedulerd.core.predicates.refused_asks.AWAITING_MAX", 0)
-    talk, b, c = a_talk_of_those_who_wait()
+    talk, b, c = a_talk_of_waiting_asks()
     talk.answer(c)
     talk.schedule()
     assert ("w", "n2") not in talk.take_asked()
@@ -250,7 +250,7 @@ def test_so_many_waiting_asks_are_visited_and_the_rest_when_their_check_is_over(
     assert ("w", "n2") in talk.take_asked()
 
 
-def a_talk_of_those_who_wait() -> tuple[AnsweringRM, Wanted, Wanted]:
+def a_talk_of_waiting_asks() -> tuple[AnsweringRM, Wanted, Wanted]:
     """`refused` rests, as it may run nowhere; `w` waits for the first of the predicate checks on n2, which has room
     for two."""
     talk = a_talk("n2", silent=True)

@@ -48,7 +48,7 @@ def test_an_ask_does_not_await_a_check_on_a_node_where_it_may_not_run() -> None:
     assert predicate_history.awaits is None
 
 
-def a_talk_with_kept_room() -> AnsweringRM:
+def a_talk_with_a_reservation() -> AnsweringRM:
     """n1 of 20 has `small`; room is kept there for `big`, which wants 15."""
     talk = AnsweringRM()
     talk.begin()
@@ -63,7 +63,7 @@ def a_talk_with_kept_room() -> AnsweringRM:
 
 def test_another_stream_did_not_agree_to_an_allocation_in_reserved_room() -> None:
     """It is opened between the result that the old one gave and the next cycle."""
-    talk = a_talk_with_kept_room()
+    talk = a_talk_with_a_reservation()
     talk.withholds_answers = True
     talk.release(application_id="others", allocation_key="small")
     wanted = only(PredicateWanted, talk.schedule())

@@ -80,8 +80,8 @@ def test_it_is_never_preempted_unless_the_queue_file_says_last(way: Any) -> None
 
 
 @WAYS
-@pytest.mark.parametrize(("tag", "ends"), [("false", False), ("False", False), ("true", True), ("", True)])
-def test_of_an_existing_allocation_a_tag_says_so(way: Any, tag: str, ends: bool) -> None:
+@pytest.mark.parametrize(("tag", "is_preempted"), [("false", False), ("False", False), ("true", True), ("", True)])
+def test_of_an_existing_allocation_a_tag_says_so(way: Any, tag: str, is_preempted: bool) -> None:
     tags = {TAG: tag} if tag else {}
     talk = a_cluster(OptOut.NEVER, an_existing("e1", "k1", memory=20, tags=tags))
-    assert way(talk) == (["k1"] if ends else [])
+    assert way(talk) == (["k1"] if is_preempted else [])

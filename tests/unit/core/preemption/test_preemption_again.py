@@ -237,7 +237,7 @@ def with_limits(most: int) -> QueueSpec:
 
 
 def two_entitled_asks(*users: str) -> Conversation:
-    """Two full nodes, and a claim of 10 of each of these users."""
+    """Two full nodes, and an entitled ask of 10 of each of these users."""
     talk = a_conversation(a_node("n1", {"memory": 10}), a_node("n2", {"memory": 10}), root=with_limits(15))
     for number in range(2):
         talk.apps(an_app(f"v{number}", "root.v", user=f"victim{number}"))
@@ -280,7 +280,7 @@ def test_nothing_is_preempted_elsewhere_for_an_ask_with_a_required_node() -> Non
 
 
 def a_talk_with_conflict(key: str) -> AnsweringRM:
-    """`c` may not run beside the allocation of this key; all is ready for it to claim 10 of n1.
+    """`c` may not run beside the allocation of this key; all is ready for it to preempt for 10 of n1.
 
     The RM judges the minimal set alone: it never asks for further victims.
     """

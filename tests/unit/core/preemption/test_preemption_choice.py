@@ -32,16 +32,16 @@ from tests.unit.core.decisions import (
 # priorities
 
 
-@pytest.mark.parametrize(("priority", "ends"), [(4, False), (5, True), (6, True)])
-def test_a_victim_does_not_rank_above_the_ask(priority: int, ends: bool) -> None:
+@pytest.mark.parametrize(("priority", "is_preempted"), [(4, False), (5, True), (6, True)])
+def test_a_victim_does_not_rank_above_the_ask(priority: int, is_preempted: bool) -> None:
     talk = a_talk(leaf("c", 10), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "v", priority=5)
     found = decide(talk, priority=priority)
-    assert (found is NO_NODE) is not ends
+    assert (found is NO_NODE) is not is_preempted
 
 
 @pytest.mark.parametrize(
-    ("claims", "victims", "ends"),
+    ("entitled", "victims", "is_preempted"),
     [
         ({"priority_offset": 5}, {}, True),
         ({"priority_offset": 4}, {}, False),
@@ -53,10 +53,12 @@ def test_a_victim_does_not_rank_above_the_ask(priority: int, ends: bool) -> None
         ({}, {"priority_policy": PriorityPolicy.FENCE, "priority_offset": 1}, False),
     ],
 )
-def test_offsets_and_priority_fences_count(claims: dict[str, Any], victims: dict[str, Any], ends: bool) -> None:
-    talk = a_talk(leaf("c", 10, **claims), leaf("v", **victims), capacity=memory(10))
+def test_offsets_and_priority_fences_count(
+    entitled: dict[str, Any], victims: dict[str, Any], is_preempted: bool
+) -> None:
+    talk = a_talk(leaf("c", 10, **entitled), leaf("v", **victims), capacity=memory(10))
     run(talk, "root.v", "v", priority=5)
-    assert (decide(talk, priority=0) is NO_NODE) is not ends
+    assert (decide(talk, priority=0) is NO_NODE) is not is_preempted
 
 
 def test_offsets_above_where_the_ways_meet_do_not() -> None:

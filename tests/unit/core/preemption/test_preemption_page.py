@@ -87,7 +87,7 @@ def talk() -> Conversation:
     return talk
 
 
-def claim(talk: Conversation, row: Row) -> list[Fact]:
+def ask_and_wait(talk: Conversation, row: Row) -> list[Fact]:
     """The ask comes and waits for as long as it has to; all facts from its first to its last moment."""
     ask = an_ask(
         row["ask"], app=owner(row), resources=vcores(row), priority=int(row["priority"]), allow_preempt_other=True
@@ -111,7 +111,7 @@ def shown(talk: Conversation, row: Row) -> tuple[str, str]:
 def test_the_example_comes_out_as_the_page_says(talk: Conversation) -> None:
     assert [row["ask"] for row in ASKS if row["preempted"]] == ["api"], "the page tells of one that makes room"
     for row in ASKS:
-        facts = claim(talk, row)
+        facts = ask_and_wait(talk, row)
         assert preempted(talk, facts) == row["preempted"].split()
         waiting_for, no_preemption_because = shown(talk, row)
         assert no_preemption_because == row["reason if nothing is"]
@@ -125,7 +125,7 @@ def test_the_numbers_that_the_page_works_with(talk: Conversation) -> None:
     used = {path: talk.queue(path).allocated["vcore"] // CORE for path in ("root.prod", "root.batch", "root.lab")}
     assert used == {"root.prod": 2, "root.batch": 14, "root.lab": 4}
     for row in ASKS[: 1 + [bool(row["preempted"]) for row in ASKS].index(True)]:
-        claim(talk, row)
+        ask_and_wait(talk, row)
     prod, batch = talk.queue("root.prod"), talk.queue("root.batch")
     assert prod.allocated["vcore"] + prod.quota_reserved["vcore"] == 6 * CORE
     assert batch.allocated["vcore"] - batch.leaving["vcore"] == 10 * CORE
@@ -133,7 +133,7 @@ def test_the_numbers_that_the_page_works_with(talk: Conversation) -> None:
 
 def test_the_ask_is_placed_when_its_victim_is_gone_and_not_before(talk: Conversation) -> None:
     for row in ASKS:
-        claim(talk, row)
+        ask_and_wait(talk, row)
     [row] = [row for row in ASKS if row["preempted"]]
     [victim] = [one for one in talk.app("batch").allocations if one.releasing]
     assert (victim.allocation_key, victim.releasing) == (row["preempted"], "PREEMPTED_BY_SCHEDULER")

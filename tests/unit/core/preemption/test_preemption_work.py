@@ -84,13 +84,11 @@ def one_more(cluster: FullCluster, decision: Preempted) -> Victims:
     return *decision.victims, (cluster.applications[other.application_id], other.uuid)
 
 
-def nobody_there(cluster: FullCluster, decision: Preempted) -> Victims:
+def no_victims(cluster: FullCluster, decision: Preempted) -> Victims:
     return (("root.q000", "u-nobody"),)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"), [(one_less, "too little"), (one_more, "would do"), (nobody_there, "nobody")]
-)
+@pytest.mark.parametrize(("change", "said"), [(one_less, "too little"), (one_more, "would do"), (no_victims, "nobody")])
 def test_the_check_finds_wrong_victims(change: Callable[[FullCluster, Preempted], Victims], said: str) -> None:
     cluster = p_dense_mixed()
     talk = decide_all(cluster)

@@ -157,7 +157,7 @@ def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -
 
 
 @pytest.mark.parametrize(
-    ("cluster", "claim", "reason"),
+    ("cluster", "entitled_ask", "reason"),
     [
         ({"used": 50}, an_entitled_ask(), "root.a would use memory 70 of 60 guaranteed"),
         (
@@ -178,8 +178,8 @@ def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -
     ],
     ids=["not entitled", "nothing guaranteed", "no victims", "no node"],
 )
-def test_one_that_was_refused_says_why(cluster: dict[str, Any], claim: NewAsk, reason: str) -> None:
-    assert said_after(a_full_cluster(**cluster), claim) == reason
+def test_one_that_was_refused_says_why(cluster: dict[str, Any], entitled_ask: NewAsk, reason: str) -> None:
+    assert said_after(a_full_cluster(**cluster), entitled_ask) == reason
 
 
 def test_what_is_guaranteed_beyond_a_fence_is_not_the_reason() -> None:
