@@ -209,7 +209,16 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "recheck": (CORE, "_recheck_gangs"),
     "leave": (("schedulerd/core/commit",), "begin_release"),
     "left": (("schedulerd/core/commit",), "end_release"),
-    "no_victim": (CODE, "drop_victim"),
+    "no_victim": (("schedulerd/core/commit",), "drop_victim"),
+    "as_if_asked_ns": (CODE, "due_ns"),
+    "unclaimed": (CORE, "available_beside_checks"),
+    "claimable": (CORE, "entitled_to"),
+    "wake": (CORE, "retry_waiting"),
+    "hear": (CORE, "on_facts"),
+    "give_way": (("schedulerd/daemon", "tests/unit/daemon"), "supersede"),
+    "a_claim": (("tests",), "an_entitled_ask"),
+    "opinion": (("tests/unit/core",), "refusal_of"),
+    "hang_up": (("tests/unit/core",), "disconnect_callbacks"),
 }
 """By retired identifier: the files below which it may not stand, and what to use in its place."""
 

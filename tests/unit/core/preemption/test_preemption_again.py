@@ -285,12 +285,12 @@ def a_talk_with_conflict(key: str) -> AnsweringRM:
     The RM judges the minimal set alone: it never asks for further victims.
     """
 
-    def opinion(wanted: Wanted) -> str:
+    def refusal_of(wanted: Wanted) -> str:
         there = {one.key for one in talk.model().nodes[wanted.node_id].allocations.values()}
         there -= set(getattr(wanted, "victim_keys", ())[: getattr(wanted, "start_index", 0) + 1])
         return "conflict" if wanted.allocation_key == "c" and key in there else ""
 
-    talk = AnsweringRM(opinion)
+    talk = AnsweringRM(refusal_of)
     talk.begin(guaranteed_root())
     talk.nodes(a_node("n1", {"memory": 20}))
     fill(talk, "victims", "root.v", v0=10, v1=10)
