@@ -29,8 +29,10 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import matches
 from schedulerd.core import facts
 from schedulerd.core.commands import Command
-from schedulerd.core.predicates import facts as callback_facts
+from schedulerd.core.nodes import facts as node_facts
+from schedulerd.core.predicates import facts as predicate_facts
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.scheduling_states import facts as scheduling_state_facts
 from schedulerd.instant import Instant
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text
@@ -62,6 +64,10 @@ RENAMED = {
 """Commands, their fields and values that a history was recorded with, and what they are now."""
 
 
+_CALLBACK_FACTS = {one.__name__ for one in (node_facts, predicate_facts, scheduling_state_facts)}
+"""Modules of facts that do not go to update streams."""
+
+
 class Play:
     """A scheduler of its own, and what it tells of each step."""
 
@@ -82,7 +88,7 @@ class Play:
         told = [f"response {one.rm_id} {one.stream.name} {_response(one)}" for one in self._responses.drain()]
         told += [f"event {_bare(record)!r}" for record in _since(self._ring, first)]
         # In order: in which order asks are gone through that are not told of in order is no promise.
-        told += sorted(f"call {_values(fact)}" for fact in said if type(fact).__module__ == callback_facts.__name__)
+        told += sorted(f"call {_values(fact)}" for fact in said if type(fact).__module__ in _CALLBACK_FACTS)
         return told
 
 

@@ -46,7 +46,7 @@ _NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EX
 """A server that is stopped answers CANCELLED to calls that it has not begun to serve."""
 _WRITE_FAILED = (grpc.StatusCode.INTERNAL, "Internal error from Core")
 """What `grpc.aio` says when a stream ended while a message was written to it, in place of how it ended
-(grpc/grpc#36066). Whoever ended it for a reason says so again to the next one."""
+(grpc/grpc#36066). A server that ended it for a reason says so again to the next one."""
 _RESYNC = "RESYNC"
 """How the details of ABORTED begin when the scheduler itself has dropped the state of the resource manager."""
 

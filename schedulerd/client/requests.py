@@ -230,7 +230,7 @@ class Requests(ABC):
         `on_release_wanted`."""
         termination = release.terminationType
         if self._books is not None and not self._books.is_wanted_back(release):
-            # It was a scheduler that forgot all since who wanted it; the one that is there now waits for nothing.
+            # The scheduler that wanted it has forgotten everything since; the present one waits for nothing.
             termination = si_pb2.STOPPED_BY_RM
         self._say_release(messages.release(release, termination))
 

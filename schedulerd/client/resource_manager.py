@@ -105,7 +105,7 @@ class ResourceManager:
         """Whether the class has a method of its own for this callback, so that the scheduler may call it."""
         return getattr(type(self), name) is not getattr(ResourceManager, name)
 
-    # Whole messages, for those who would rather have them: who overrides one of these does all that it does.
+    # Whole messages, for clients that prefer them: an override replaces all that the method does.
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         for accepted in response.accepted:

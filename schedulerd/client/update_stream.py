@@ -3,7 +3,7 @@
 Two things make that exact. Every request is kept for a while after it was sent, and every response is counted; when the
 stream is opened again it says how many responses have come, and from which request on it will send again. A scheduler
 that takes part (it says so in its headers) then goes on where the call broke off, both ways: nothing is lost, and
-nothing done twice. With one that does not, nobody can know what was on its way, and the client has to report anew.
+nothing done twice. With one that does not, neither side knows what was on its way, and the client has to report anew.
 """
 
 from __future__ import annotations

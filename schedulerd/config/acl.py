@@ -18,7 +18,7 @@ NAME_RULE = "a name starts with a letter or _ and goes on with letters, digits a
 
 
 def parse_acl(text: str) -> Acl:
-    """Parses an access list. Empty means nobody; `*` in place of the users or of the groups means everybody.
+    """Parses an access list. Empty means no user; `*` in place of the users or of the groups means every user.
 
     Raises ValueError with a sentence that says what is allowed.
     """
@@ -47,6 +47,6 @@ def _names(text: str) -> list[str]:
 def _check(kind: str, names: list[str], form: re.Pattern[str]) -> None:
     for name in names:
         if name == WILDCARD and len(names) > 1:
-            raise ValueError(f"* stands for everybody and must be the only {kind} in its list")
+            raise ValueError(f"* stands for every user and must be the only {kind} in its list")
         if name != WILDCARD and not form.fullmatch(name):
             raise ValueError(f"{shorten(name)!r} is not a {kind} name: {NAME_RULE}")

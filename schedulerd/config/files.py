@@ -1,8 +1,8 @@
 """Reads the files that operators give: regular files only, and no more than so many bytes.
 
-A file may be replaced while the daemon runs: by a FIFO, which would block whoever opens it, by a device that never
-ends, or by something far too large. A file on a network that does not answer blocks all the same, so a running daemon
-reads files in threads and with a time limit (`schedulerd.daemon.runtime.workers`).
+A file may be replaced while the daemon runs: by a FIFO, which would block the thread that opens it, by a device that
+never ends, or by something far too large. A file on a network that does not answer blocks all the same, so a running
+daemon reads files in threads and with a time limit (`schedulerd.daemon.runtime.workers`).
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _check_within(own: _Bound, outer: _Bound, whose: str, at: Path) -> Iterator[
 
 
 def _check_list(limits: tuple[Limit, ...], at: Path) -> Iterator[Finding]:
-    """Checks one list of limits: each entry names somebody and limits something, and wildcards come last."""
+    """Checks one list of limits: each entry names users or groups and limits something, and wildcards come last."""
     seen: dict[str, set[str]] = {"users": set(), "groups": set()}
     for index, limit in enumerate(limits):
         here = (*at, index)

@@ -1,4 +1,4 @@
-"""Compares a ledger with the same amounts counted anew: the words that all `invariants` of the rooms share."""
+"""Compares a ledger with the same amounts counted anew: the words that all modules `invariants` share."""
 
 from __future__ import annotations
 

@@ -18,24 +18,17 @@ from schedulerd.core.configuration.facts import ConfigurationAccepted, Configura
 from schedulerd.core.configuration.queue_facts import QueueChanged, TagIgnored
 from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.predicates.facts import (
-    NodeRecommended,
-    PendingReasonChanged,
     PredicateAnswered,
     PredicateNotWanted,
     PredicateWanted,
     PreemptionPredicateWanted,
-    SchedulingStateChanged,
 )
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefused,
-    QuotaPreempted,
-    ReservationEnded,
-    Reserved,
-    RoomMade,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefused, QuotaPreempted, RoomMade
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 
 
 class RejectCode(StrEnum):

@@ -1,4 +1,4 @@
-"""What must hold after every step, as sentences about what does not: one table of the checks of all rooms.
+"""What must hold after every step, as sentences about what does not: one table of the checks of all packages.
 
 Everything is counted anew from the allocations and asks themselves. Used by the tests, the simulator and the health
 check; never by the scheduler to decide anything. Each room has its checks, and names its alarms, in `invariants.py`.
@@ -74,7 +74,7 @@ ALARMS_OF_RESOURCE_MANAGER: tuple[Callable[[ResourceManager], Iterator[Alarm | N
     predicates.alarms_of_calls,
     scheduling_states.alarms,
 )
-"""The alarms that the state of each room refers to: together these are all that are set, and each of them rings."""
+"""The alarms that the state of each package refers to: together these are all that are set, and each of them rings."""
 
 
 def violations(scheduler: Scheduler, partitions: Iterable[Partition] | None = None) -> list[str]:

@@ -24,7 +24,7 @@ from schedulerd.core.pending.retry_timers import RetryTimers
 from schedulerd.core.predicates.callbacks import Callbacks
 from schedulerd.core.predicates.refused_asks import RefusedAsks
 from schedulerd.core.resources import Items, Resources
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.specs import PartitionSpec, Timeouts
 
 REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
 """SI constant: the tag with the required node of an ask, for example of a DaemonSet's pod."""
@@ -89,7 +89,7 @@ class Partition:
         "used",
     )
 
-    def __init__(self, rm_id: str, spec: PartitionSpec, callbacks: Callbacks | None = None) -> None:
+    def __init__(self, rm_id: str, spec: PartitionSpec, timeouts: Timeouts, callbacks: Callbacks | None = None) -> None:
         self.rm_id = rm_id
         self.callbacks = callbacks or Callbacks()
         """Which calls the RM takes part in; shared by all of its partitions."""
@@ -141,7 +141,7 @@ class Partition:
         self.request_classes = RequestClasses()
         self.sent_constraints = SentConstraints()
         self.constraints = Constraints(self)
-        self.retry_timers = RetryTimers(self.request_classes.due)
+        self.retry_timers = RetryTimers(self.request_classes.due, timeouts.reservation_delay_ns)
         self.asks_tried = 0
         """How many next asks cycles tried; tests count work with it instead of time."""
         self.moves = 0

@@ -120,7 +120,7 @@ class Scheduler:
                 waiting.schedule_alarm(context, partition)
         for rm in self.cluster.resource_managers.values():
             if rm.scheduling_state_tracker is not None:
-                scheduling_states.hear(context, rm, rm.scheduling_state_tracker)
+                scheduling_states.on_facts(context, rm, rm.scheduling_state_tracker)
         self.failed_checks = context.failed_checks
         return context.facts
 

@@ -85,7 +85,7 @@ class NodeOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Allows everybody, or the named users and the members of the named groups. Default: nobody."""
+    """Allows every user, or the named users and the members of the named groups. Default: no user."""
 
     everybody: bool = False
     users: frozenset[str] = frozenset()
@@ -246,7 +246,7 @@ class ConfigurationText:
 
     text: str = field(default="", repr=False)
     source: str = ""
-    """Where the text came from, for people: a path, or who sent it."""
+    """Where the text came from, for people: a path, or its sender."""
     checksum: str = ""
     """Equal for equal texts."""
     policy_group: str | None = None

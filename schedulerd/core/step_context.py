@@ -75,7 +75,7 @@ class ResourceManager:
         "version",
     )
 
-    def __init__(self, command: RegisterResourceManager, now_ns: int) -> None:
+    def __init__(self, command: RegisterResourceManager, timeouts: Timeouts, now_ns: int) -> None:
         self.rm_id = command.rm_id
         self.version = command.version
         self.policy_group = command.policy_group
@@ -91,7 +91,9 @@ class ResourceManager:
         self.callbacks = Callbacks()
         self.scheduling_state_tracker: SchedulingStateTracker | None = None
         """What the RM was told of the scheduling states of its asks; None if it did not ask for them."""
-        self.partitions = {spec.name: Partition(command.rm_id, spec, self.callbacks) for spec in command.partitions}
+        self.partitions = {
+            spec.name: Partition(command.rm_id, spec, timeouts, self.callbacks) for spec in command.partitions
+        }
         self.early = EarlyItems()
 
     def known_partition_name(self, name: str) -> str:

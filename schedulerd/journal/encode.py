@@ -3,8 +3,8 @@
 A dataclass is the list of its values. Lists of dataclasses are written by column, and a column that is the same in
 every row is written once: most columns of a batch of asks are, which makes the text a tenth as long, and a third as
 dear to write. JSON and not `marshal`, because that cannot write the subclasses of `dict`, `str` and `int` that commands
-are made of unless they are copied, and is slower then; because anybody can read it; and because a journal of somebody
-else cannot run code when it is read.
+are made of unless they are copied, and is slower then; because it can be read without tools; and because a journal
+from elsewhere cannot run code when it is read.
 """
 
 from __future__ import annotations

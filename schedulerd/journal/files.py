@@ -1,7 +1,7 @@
 """The files of a journal that is being written: blocks are appended, files follow each other, and all have a bound.
 
 What was appended is with the operating system, so it outlives the process; a file that is full, and the last one, are
-on the disk as well. Nothing here waits for anybody but the disk.
+on the disk as well. Nothing here waits for anything but the disk.
 """
 
 from __future__ import annotations

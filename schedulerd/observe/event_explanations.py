@@ -1,4 +1,4 @@
-"""Facts that explain -> event records: rejections, refusals, ignored items, gangs that give way.
+"""Facts that explain -> event records: rejections, refusals, ignored items, gangs that are released in a deadlock.
 
 They change nothing that can be counted, so their change type is NONE, except for a rejected application. They may come
 repeatedly for the same object, and are limited for that reason (`event_limits.py`). Their texts contain input of
@@ -14,8 +14,10 @@ from schedulerd.core import facts as f
 from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
-from schedulerd.core.predicates.facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome
 from schedulerd.core.preemption import facts as p
+from schedulerd.core.reservations import facts as r
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 
 
@@ -114,12 +116,12 @@ def _swap_refused(fact: g.SwapRefused) -> Record:
     return _request(fact, "PlaceholderTooSmall", message)
 
 
-def _reserved(fact: p.Reserved) -> Record:
+def _reserved(fact: r.Reserved) -> Record:
     message = f"room of node {fact.node_id} is reserved for it"
     return _request(fact, "AppReservedNode", message, fact.resources)
 
 
-def _reservation_ended(fact: p.ReservationEnded) -> Record:
+def _reservation_ended(fact: r.ReservationEnded) -> Record:
     message = f"room of node {fact.node_id} is no longer reserved for it: {fact.end.value.replace('_', ' ')}"
     return _request(fact, "AppUnreservedNode", message)
 
@@ -166,8 +168,8 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     g.GangTimedOut: _gang_timed_out,
     g.GangGaveWay: _gang_gave_way,
     g.SwapRefused: _swap_refused,
-    p.Reserved: _reserved,
-    p.ReservationEnded: _reservation_ended,
+    r.Reserved: _reserved,
+    r.ReservationEnded: _reservation_ended,
     p.Preempted: _preempted,
     p.RoomMade: _room_made,
     p.PreemptionRefused: _preemption_refused,

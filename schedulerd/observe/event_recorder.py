@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from schedulerd.core import facts as f
 from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateNotWanted,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe.event_changes import CHANGES, told
 from schedulerd.observe.event_explanations import EXPLANATIONS

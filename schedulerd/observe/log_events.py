@@ -19,8 +19,11 @@ from schedulerd.core.configuration import facts as conf
 from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.predicates import facts as c
 from schedulerd.core.preemption import facts as p
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.instant import Instant
 
@@ -69,7 +72,7 @@ _NEWS = {
     g.GangCompleted: _Line(_GANG, "gang complete", logging.INFO),
     g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
     g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
-    c.NodeRecommended: _Line(_NODE, "node recommendation", logging.INFO),
+    NodeRecommended: _Line(_NODE, "node recommendation", logging.INFO),
     p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
     p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),
     conf.ConfigurationAccepted: _Line(_CONFIGURATION, "impact of the new queue file", logging.INFO),
@@ -97,16 +100,16 @@ _DETAILS = {
     f.AllocationChanged: _Line(_ALLOCATION, "allocation changed", logging.DEBUG),
     f.ReleaseRequested: _Line(_ALLOCATION, "release requested", logging.DEBUG),
     f.Released: _Line(_ALLOCATION, "released", logging.DEBUG),
-    p.Reserved: _Line(_PREEMPTION, "room reserved", logging.DEBUG),
-    p.ReservationEnded: _Line(_PREEMPTION, "reservation ended", logging.DEBUG),
+    Reserved: _Line(_PREEMPTION, "room reserved", logging.DEBUG),
+    ReservationEnded: _Line(_PREEMPTION, "reservation ended", logging.DEBUG),
     p.RoomMade: _Line(_PREEMPTION, "room made", logging.DEBUG),
     p.PreemptionRefused: _Line(_PREEMPTION, "preemption refused", logging.DEBUG),
     c.PredicateWanted: _Line(_PREDICATE, "predicate check wanted", logging.DEBUG),
     c.PreemptionPredicateWanted: _Line(_PREDICATE, "preemption predicate check wanted", logging.DEBUG),
     c.PredicateNotWanted: _Line(_PREDICATE, "predicate check cancelled", logging.DEBUG),
     c.PredicateAnswered: _Line(_PREDICATE, "predicate check decided", logging.DEBUG),
-    c.SchedulingStateChanged: _Line(_ASK, "scheduling state sent", logging.DEBUG),
-    c.PendingReasonChanged: _Line(_ASK, "pending reason sent", logging.DEBUG),
+    SchedulingStateChanged: _Line(_ASK, "scheduling state sent", logging.DEBUG),
+    PendingReasonChanged: _Line(_ASK, "pending reason sent", logging.DEBUG),
     q.QueueChanged: _Line(_QUEUE, "queue changed", logging.DEBUG),
     f.CycleRan: _Line(_LOGGER, "cycle ran", logging.DEBUG),
 }

@@ -1,7 +1,7 @@
 """The daemon's metrics: fed with facts and with what the shell measures, read by a scrape.
 
 A `labels()` call of the client library costs more than placing a pod may, so counting is done on plain integers (see
-`tally.py`) and a collector turns them into metric families when somebody scrapes. What is scraped is one consistent
+`tally.py`) and a collector turns them into metric families at a scrape. What is scraped is one consistent
 moment, because scrape and scheduler share a loop.
 """
 

@@ -1,4 +1,4 @@
-"""Gauges that are read from the scheduler's state when somebody scrapes.
+"""Gauges that are read from the scheduler's state at a scrape.
 
 They cannot be kept by adding and subtracting facts: whether an ask lacks nothing but room on nodes changes with
 whatever else is placed, and no fact says so.

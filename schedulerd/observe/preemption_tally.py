@@ -15,6 +15,7 @@ from typing import Any
 
 from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.preemption import facts as p
+from schedulerd.core.reservations import facts as r
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, QueueKey
@@ -60,8 +61,8 @@ class PreemptionTally:
         self._made = counters[families.RESERVATIONS_MADE]
         self._ended = counters[families.RESERVATIONS_ENDED]
         self.handlers: dict[type, Callable[[Any], None]] = {
-            p.Reserved: self._reserved,
-            p.ReservationEnded: self._reservation_ended,
+            r.Reserved: self._reserved,
+            r.ReservationEnded: self._reservation_ended,
             p.Preempted: self._preempted,
             p.QuotaPreempted: self._quota_preempted,
             p.RoomMade: self._room_made,
@@ -75,7 +76,7 @@ class PreemptionTally:
         for kind in ReservationKind:
             self.held.setdefault((rm_id, partition, kind), 0)
             self._made.setdefault((rm_id, partition, kind), 0)
-            for end in p.ReservationEnd:
+            for end in r.ReservationEnd:
                 self._ended.setdefault((rm_id, partition, kind, end), 0)
 
     def count_victim(self, fact: ReleaseRequested) -> None:
@@ -106,12 +107,12 @@ class PreemptionTally:
         for key in [key for key in self.queues if key[0] == rm_id]:
             del self.queues[key]
 
-    def _reserved(self, fact: p.Reserved) -> None:
+    def _reserved(self, fact: r.Reserved) -> None:
         key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] += 1
         self._made[key] += 1
 
-    def _reservation_ended(self, fact: p.ReservationEnded) -> None:
+    def _reservation_ended(self, fact: r.ReservationEnded) -> None:
         key = (fact.rm_id, fact.partition, _kind(fact.entitled))
         self.held[key] -= 1
         self._ended[*key, fact.end] += 1

@@ -6,7 +6,7 @@ and integers, the sums over queues and parents are left to the scrape.
 
 Memory is bounded by what exists. The counts of a queue go with the last application remembered in it, those of a
 resource manager's nodes and queues when it registers anew or stops. Its counters stay, as a counter must not fall
-while somebody looks at it, until `STOPPED_KEPT` others have stopped after it.
+while it is read, until `STOPPED_KEPT` others have stopped after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
-from schedulerd.core.predicates.facts import NodeRecommended, PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram

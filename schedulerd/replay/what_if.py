@@ -66,7 +66,7 @@ class _Course:
     is_over: bool = False
     """Whether its resource manager has registered again or is gone."""
     is_rejected: bool = False
-    """It was not taken, so there is nobody to speak of until it is submitted again."""
+    """It was not accepted, so it does not count until it is submitted again."""
     placed: Counter[str] = field(default_factory=Counter)
     """By allocation key, how many so far."""
 

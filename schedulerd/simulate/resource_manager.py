@@ -1,7 +1,7 @@
 """The simulated resource manager itself: what it does at which time, and what it makes of each response.
 
 It has no clock, no socket and no task: time and responses are given to it, requests are taken from it. Whether it
-behaves is therefore decided by plain tests, and what passes over the wire is somebody else's business.
+behaves is therefore decided by plain tests, and what passes over the wire is for other modules.
 """
 
 from __future__ import annotations

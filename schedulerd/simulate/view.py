@@ -72,7 +72,7 @@ class LiveView:
 
 
 def header(snapshot: Snapshot, title: str, glyphs: Glyphs) -> RenderableType:
-    """Who runs against whom, and how far it is; then the count of asks, which must add up at any time."""
+    """Which RM runs against which daemon, and how far it is; then the count of asks, which must add up at any time."""
     top = Table.grid(expand=True)
     top.add_column(no_wrap=True, overflow="crop")
     top.add_column(justify="right", no_wrap=True)

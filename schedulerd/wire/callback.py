@@ -19,15 +19,10 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.quotas.rules import BlockedBy
 from schedulerd.core.resources import within_int64
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.names import partition_to_wire
 
@@ -103,7 +98,7 @@ class Hello:
 def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> Hello:
     """`spoken` on its update streams, if that is known, is the version of an RM that does not say one.
 
-    Raises `HelloInvalid` for a version that nobody knows.
+    Raises `HelloInvalid` for an unknown version.
     """
     if message.version == callback_pb2.INTERFACE_VERSION_NOT_SET:
         version = InterfaceVersion(spoken or Dialect.V2023_06)

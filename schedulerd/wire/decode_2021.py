@@ -7,7 +7,7 @@ part may refer to is there by then, and what ends comes last:
 that are new; 4. asks; 5. releases of allocations; 6. releases of asks; 7. removed applications; 8. utilization.
 
 As in the other dialect nothing is judged here. What no command can say (a priority class that is not configured, an
-operator that nobody knows) goes along as `unreadable`, for the core to reject the ask by.
+unknown operator) goes along as `unreadable`, for the core to reject the ask by.
 """
 
 from __future__ import annotations

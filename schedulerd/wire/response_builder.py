@@ -17,7 +17,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import facts
 from schedulerd.core.checks import message
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.predicates.facts import NodeRecommended
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.resources import Resources, within_int64
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams

@@ -1,7 +1,7 @@
 """Resource messages -> `Resources`, one shared object for each content.
 
 Asks are the hot path. Pods come in a handful of sizes, so equal resource messages become one shared object: that saves
-building it, and lets whoever groups asks by size compare identities first. Both dialects serialise resources alike.
+building it, and lets code that groups asks by size compare identities first. Both dialects serialise resources alike.
 """
 
 from __future__ import annotations

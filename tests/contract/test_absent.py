@@ -96,7 +96,7 @@ def test_what_a_broken_connection_had_under_way_may_be_lost_and_nothing_else_goe
     assert allocations(patient)
 
 
-def test_who_says_how_far_it_has_come_loses_nothing_when_its_connection_breaks(
+def test_a_client_that_says_how_far_it_has_come_loses_nothing_when_its_connection_breaks(
     patient: DaemonProcess, cable: Cable, dialect: str
 ) -> None:
     with speaking(dialect, cable.target, Record()) as rm:
@@ -121,7 +121,7 @@ def stops(daemon: DaemonProcess) -> list[str]:
     ]
 
 
-def test_who_is_to_resync_after_a_lost_connection_has_all_in_its_books_and_nothing_twice(dialect: str) -> None:
+def test_a_client_that_resyncs_after_a_lost_connection_has_all_in_its_books_and_nothing_twice(dialect: str) -> None:
     with (
         DaemonProcess("--resync-after-lost-connection") as daemon,
         Cable(daemon.target) as cable,

@@ -92,7 +92,7 @@ def test_a_new_certificate_is_for_new_connections_and_those_that_are_open_stay(f
         assert [one.allocationKey for one in allocated(stream.until(lambda got: bool(allocated(got))))] == ["after"]
 
 
-def test_who_is_trusted_is_read_again_at_sighup(files: Files) -> None:
+def test_the_trusted_certificates_are_read_again_at_sighup(files: Files) -> None:
     with DaemonProcess(*files.flags(), "--queue-file-poll-s", "0") as daemon:
         assert (gets_in(daemon, "client"), gets_in(daemon, "stranger")) == (True, False)
         files.replace("ca.pem", "other-ca.pem")

@@ -44,7 +44,7 @@ def ask_for_pods(client: Client, count: int, name: str = "pod") -> None:
         client.ask(APPLICATIONS[number % len(APPLICATIONS)], f"{name}-{number}", POD)
 
 
-def test_what_is_not_taken_is_said_to_who_waits_and_to_who_listens(daemon: DaemonProcess) -> None:
+def test_a_rejection_reaches_the_waiting_call_and_the_listener(daemon: DaemonProcess) -> None:
     async def story() -> None:
         diary = Diary()
         async with a_client(daemon.target, diary, "client-rejected") as client:
@@ -183,7 +183,7 @@ def test_a_daemon_that_was_killed_and_started_again_has_exactly_the_same_allocat
     bounded(story)
 
 
-def test_who_is_thrown_out_by_another_of_the_same_name_does_not_throw_them_out_in_turn(daemon: DaemonProcess) -> None:
+def test_a_client_replaced_by_another_of_the_same_name_does_not_replace_it_in_turn(daemon: DaemonProcess) -> None:
     async def story() -> None:
         async with a_client(daemon.target, Diary(), "client-twice") as first:
             await first.add_node("node", NODE)

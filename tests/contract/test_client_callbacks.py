@@ -77,7 +77,7 @@ def test_what_was_wanted_back_by_a_scheduler_that_forgot_it_is_released_all_the_
     bounded(story)
 
 
-def test_verdicts_go_on_over_a_connection_that_breaks(daemon: DaemonProcess) -> None:
+def test_predicate_results_go_on_over_a_connection_that_breaks(daemon: DaemonProcess) -> None:
     class Picky(Diary):
         def __init__(self) -> None:
             super().__init__()

@@ -47,7 +47,7 @@ def unfinished() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("said", ["nothing", "half a preface", "a preface", "half a frame of settings"])
-def test_who_does_not_begin_in_time_is_shown_out(said: str) -> None:
+def test_a_client_that_does_not_begin_in_time_is_disconnected(said: str) -> None:
     with DaemonProcess("--handshake-timeout-s", str(HANDSHAKE_S)) as daemon, http2.Connection(daemon.target) as slow:
         slow.send(unfinished()[said])
         slow.until_closed()
@@ -66,7 +66,7 @@ def test_a_preface_that_trickles_in_byte_by_byte_gains_no_time() -> None:
             pytest.fail("it was let in after all")
 
 
-def test_a_thousand_connections_that_stop_anywhere_cost_little_and_harm_nobody(descriptors: None) -> None:
+def test_a_thousand_connections_that_stop_anywhere_cost_little_and_disturb_no_other(descriptors: None) -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target, "rm") as client:
         client.set_up()
         assert is_served(client, "before")
@@ -87,7 +87,7 @@ def test_a_thousand_connections_that_stop_anywhere_cost_little_and_harm_nobody(d
         assert daemon.state()["violations"] == []
 
 
-def test_who_shows_no_sign_of_life_is_given_up_and_served_when_it_is_back() -> None:
+def test_a_client_without_a_sign_of_life_is_given_up_and_served_when_it_is_back() -> None:
     with (
         DaemonProcess("--keepalive-s", "1") as daemon,
         Cable(daemon.target) as cable,
@@ -127,7 +127,7 @@ def test_no_more_connections_than_allowed() -> None:
             late.register()
 
 
-def test_without_file_descriptors_who_is_connected_is_served_and_others_later() -> None:
+def test_without_file_descriptors_connected_clients_are_served_and_others_later() -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target, "rm") as client:
         client.set_up()
         assert is_served(client, "before")

@@ -72,7 +72,7 @@ def test_a_placement_is_streamed_as_it_happens_and_listed_afterwards(client: Raw
     assert list(answer.events)[: len(events)] == events
 
 
-def test_a_client_that_does_not_read_is_told_what_it_lost_and_holds_up_nobody() -> None:
+def test_a_client_that_does_not_read_is_told_what_it_lost_and_delays_no_other() -> None:
     with DaemonProcess("--event-ring-max", "1000") as daemon, RawClient(daemon.target, "rm") as client:
         client.set_up(memory=PODS, vcore=0)
         stream = streamed(client)

@@ -14,7 +14,7 @@ CONTENTS_SEEDS = range(1, LAST_ROUND + 2)
 CONTENTS_CALLS = 2
 
 
-def test_no_bytes_harm_the_daemon_or_who_means_well() -> None:
+def test_no_bytes_harm_the_daemon_or_other_clients() -> None:
     with DaemonProcess() as daemon:
         report = fuzz(daemon, seed=1, calls=CALLS)
     assert report.problems == []
@@ -26,7 +26,7 @@ def test_no_bytes_harm_the_daemon_or_who_means_well() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_no_contents_harm_the_daemon_or_who_means_well() -> None:
+def test_no_contents_harm_the_daemon_or_other_clients() -> None:
     run = play(CONTENTS_SEEDS, calls=CONTENTS_CALLS, without=["bytes"])
     assert run.findings == []
     assert run.calls.total() == len(CONTENTS_SEEDS) * CONTENTS_CALLS * len(kinds())

@@ -32,14 +32,14 @@ def test_nothing_is_lost_or_doubled_when_processes_end_or_stand_still(writes_max
 
 
 @pytest.mark.parametrize("kind", [FaultKind.RM_KILLED, FaultKind.DAEMON_KILLED])
-def test_who_is_killed_when_all_is_said_finds_it_as_it_was(kind: FaultKind) -> None:
+def test_a_daemon_killed_after_the_last_message_finds_the_state_as_it_was(kind: FaultKind) -> None:
     outcome = a_round(Fault(kind, PLAN.changes, then_bytes=1_000_000), writes_max=7)
     assert outcome.problems == []
     ((_, progress),) = outcome.faults
     assert progress.changes == PLAN.changes
 
 
-def test_a_round_that_nobody_disturbs_has_no_problems() -> None:
+def test_an_undisturbed_round_has_no_problems() -> None:
     assert a_round(writes_max=7).problems == []
 
 

@@ -1,4 +1,4 @@
-"""Texts that ended the daemon once, sent by whoever may register: each is refused with a reason, and life goes on."""
+"""Texts that once ended the daemon: each is now refused with a reason, and the daemon goes on."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_however_many_clients_finish_no_request_probes_are_answered(descriptors:
         assert [line for line in daemon.lines if "Traceback" in line or '"level": "error"' in line] == []
 
 
-def test_clients_that_read_nothing_keep_nobody_from_metrics_and_not_the_shutdown() -> None:
+def test_clients_that_read_nothing_delay_neither_metrics_nor_the_shutdown() -> None:
     with DaemonProcess() as daemon, contextlib.ExitStack() as open_ones:
         for _ in range(2 * READERS_MAX):
             one = open_ones.enter_context(connect(daemon, receive_bytes=4096))

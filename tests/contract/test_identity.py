@@ -85,7 +85,7 @@ def test_every_method_serves_one_that_is_and_an_operator(daemon: DaemonProcess, 
                 assert "on a stream of 'mine'" in details or "was sent before" in details
 
 
-def test_nobody_hears_of_resource_managers_that_are_not_theirs(daemon: DaemonProcess) -> None:
+def test_a_client_hears_of_no_resource_manager_but_its_own(daemon: DaemonProcess) -> None:
     with a_client(daemon, "server", "hidden") as operator, a_client(daemon, "client", "my-own") as client:
         operator.register()
         client.register()
@@ -219,7 +219,7 @@ def may_register(daemon: DaemonProcess, name: str, rm_id: str) -> bool:
         return True
 
 
-def test_a_name_in_a_place_of_another_kind_lets_nobody_in() -> None:
+def test_a_name_in_a_place_of_another_kind_lets_no_client_in() -> None:
     """Nor does one with a zero byte behind it, which gRPC cuts off."""
     bound = "client=of-client,spiffe://cluster/shim=of-uri,dns:shim.example=of-dns,cn:kinds=of-cn"
     rm_ids = ("of-client", "of-uri", "of-dns", "of-cn", "of-email", "of-ip")

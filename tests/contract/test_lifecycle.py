@@ -92,7 +92,7 @@ def test_a_drain_delivers_what_waits_and_says_that_it_is_not_ready() -> None:
         assert daemon.wait() == 0
 
 
-def test_a_drain_waits_for_who_does_not_read_as_long_as_it_was_told_to() -> None:
+def test_a_drain_waits_for_a_client_that_does_not_read_as_long_as_it_was_told_to() -> None:
     with DaemonProcess("--drain-timeout-s", "0.2") as daemon, RawClient(daemon.target) as client:
         with_unread_answers(daemon, client)
         daemon.signal(signal.SIGTERM)

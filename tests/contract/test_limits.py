@@ -88,7 +88,7 @@ def test_items_of_a_request_of_2021(daemon: DaemonProcess) -> None:
         assert "setting max_message_items" in details
 
 
-def test_verdicts_of_a_message(daemon: DaemonProcess) -> None:
+def test_predicate_results_of_a_message(daemon: DaemonProcess) -> None:
     with RawClient(daemon.target, "rm") as client:
         client.register()
         stream = UpdateStream(callback_pb2_grpc.CallbackStub(client.channel).Connect)

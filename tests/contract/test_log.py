@@ -1,4 +1,4 @@
-"""What is written to the log holds nobody up, whether it is read or not."""
+"""What is written to the log blocks nothing, whether it is read or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIPE_BYTES_MIN = 32_768
 """What the system holds of a pipe that is not read, at least: 16 pages of 4 KiB, of which not all are full."""
 
 
-def test_a_daemon_whose_log_nobody_reads_serves_and_ends() -> None:
+def test_a_daemon_whose_log_is_not_read_serves_and_ends() -> None:
     count = 500
     with (
         DaemonProcess("--log-level", "debug", "--drain-timeout-s", "0.2") as daemon,

@@ -33,7 +33,7 @@ partitions:
 """
 
 
-def test_a_filter_that_backtracking_never_ends_with_holds_nobody() -> None:
+def test_a_filter_that_backtracking_never_ends_with_blocks_no_client() -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:
         client.register(config=BACKTRACKING)
         applications = client.applications()

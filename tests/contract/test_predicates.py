@@ -71,7 +71,9 @@ def test_a_thousand_asks_are_placed_with_a_say_that_takes_its_time(daemon: Daemo
         assert_sound(daemon)
 
 
-def test_nobody_waits_for_the_verdicts_of_others(daemon: DaemonProcess, asked: RawClient, other: RawClient) -> None:
+def test_no_ask_waits_for_the_predicate_results_of_others(
+    daemon: DaemonProcess, asked: RawClient, other: RawClient
+) -> None:
     stream = set_up(asked, ASKS)
     unasked = set_up(other, ASKS)
     with CallbackProcess(daemon.target, asked.rm_id, NEVER_MS) as process:
@@ -82,7 +84,7 @@ def test_nobody_waits_for_the_verdicts_of_others(daemon: DaemonProcess, asked: R
         assert_sound(daemon, pending=100)
 
 
-def test_a_stream_that_dies_before_its_verdicts_leaves_nothing_parked(daemon: DaemonProcess, asked: RawClient) -> None:
+def test_a_stream_that_dies_before_its_results_leaves_no_ask_waiting(daemon: DaemonProcess, asked: RawClient) -> None:
     stream = set_up(asked, ASKS)
     with CallbackProcess(daemon.target, asked.rm_id, NEVER_MS) as process:
         stream.send(asked.asks("app-1", keys(ASKS)))
@@ -93,7 +95,7 @@ def test_a_stream_that_dies_before_its_verdicts_leaves_nothing_parked(daemon: Da
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_a_stream_that_dies_between_its_verdicts_leaves_nothing_parked(
+def test_a_stream_that_dies_between_its_results_leaves_no_ask_waiting(
     daemon: DaemonProcess, asked: RawClient, batches: int
 ) -> None:
     stream = set_up(asked, ASKS)
@@ -128,7 +130,7 @@ def test_an_rm_that_is_registered_again_starts_anew(daemon: DaemonProcess, asked
     assert_sound(daemon)
 
 
-def test_an_ask_that_gets_no_verdict_in_time_says_so_and_is_placed_when_nobody_has_a_say() -> None:
+def test_an_ask_without_a_result_in_time_says_so_and_is_placed_when_no_predicates_are_wanted() -> None:
     with DaemonProcess("--predicates-timeout-s", "0.2") as daemon, RawClient(daemon.target, "rm") as client:
         stream = set_up(client, ASKS)
         with CallbackProcess(daemon.target, client.rm_id, NEVER_MS) as silent:

@@ -61,7 +61,7 @@ def test_those_that_the_rm_names_are_ended_and_no_more(daemon: DaemonProcess, cl
     callbacks.cancel()
 
 
-def test_nobody_is_ended_if_the_rm_says_that_it_would_not_help(daemon: DaemonProcess, client: RawClient) -> None:
+def test_nothing_is_preempted_if_the_rm_says_that_it_would_not_help(daemon: DaemonProcess, client: RawClient) -> None:
     stream = full_node(client)
     callbacks = connected(client, preemptionPredicates=True)
     ask_for_that_node(client, stream)

@@ -93,7 +93,7 @@ def test_a_swapped_config_map_is_noticed_without_a_signal(tmp_path: Path) -> Non
         assert count(daemon, "rm", "unchanged") == 1
 
 
-def test_a_broken_file_is_told_even_if_nobody_lives_by_it_yet(tmp_path: Path) -> None:
+def test_a_broken_file_is_told_even_if_no_rm_uses_it_yet(tmp_path: Path) -> None:
     queue_file = tmp_path / "queues.yaml"
     queue_file.write_text(QUEUES)
     with on_signal_alone(queue_file) as daemon:

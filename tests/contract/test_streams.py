@@ -178,7 +178,7 @@ def test_away_for_too_long_it_has_to_resync(client: RawClient) -> None:
         assert again.next().accepted
 
 
-def test_who_leaves_says_so_and_is_forgotten_at_once(daemon: DaemonProcess, client: RawClient) -> None:
+def test_an_rm_that_unregisters_is_told_so_and_forgotten_at_once(daemon: DaemonProcess, client: RawClient) -> None:
     client.set_up()
     stream = client.allocations()
     stream.send(client.asks("app-1", ["pod"]))
@@ -279,7 +279,7 @@ def wait_until_placed(daemon: DaemonProcess, client: RawClient, count: int) -> N
         pass
 
 
-def test_who_does_not_read_is_slowed_down_and_loses_nothing() -> None:
+def test_a_client_that_does_not_read_is_slowed_down_and_loses_nothing() -> None:
     with DaemonProcess("--outbox-max-bytes", "4000000") as daemon, RawClient(daemon.target) as client:
         client.set_up(memory=10_000_000, vcore=1_000_000)
         stream = client.allocations(reading=False)
@@ -307,7 +307,7 @@ def short_lived(request: si_pb2.AllocationRequest) -> si_pb2.AllocationRequest:
     return request
 
 
-def test_an_answer_larger_than_what_is_kept_reaches_who_reads() -> None:
+def test_an_answer_larger_than_what_is_kept_reaches_a_client_that_reads() -> None:
     with DaemonProcess("--outbox-max-bytes", "65536") as daemon, RawClient(daemon.target) as client:
         client.set_up(memory=10_000_000, vcore=1_000_000)
         stream = client.allocations()

@@ -1,4 +1,4 @@
-"""The daemon on a socket file: who may open it, and what happens to one that is there already."""
+"""The daemon on a socket file: which users may open it, and what happens to one that is there already."""
 
 from __future__ import annotations
 

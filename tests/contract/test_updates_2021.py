@@ -189,7 +189,7 @@ def test_a_stream_for_every_message_is_a_legal_way_to_speak(rm: RawClient2021) -
     assert sorted(one.allocationKey for one in placed(heard)) == [f"pod-{number}" for number in range(8)]
 
 
-def test_more_than_is_kept_means_resync_for_who_reads_again() -> None:
+def test_more_than_is_kept_means_resync_for_a_client_that_reads_again() -> None:
     with DaemonProcess("--outbox-max-bytes", "65536") as daemon, RawClient2021(daemon.target) as rm:
         rm.register()
         stream = rm.updates(reading=False)

@@ -73,7 +73,7 @@ def test_which_resource_manager(target: str, tmp_path: Path) -> None:
         )
 
 
-def test_nobody_registered(tmp_path: Path) -> None:
+def test_no_resource_manager_is_registered(tmp_path: Path) -> None:
     with DaemonProcess() as daemon:
         ended = validate(tmp_path, QUEUES, "--against", daemon.target)
         assert (ended.returncode, ended.stdout.splitlines()[1:]) == (
@@ -82,7 +82,7 @@ def test_nobody_registered(tmp_path: Path) -> None:
         )
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_no_daemon_listens(tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound, so that nobody else takes the port, and not listening
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -91,7 +91,7 @@ def replaced_uncounted(original: By, context: Any, placeholder: Allocation, ask:
     return fact
 
 
-def holds_back_nobody(_: By, partition: Partition, application: Application | None) -> None:
+def makes_no_gang_wait(_: By, partition: Partition, application: Application | None) -> None:
     partition.priority_gang = application
 
 
@@ -227,7 +227,7 @@ MUTANTS = (
     Mutant(
         "gangs that were held back stay so",
         Rule.GANG_DEADLOCK,
-        Replaced(enqueueing.set_priority_gang, holds_back_nobody),
+        Replaced(enqueueing.set_priority_gang, makes_no_gang_wait),
         (GANGS,),
     ),
     Mutant("the priority gang has priority for ever", Rule.GANG_DEADLOCK, Replaced(gang_time.end, nothing), (GANGS,)),

@@ -14,12 +14,13 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending import enqueueing
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.pending.retry_timers import Refused
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.rules import preemption_context, search, victims
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, VictimQueue, in_use
 from schedulerd.core.preemption.rules.search import Search
 from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.reservations.handlers import reservations, reserving, waiting
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
@@ -175,7 +176,7 @@ MUTANTS = (
         (PREEMPTION,),
     ),
     Mutant(
-        "nobody may claim anything",
+        "no ask is entitled to anything",
         Rule.ENTITLEMENT,
         Replaced(PreemptionContext.refusal, gives(PreemptionRefusal.QUOTA)),
         (contested("no quota or limit is against"),),

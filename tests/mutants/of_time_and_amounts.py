@@ -41,7 +41,7 @@ from tests.property.test_reloads import check_same_file
 from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
-from tests.unit.core.preemption import test_preemption_again, test_quota_claims
+from tests.unit.core.preemption import test_preemption_again, test_quota_reservations
 from tests.unit.core.recovery import test_early
 
 # What is done instead
@@ -178,7 +178,7 @@ def takes_daemons(original: By, partition: Partition, request_class: RequestClas
     return None if request_class.required_node == node.node_id else original(partition, request_class, node)
 
 
-def nobody_else_there(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
+def without_others(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
     original(node, capacity, occupied)
     node.available = node.capacity.minus(node.allocated)
     node.rescore()
@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant(
         "whoever waits for any change is not looked at",
         Rule.RETRIES,
-        Replaced(RetryTimers.wake, nothing),
+        Replaced(RetryTimers.retry_waiting, nothing),
         (UnitTested(test_preemption_again.test_the_same_is_tried_again_when_something_moved_and_not_too_soon),),
     ),
     # Ledgers
@@ -342,7 +342,7 @@ MUTANTS = (
         (ANY_WORLD,),
     ),
     Mutant("a placeholder of any size will do", Rule.ROOM, Replaced(Resources.lacks, nothing), (ANY_WORLD,)),
-    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, nobody_else_there), (ANY_WORLD,)),
+    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, without_others), (ANY_WORLD,)),
     Mutant(
         "a node that is not ready takes daemons",
         Rule.ROOM,
@@ -365,7 +365,7 @@ MUTANTS = (
         "what is reserved does not count in a quota",
         Rule.QUOTAS,
         Replaced(rules._reserved_by_others, gives(Resources())),
-        (UnitTested(test_quota_claims.test_the_quota_that_came_free_is_kept_for_who_paid_for_it),),
+        (UnitTested(test_quota_reservations.test_the_quota_that_victims_free_is_reserved_for_the_ask),),
     ),
     Mutant(
         "headroom forgets what is reserved and what is above",

@@ -141,7 +141,7 @@ def leaves_but_does_not_come(original: By, known: Constraints, node: Node, scope
         original(known, node, scope, by)
 
 
-def wakes_nobody(_: By, partition: Partition) -> None:
+def requeues_nothing(_: By, partition: Partition) -> None:
     partition.constraints.take_changed()
 
 
@@ -355,7 +355,10 @@ MUTANTS = (
         (ANY_WORLD.from_seed(19),),
     ),
     Mutant(
-        "groups that open wake nobody", Rule.AFFINITY, Replaced(requeue._retry_affinities, wakes_nobody), (CONSTRAINTS,)
+        "groups that open wake nobody",
+        Rule.AFFINITY,
+        Replaced(requeue._retry_affinities, requeues_nothing),
+        (CONSTRAINTS,),
     ),
     Mutant(
         "the ask itself does not count", Rule.AFFINITY, Replaced(expressions.all_hold, gives(False)), (CONSTRAINTS,)

@@ -53,7 +53,7 @@ def exceeded(by: int) -> bool:
     return FEW.exceeded_by({}, [("memory", by)]) is not None
 
 
-def test_a_function_is_another_one_for_everybody_and_only_for_a_while() -> None:
+def test_a_replaced_function_is_replaced_for_all_callers_and_only_for_a_while() -> None:
     exceeded_by = FEW.exceeded_by
     with Replaced(Limits.exceeded_by, lambda original, limits, used, items: not original(limits, used, items)).put_in():
         assert exceeded_by({}, [("memory", 10)])

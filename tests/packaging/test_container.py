@@ -214,7 +214,7 @@ def test_the_health_check_follows_livez(status: int, healthy: bool) -> None:
     assert paths == ["/livez"]
 
 
-def test_the_health_check_fails_when_nobody_listens() -> None:
+def test_the_health_check_fails_when_no_daemon_listens() -> None:
     with http_endpoint(200, []) as port:
         pass
     assert health_check(port) != 0

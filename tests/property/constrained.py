@@ -24,7 +24,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
 )
 from schedulerd.core.facts import Allocated, AskRejected, Fact, Released, ReleaseRequested
-from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, NodeOrder, Timeouts
 from tests.property.naive_constraints import HOST, REQUIRED_NODE, SELECTOR, Estate, Machine

@@ -35,8 +35,8 @@ from tests.unit.core.builders import (
     an_existing,
     of,
 )
-from tests.unit.core.claims import a_daemon, wait
 from tests.unit.core.gang_builders import a_gang, real
+from tests.unit.core.preemption_builders import a_daemon, wait
 
 WIRE_COMMANDS = (UpdateNodes, UpdateApplications, UpdateAllocations, ReportUtilization)
 

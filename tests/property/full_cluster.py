@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from schedulerd.core.commands import AskRelease, Command, NewAsk, NodeAction, UpdateAllocations
 from schedulerd.core.facts import Fact
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefusal,
-    PreemptionRefused,
-    ReservationEnd,
-    ReservationEnded,
-    Reserved,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.full_scenes import UNITS, Scene
@@ -42,7 +36,7 @@ plans = st.lists(st.tuples(st.sampled_from(_MOVES), _numbers, _numbers), min_siz
 
 
 class Refusal(NamedTuple):
-    """Of asks of a kind; of one that has claimed a node, for which it cannot claim it twice, of that alone."""
+    """Of asks of a kind; of one that has reserved a node, which it cannot reserve twice, of that alone."""
 
     priority: int
     at_ns: int
@@ -66,7 +60,7 @@ class Crowd(Conversation):
         self._refused: dict[tuple[str, Items, str], list[Refusal]] = {}
         """Of each kind of ask: priority and time of every refusal."""
         self._rests_until_ns: dict[str, int] = {}
-        """Of each ask whose reservation was in vain, until when it may claim nothing."""
+        """Of each ask whose reservation was in vain, until when it may preempt nothing."""
         self._asks = 0
         self.register(
             PartitionSpec(
@@ -179,7 +173,7 @@ class Crowd(Conversation):
             del self._refused[kind]
 
     def _judge(self, fact: Preempted) -> None:
-        """What was decided, by the state without the claim that comes of the decision itself."""
+        """What was decided, by the state without the reservation that comes of the decision itself."""
         bench, key, node_id = self.bench, fact.allocation_key, fact.node_id
         waiting = bench.waiting[key]
         victims = frozenset(uuid for _, uuid in fact.victims)
@@ -202,7 +196,7 @@ class Crowd(Conversation):
         least = min(choice.order for choice in choices.values())
         assert found.order[:2] == least[:2], "others would do less cost"
         assert not found.lacks_room or found.order == least, "there are younger ones on the node"
-        assert only or bench.may_claim(waiting, node_id), "the ask has no right to it"
+        assert only or bench.may_preempt(waiting, node_id), "the ask has no right to it"
         best = found if only or self.interleaved else bench.best(waiting)
         assert best is not None
         assert best.node_id == node_id, "another node is better"
@@ -239,7 +233,7 @@ class Crowd(Conversation):
             assert (fact.refusal is PreemptionRefusal.NOT_ENTITLED) is not entitlement.is_entitled
 
     def _judge_end(self, fact: ReservationEnded) -> None:
-        """Whose claim was in vain rests, so that nothing can spin; who got what it claimed may claim more at once."""
+        """An ask whose reservation was in vain waits, so that nothing spins; an allocated one may preempt at once."""
         key, waiting = fact.allocation_key, self.bench.waiting[fact.allocation_key]
         rests_ns = {
             ReservationEnd.EXPIRED: TIMEOUTS.reservation_ns if fact.entitled else 0,
@@ -248,7 +242,7 @@ class Crowd(Conversation):
         }.get(fact.end, 0)
         self._rests_until_ns[key] = max(self._rests_until_ns.get(key, 0), self.now_ns + rests_ns)
         if fact.entitled:
-            self.seen[f"a claim ends: {fact.end}"] += 1
+            self.seen[f"an entitled reservation ends: {fact.end}"] += 1
             if fact.end is ReservationEnd.PLACED:
                 refusals = self._refused.pop(_kind(waiting), [])
                 self._refused[_kind(waiting)] = [one for one in refusals if one.only_key not in ("", key)]
@@ -275,14 +269,14 @@ class Crowd(Conversation):
                 bench.running[uuid].node_id != choice.node_id for uuid in choice.victims
             ),
             "the node is about to have more": any(one.leaves for one in bench.on(choice.node_id)),
-            "others have claims": any(entitled for entitled in bench.kept.values()),
+            "others have entitled reservations": any(entitled for entitled in bench.kept.values()),
             "the node is kept for others": any(node_id == choice.node_id for _, node_id in bench.kept),
         }
         self.seen.update(what for what, is_so in interesting.items() if is_so)
 
     # what is not said -----------------------------------------------------------------------------------------------
 
-    def check_nobody_is_overlooked(self) -> None:
+    def check_no_ask_is_overlooked(self) -> None:
         """Nothing moves any more: then nobody waits for whom others would have to end."""
         assert not self.scheduler.wants_cycle()
         for key, waiting in self.bench.waiting.items():
@@ -302,14 +296,14 @@ class Crowd(Conversation):
             would_help = any(choice.victims for choice in self.bench.choices_on(waiting, node_id))
             assert not (is_settled and would_help), f"{waiting.ask.allocation_key} is overlooked"
 
-    def check_claims_are_served(self) -> None:
+    def check_entitled_asks_are_served(self) -> None:
         """Everything that was asked to end has ended: who has room kept on a node that has it, got it."""
         assert not any(one.leaves for one in self.bench.running.values())
         for (key, node_id), entitled in self.bench.kept.items():
             waiting = self.bench.waiting[key]
             if entitled:
                 assert self.bench.lacking(waiting.ask, node_id) or self.bench.exceeds_quota(waiting)
-                self.seen["a claim stays in vain"] += 1
+                self.seen["an entitled ask stays without room"] += 1
 
     def _was_refused_lately(self, waiting: Waiting) -> bool:
         return any(

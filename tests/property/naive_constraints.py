@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from schedulerd.core.commands import AllocationAffinity, Expression, NewAsk, Operator
 from schedulerd.core.facts import Allocated, AllocationChanged, Fact, Released
-from schedulerd.core.preemption.facts import ReservationEnded, Reserved
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from tests.reference.changes import changed
 

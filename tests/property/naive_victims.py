@@ -24,7 +24,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import ReservationEnded, Reserved
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut, QueueSpec
 from tests.property.naive import exceeds
@@ -138,7 +138,7 @@ class Bench:
         leaving = (one.ask.resources for one in self.running.values() if one.leaves and is_below(one.queue, queue))
         return summed(sizes).minus(summed(leaving)) if stays else summed(sizes)
 
-    def claimed(self, queue: str) -> Resources:
+    def quota_reserved(self, queue: str) -> Resources:
         """What asks of the queue and below will use that have a right to a node."""
         return summed(
             self.known_asks[key].resources
@@ -160,11 +160,11 @@ class Bench:
         for one in self.on(node_id):
             if not one.leaves:
                 room = room.minus(one.ask.resources)
-        claims = [key for (key, where), entitled in self.kept.items() if entitled and where == node_id]
-        if ask.allocation_key in claims:
-            own = claims.index(ask.allocation_key)
-            claims = claims[:own] + ([] if required_node(ask) else claims[own + 1 :])
-        room = room.minus(summed(self.known_asks[key].resources for key in claims))
+        entitled = [key for (key, where), is_entitled in self.kept.items() if is_entitled and where == node_id]
+        if ask.allocation_key in entitled:
+            own = entitled.index(ask.allocation_key)
+            entitled = entitled[:own] + ([] if required_node(ask) else entitled[own + 1 :])
+        room = room.minus(summed(self.known_asks[key].resources for key in entitled))
         return {name: amount - room[name] for name, amount in ask.resources.items() if amount > room[name]}
 
     def on(self, node_id: str) -> list[Running]:
@@ -174,13 +174,13 @@ class Bench:
     # rules ----------------------------------------------------------------------------------------------------------
 
     def exceeds_quota(self, waiting: Waiting, *, stays: bool = False) -> bool:
-        """Whether a quota does not let it in, with all that has a claim; its own is the last of these.
+        """Whether a quota does not let it in, with all entitled reservations; its own is the last of these.
 
         With `stays`, not even when all that was asked to end has ended.
         """
         own = waiting.ask.resources if self.entitled_reserved(waiting.ask.allocation_key) else Resources()
         for path in path_to_root(waiting.queue):
-            used = self.used(path, stays=stays).plus(self.claimed(path)).minus(own)
+            used = self.used(path, stays=stays).plus(self.quota_reserved(path)).minus(own)
             if exceeds(used, waiting.ask.resources, self.specs[path].max):
                 return True
         return False
@@ -195,7 +195,7 @@ class Bench:
         return self.used(queue, stays=True)
 
     def reserved(self, queue: str) -> Resources:
-        return self.claimed(queue)
+        return self.quota_reserved(queue)
 
     def _rules(self, path: str) -> QueueRules:
         spec = self.specs[path]
@@ -227,10 +227,10 @@ class Bench:
     def choices(self, waiting: Waiting) -> Iterator[Choice]:
         """All sets of all nodes that let the ask in; none if it has no right to anything, or no quota."""
         for node_id in self.nodes:
-            if self.may_claim(waiting, node_id):
+            if self.may_preempt(waiting, node_id):
                 yield from self.choices_on(waiting, node_id)
 
-    def may_claim(self, waiting: Waiting, node_id: str) -> bool:
+    def may_preempt(self, waiting: Waiting, node_id: str) -> bool:
         """Whether the ask has any right, and would fit on the node if no other application ran there."""
         node, ask = self.nodes[node_id], waiting.ask
         own = summed(one.ask.resources for one in self.on(node_id) if one.ask.application_id == ask.application_id)

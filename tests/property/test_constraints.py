@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.constraints import constraints
+from schedulerd.core.constraints import constraints, node_pools
 from schedulerd.core.specs import NodeOrder
 from tests.property.constrained import Choosy, Move, plans
 
@@ -32,8 +32,8 @@ def search_only(way: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(constraints, "FEW_NODES", few_nodes)
     patch.setattr(constraints, "LARGE_GROUP", large_group)
     patch.setattr(constraints, "WALKED_PART", walked_part)
-    patch.setattr(constraints, "POOL_MEMBERS_MAX", members_max)
-    patch.setattr(constraints, "POOL_MEMBERS_PER_NODE", min(members_max, 4))
+    patch.setattr(node_pools, "POOL_MEMBERS_MAX", members_max)
+    patch.setattr(node_pools, "POOL_MEMBERS_PER_NODE", min(members_max, 4))
 
 
 def check_constraints(plan: list[Move], node_order: NodeOrder) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Who is ended for whom, held against every set of allocations there is, on small full clusters."""
+"""The victims that preemption chooses, compared with every set of allocations there is, on small full clusters."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def check_decisions(scene: Scene, plan: list[Move]) -> Crowd:
     for move in plan:
         crowd.play(*move)
         crowd.schedule()
-        crowd.check_nobody_is_overlooked()
+        crowd.check_no_ask_is_overlooked()
     while crowd.confirm_all():
         crowd.schedule()
-    crowd.check_claims_are_served()
-    crowd.check_nobody_is_overlooked()
+    crowd.check_entitled_asks_are_served()
+    crowd.check_no_ask_is_overlooked()
     return crowd
 
 
@@ -42,7 +42,7 @@ def check_interleaved(scene: Scene, plan: list[Move]) -> Crowd:
         crowd.schedule()
         crowd.sleep(16 * SECOND_NS)
         crowd.schedule()
-    crowd.check_nobody_is_overlooked()
+    crowd.check_no_ask_is_overlooked()
     return crowd
 
 
@@ -68,9 +68,9 @@ MET_OFTEN = (
     "2 end for a right",
     "1 end on the only node",
     "2 end on the only node",
-    "a claim ends: placed",
+    "an entitled reservation ends: placed",
     "nobody could be ended",
-    "others have claims",
+    "others have entitled reservations",
     "refused: no_node",
     "refused: no_victims",
     "refused: not_entitled",
@@ -88,7 +88,7 @@ def rarely_met(seen: Counter[str]) -> list[str]:
     return [what for what in MET_OFTEN if seen[what] < 3]
 
 
-def test_whoever_has_a_right_gets_in_and_the_least_harm_is_done_for_it() -> None:
+def test_an_entitled_ask_is_allocated_at_the_lowest_cost() -> None:
     seen = played(check_decisions, 350)
     if rarely_met(seen):  # what is drawn depends on the constants in the sources, which Hypothesis looks for
         seen = played(check_decisions, 1_400)

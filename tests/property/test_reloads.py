@@ -15,7 +15,7 @@ from schedulerd.core.configuration.facts import ConfigurationRejected, Configura
 from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.preemption.facts import Reserved
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.values import AskView, PartitionView
 from tests.property.story import MEMBERSHIPS, PAUSES_NS, SHAPES, Move, Story, moves, plans, several_trees
@@ -279,5 +279,5 @@ def test_the_same_file_again_changes_nothing_now_or_later(choice: list[Tree], pl
 
 
 @given(several_trees, plans)
-def test_lining_everybody_up_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
+def test_positioning_all_entities_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
     check_lining_up_anew(choice, plan)

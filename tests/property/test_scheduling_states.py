@@ -7,8 +7,8 @@ from hypothesis import event, given
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
 from schedulerd.core.pending.rules.states import PendingState, group_state
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.quotas.rules import Blocked
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.test_outstanding import unplaceable
@@ -45,7 +45,7 @@ class Listener(Story):
 
 
 @given(several_trees, plans)
-def test_everybody_is_told_why_they_wait_and_rightly(files: list[Tree], plan: list[Move]) -> None:
+def test_every_ask_is_told_the_right_reason_for_its_wait(files: list[Tree], plan: list[Move]) -> None:
     story = Listener(files)
     for number, move in enumerate(plan):
         story.play(*move)
@@ -84,7 +84,7 @@ class ReasonListener(Story):
 
 
 @given(several_trees, plans)
-def test_everybody_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
+def test_every_ask_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
     """Also those that are in no line: their application or gang has not started."""
     story = ReasonListener(files)
     for number, move in enumerate(plan):

@@ -70,7 +70,7 @@ class BookedEntitlement(Entitlement):
         return self.book.staying(queue)
 
     def reserved(self, queue: str) -> Resources:
-        return self.book.claimed(queue, but=self._own)
+        return self.book.quota_reserved(queue, but=self._own)
 
     # sets of victims ------------------------------------------------------------------------------------------------
 

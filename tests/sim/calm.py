@@ -152,7 +152,7 @@ def _leftovers(partition: Partition) -> Iterator[str]:
     for app in partition.applications.values():
         yield (
             f"application {app.application_id} hangs in state {app.state} with {len(app.allocations)} allocations "
-            f"({app.placeholders} placeholders), {len(app.asks)} asks, {app.awaiting_placeholder} parked"
+            f"({app.placeholders} placeholders), {len(app.asks)} asks, {app.awaiting_placeholder} awaiting placeholders"
         )
     for queue in partition.root.subtree():
         for name in ("allocated", "pending", "gang_quota_promised", "quota_reserved", "leaving"):

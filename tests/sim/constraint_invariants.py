@@ -14,7 +14,8 @@ from schedulerd.core.facts import Allocated, Fact, ReleaseCause, ReleaseRequeste
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome, PredicateWanted
-from schedulerd.core.preemption.facts import Preempted, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView

@@ -112,14 +112,14 @@ class ContestedWorld(GangWorld):
         return replace(application, execution_timeout_ms=execution_timeout_ms, placeholder_ask=Resources())
 
     def _new_ask(self, rm: ResourceManagerMemory) -> NewAsk:
-        ask = self._with_claim(super()._new_ask(rm))
+        ask = self._may_preempt(super()._new_ask(rm))
         if self._random.random() < 0.9:
             ask = replace(ask, resources=self._or_garbage(self._size(20), self._bad_size()))
         if self._random.random() < 0.8:
             ask = replace(ask, task_group="", placeholder=False)
         return ask
 
-    def _with_claim(self, ask: NewAsk) -> NewAsk:
+    def _may_preempt(self, ask: NewAsk) -> NewAsk:
         return replace(
             ask,
             priority=self._random.choice((0, 0, 0, 0, 5, -5)),
@@ -143,8 +143,8 @@ class ContestedWorld(GangWorld):
             leaves, self._in_force = SIBLINGS, one_max_for_two(self._random)
             self._script.append(UpdateConfiguration(rm.rm_id, self._in_force))
         every = Resources(memory=self._random.randrange(4, 10), vcore=1)
-        hogs = self._with_claim(NewAsk("hog", "h", every, max_allocations=40))
-        claims = [NewAsk("claimant", f"c{at}", self._size(20)) for at in range(self._random.randint(1, 3))]
+        hogs = self._may_preempt(NewAsk("hog", "h", every, max_allocations=40))
+        entitled = [NewAsk("claimant", f"c{at}", self._size(20)) for at in range(self._random.randint(1, 3))]
         self._script.extend(
             (
                 UpdateApplications(
@@ -153,7 +153,7 @@ class ContestedWorld(GangWorld):
                 UpdateAllocations(rm.rm_id, asks=[replace(hogs, priority=0, originator=False)]),
                 RunCycle(50),
                 UpdateAllocations(
-                    rm.rm_id, asks=[replace(self._with_claim(one), allow_preempt_other=True) for one in claims]
+                    rm.rm_id, asks=[replace(self._may_preempt(one), allow_preempt_other=True) for one in entitled]
                 ),
                 RunCycle(50),
                 Sleep(self._random.randrange(6 * SECOND_NS)),

@@ -1,4 +1,4 @@
-"""Counts what became of every placeholder and of every parked ask, from facts alone.
+"""Counts what became of every placeholder and of every ask that awaits one, from facts alone.
 
 The scheduler keeps the same counts as it goes; they are what metrics and the view show, so they have to be the sum of
 what was said.
@@ -83,7 +83,7 @@ class GangBook:
     missed: int = 0
     """Placeholders that were never placed, as their time was over."""
     gave_way: bool = False
-    parked: Counter[tuple[str, Items]] = field(default_factory=Counter)
+    awaiting: Counter[tuple[str, Items]] = field(default_factory=Counter)
     """By key and size of the asks."""
     held: Resources = field(default_factory=Resources)
     """By placeholders and real allocations."""
@@ -195,7 +195,7 @@ class GangBooks:
                 book.resumed = fact.old_state is ApplicationState.RESUMING
                 book.state, book.since_ns = fact.state, now_ns
             case AskAdded(awaited_placeholder=True):
-                book.parked[fact.allocation_key, fact.resources.canonical()] -= 1
+                book.awaiting[fact.allocation_key, fact.resources.canonical()] -= 1
             case AskAdded(placeholder=True):
                 book.pending += fact.count
                 book.wanted += fact.count
@@ -209,7 +209,7 @@ class GangBooks:
                 else:
                     book.wanted -= fact.count
             case AskWithdrawn(cause=WithdrawCause.AWAITING_PLACEHOLDER):
-                book.parked[fact.allocation_key, fact.resources.canonical()] += 1
+                book.awaiting[fact.allocation_key, fact.resources.canonical()] += 1
             case Allocated():
                 self._allocated(book, fact, now_ns)
             case AllocationChanged():
@@ -257,7 +257,7 @@ class GangBooks:
             book.real += 1
             book.has_run = True
             if fact.replaces:
-                book.parked[fact.allocation_key, items] -= 1
+                book.awaiting[fact.allocation_key, items] -= 1
                 book.counts[fact.task_group, "replaced"] += 1
             return
         book.placeholders[fact.uuid] = fact
@@ -296,10 +296,10 @@ class GangBooks:
             book.review(now_ns)
             if book.state in TERMINAL_STATES:
                 del self.by_name[name]
-                if book.placeholders or book.pending or +book.parked:
+                if book.placeholders or book.pending or +book.awaiting:
                     yield (
                         f"{name} is {book.state} with {len(book.placeholders)} placeholders, {book.pending} pending "
-                        f"ones, and parked {dict(+book.parked)}"
+                        f"ones, and awaiting {dict(+book.awaiting)}"
                     )
 
     def differences(self, state: Sequence[ResourceManagerView]) -> Iterator[str]:
@@ -318,11 +318,11 @@ class GangBooks:
 
 def _counts(book: GangBook, item: ApplicationView) -> Iterator[tuple[str, object, object]]:
     """What is counted, by the facts and by the scheduler."""
-    parked = sum(book.parked.values())
+    awaiting = sum(book.awaiting.values())
     swaps = sum(one.cause is ReleaseCause.REPLACED for one in book.leaving.values())
-    yield "parked asks", parked, item.awaiting_placeholder
-    yield "parked asks without a placeholder that is about to go", max(0, parked - swaps), 0
-    yield "parked asks below zero", [name for name, count in book.parked.items() if count < 0], []
+    yield "asks that await placeholders", awaiting, item.awaiting_placeholder
+    yield "asks that await placeholders without a placeholder that is about to go", max(0, awaiting - swaps), 0
+    yield "asks that await placeholders below zero", [name for name, count in book.awaiting.items() if count < 0], []
     yield "pending placeholders", book.pending, sum(ask.pending for ask in item.asks if ask.placeholder)
     yield "running gang", book.began_ns is not None, item.gang_started
     for group in item.task_groups:

@@ -78,7 +78,7 @@ class GangInvariants:
         found += self._books.close(now_ns)
         for book in self._books.by_name.values():
             found += [f"{book.spec.application_id}: {text}" for text in life_invariants.overdue(book, command, now_ns)]
-        found += self._parked_and_taken_back(command)
+        found += self._awaiting_and_taken_back(command)
         return found + list(self._books.differences(state))
 
     def _hear(self, command: Command) -> None:
@@ -104,7 +104,7 @@ class GangInvariants:
                 there = book.placeholders.values()
                 self._outdated.update(one.uuid for one in there if one.allocation_key == allocation_key)
 
-    def _parked_and_taken_back(self, command: Command) -> Iterator[str]:
+    def _awaiting_and_taken_back(self, command: Command) -> Iterator[str]:
         """What the RM takes back while it waits for a placeholder does not come after all."""
         if not isinstance(command, UpdateAllocations):
             return
@@ -115,10 +115,10 @@ class GangInvariants:
                 if (rm_id, partition) != (command.rm_id, plain_name(release.partition)):
                     continue
                 if release.application_id in ("", application_id):
-                    keys = [key for (key, _), count in book.parked.items() if count]
+                    keys = [key for (key, _), count in book.awaiting.items() if count]
                     keys = [key for key in keys if release.allocation_key in ("", key)]
                     if keys:
-                        yield f"{application_id}: asks {keys} are parked, and were taken back"
+                        yield f"{application_id}: asks {keys} await placeholders, and were taken back"
 
     def _judge(
         self, book: GangBook, fact: Fact, later: Sequence[Fact], partition: PartitionView, now_ns: int
@@ -199,18 +199,18 @@ class GangInvariants:
         request = later[0] if later else None
         is_swap = isinstance(request, ReleaseRequested) and request.cause is ReleaseCause.REPLACED
         if not isinstance(request, ReleaseRequested) or not is_swap or request.uuid not in book.placeholders:
-            yield f"{fact.allocation_key} is parked, and no placeholder of it asked to go"
+            yield f"{fact.allocation_key} awaits a placeholder, and no placeholder of it asked to go"
             return
         placeholder = book.placeholders[request.uuid]
         if book.pending:
-            yield f"{fact.allocation_key} is parked while {book.pending} placeholders are pending"
+            yield f"{fact.allocation_key} awaits a placeholder while {book.pending} placeholders are pending"
         if request.uuid in book.leaving or request.application_id != fact.application_id:
-            yield f"{fact.allocation_key} is parked behind {request.uuid}, which is not its own, or goes anyway"
+            yield f"{fact.allocation_key} awaits {request.uuid}, which is not its own, or goes anyway"
         if placeholder.resources.lacks(fact.resources.items()) is not None:
-            yield f"{fact.allocation_key} of {fact.resources} is parked behind one of {placeholder.resources}"
+            yield f"{fact.allocation_key} of {fact.resources} awaits one of {placeholder.resources}"
         asked = self._asked.get((fact.application_id, fact.allocation_key), [])
         if not any((one.task_group, one.resources) == (placeholder.task_group, fact.resources) for one in asked):
-            yield f"{fact.allocation_key} is parked behind a placeholder of task group {placeholder.task_group}"
+            yield f"{fact.allocation_key} awaits a placeholder of task group {placeholder.task_group}"
 
     def _released(self, book: GangBook, fact: Released, later: Sequence[Fact]) -> Iterator[str]:
         request = book.leaving.get(fact.uuid)

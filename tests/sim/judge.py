@@ -134,7 +134,7 @@ class PredicateJudge(Judge):
     def _start(self) -> None:
         self._constraint_invariants = ConstraintInvariants(self._scheduler, self._seen)
         self._refusals = Refusals()
-        self._down = self._turned_down()
+        self._down = self._refused_asks()
 
     def _laws(
         self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
@@ -147,7 +147,7 @@ class PredicateJudge(Judge):
             rm = self._scheduler.cluster.resource_managers.get(calls.rm_id)
             if set(calls.open) != set(rm.callbacks.open_predicate_checks if rm is not None else ()):
                 problems.append(f"{calls.rm_id} does not know what it is asked")
-        were_down, self._down = self._down, self._turned_down()
+        were_down, self._down = self._down, self._refused_asks()
         self._seen["set aside after refusals"] += bool(self._down - were_down)
         self._seen["called back"] += any(ask.pending for ask in were_down - self._down)
         return problems
@@ -169,5 +169,5 @@ class PredicateJudge(Judge):
         is_refused = self._refusals.bar(partition, ask, node)
         return not ask.predicate_checks and not is_refused and self._constraint_invariants.allows(partition, ask, node)
 
-    def _turned_down(self) -> set[Ask]:
+    def _refused_asks(self) -> set[Ask]:
         return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.refused_asks}

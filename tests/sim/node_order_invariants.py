@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from schedulerd.core.commands import RunCycle
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import ReservationEnded
+from schedulerd.core.reservations.facts import ReservationEnded
 from schedulerd.core.specs import NodeOrder, PartitionSpec
 from schedulerd.core.views.values import NodeView
 from tests.sim.moment import Moment

@@ -169,8 +169,8 @@ class Observations(Counter[str]):
                         gone[uuid].termination is not TerminationType.PLACEHOLDER_REPLACED
                     )
                 case ApplicationChanged(state=ApplicationState.FAILING, cause=cause) if cause.startswith(GANG_TIMEOUT):
-                    parked = [one for one in facts if isinstance(one, AskAdded) and one.awaited_placeholder]
-                    same = [one for one in parked if one.application_id == fact.application_id]
+                    awaiting = [one for one in facts if isinstance(one, AskAdded) and one.awaited_placeholder]
+                    same = [one for one in awaiting if one.application_id == fact.application_id]
                     self["gang given up in a swap"] += bool(same)
                 case AskAdded(awaited_placeholder=True):
                     lost = any(isinstance(one, NodeChanged) and one.state is NodeState.REMOVED for one in facts)

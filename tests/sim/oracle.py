@@ -53,7 +53,7 @@ def misplaced(state: Iterable[ResourceManagerView], facts: Iterable[Fact]) -> li
 def _overlooked(partition: PartitionView, may: May) -> list[str]:
     queues = {queue.path: queue for queue in partition.queues}
     accounts = Accounts(partition)
-    found = _held_back_for_nothing(partition)
+    found = _waiting_for_no_gang(partition)
     for item in partition.applications:
         if item.state not in PLACEABLE_STATES or accounts.has_to_wait(item) or awaits_start(partition, item):
             continue
@@ -107,7 +107,7 @@ def awaits_start(partition: PartitionView, item: ApplicationView) -> bool:
     return any(one is not item and one.submitted_at_ns <= item.submitted_at_ns for one in waiting)
 
 
-def _held_back_for_nothing(partition: PartitionView) -> list[str]:
+def _waiting_for_no_gang(partition: PartitionView) -> list[str]:
     """Gangs wait for an earlier one only as long as that has its time, and needs something."""
     first = {
         item.application_id: item.submitted_at_ns

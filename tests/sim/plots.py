@@ -107,7 +107,7 @@ def a_rack_that_shrinks(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
     ]
 
 
-def placeholders_that_nobody_takes(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
+def placeholders_that_no_ask_takes(rm_id: str, style: str, *, rack_is_known: bool) -> Plot:
     """A gang is complete, and its real asks do not come."""
     plan = _plan(NAMES[0], style, Members("g0", Resources(memory=1, tpu=1), 2))
     return [plan], [
@@ -118,7 +118,7 @@ def placeholders_that_nobody_takes(rm_id: str, style: str, *, rack_is_known: boo
 
 
 PLOTS = (
-    placeholders_that_nobody_takes,
+    placeholders_that_no_ask_takes,
     two_for_a_rack,
     two_for_a_quota,
     out_of_time_in_a_swap,

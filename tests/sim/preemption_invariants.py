@@ -18,15 +18,8 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefusal,
-    PreemptionRefused,
-    QuotaPreempted,
-    ReservationEnd,
-    ReservationEnded,
-    RoomMade,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, QuotaPreempted, RoomMade
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import OptOut
 from schedulerd.core.views.values import ApplicationView, AskView, PartitionView
@@ -121,7 +114,7 @@ def _fits_now(moment: Moment, fact: Preempted, ask: AskView) -> bool:
     book, size = moment.book, Resources(ask.resources)
     free = book.available(fact.node_id).minus(book.kept_on(fact.node_id, but=Place.of(fact)))
     return free.lacks(size.items()) is None and all(
-        exceeded(queue, book.used(queue.path).plus(book.claimed(queue.path, but=Place.of(fact))), size) is None
+        exceeded(queue, book.used(queue.path).plus(book.quota_reserved(queue.path, but=Place.of(fact))), size) is None
         for queue in moment.after.queues
         if is_below(fact.queue, queue.path)
     )
@@ -218,10 +211,10 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
 def _reserved_under_limit(moment: Moment, entitlement: BookedEntitlement) -> bool:
     """Whether what is reserved for others may count against a limit on the way."""
     limited = {queue.path for queue in moment.after.queues if queue.limits}
-    return any(path in limited and moment.book.claimed(path) for path in entitlement.way)
+    return any(path in limited and moment.book.quota_reserved(path) for path in entitlement.way)
 
 
-def may_claim(books: RoomBooks, partition: PartitionView, item: ApplicationView, ask: AskView) -> bool:
+def may_preempt(books: RoomBooks, partition: PartitionView, item: ApplicationView, ask: AskView) -> bool:
     """Whether the ask is one that others end for, as far as it is certain and limits have no say."""
     waits = not item.waits_for_gang_of if ask.placeholder else not any(one.placeholder for one in item.asks)
     if not partition.preemption_enabled or item.state not in PLACEABLE_STATES or not waits:

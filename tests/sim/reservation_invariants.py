@@ -16,7 +16,8 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.queue_paths import is_below
@@ -89,7 +90,7 @@ def _reserved_after_a_wait(moment: Moment, fact: Reserved, ask: AskView) -> Iter
 
 
 def _beyond_a_quota(moment: Moment, fact: Reserved) -> Iterator[str]:
-    """What is used, claimed and kept already leaves no quota for it."""
+    """What is used and reserved already leaves no quota for it."""
     for queue in moment.after.queues:
         if is_below(fact.queue, queue.path):
             used = moment.book.used(queue.path).plus(moment.book.kept_for(queue.path))
@@ -192,7 +193,7 @@ def _is_over_quota(moment: Moment, fact: Reserved) -> bool:
     own = Place.of(fact) if fact.entitled else None
     for queue in moment.after.queues:
         if is_below(fact.queue, queue.path):
-            used = moment.book.used(queue.path).plus(moment.book.claimed(queue.path, but=own))
+            used = moment.book.used(queue.path).plus(moment.book.quota_reserved(queue.path, but=own))
             if exceeded(queue, used, fact.resources) is not None:
                 return True
     accounts = Accounts(moment.after)
@@ -217,10 +218,10 @@ def _room_of_others(moment: Moment, fact: Allocated) -> Iterator[str]:
             yield f"takes {name} of {dict(kept)} that is kept for others"
     for queue in moment.after.queues:
         if is_below(fact.queue, queue.path):
-            claimed = book.claimed(queue.path)
-            name = exceeded(queue, book.used(queue.path).plus(claimed), fact.resources)
+            reserved = book.quota_reserved(queue.path)
+            name = exceeded(queue, book.used(queue.path).plus(reserved), fact.resources)
             if name is not None:
-                yield f"takes {name} of the quota of {queue.path} that is claimed by others: {dict(claimed)}"
+                yield f"takes {name} of the quota of {queue.path} that is reserved for others: {dict(reserved)}"
 
 
 def _had_room_kept(moment: Moment, place: Place) -> bool:

@@ -29,7 +29,8 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import Preempted, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
 from schedulerd.core.views.values import QueueView
@@ -120,7 +121,7 @@ class RoomBook:
         going = _sum(self.allocations[uuid] for uuid in self._going() if is_below(self.allocations[uuid].queue, path))
         return self.used(path).minus(going)
 
-    def claimed(self, path: str, *, but: Place | None = None) -> Resources:
+    def quota_reserved(self, path: str, *, but: Place | None = None) -> Resources:
         """What asks below have a reserved right to."""
         return _sum(
             one.fact
@@ -128,7 +129,7 @@ class RoomBook:
             if one.fact.entitled and place != but and is_below(one.fact.queue, path)
         )
 
-    def claims(self, application_id: str, key: str) -> int:
+    def entitled_reservations(self, application_id: str, key: str) -> int:
         """For how many allocations of the ask room is kept firmly."""
         same = (one for place, one in self.reservations.items() if place[:2] == (application_id, key))
         return sum(one.fact.entitled for one in same)

@@ -98,7 +98,7 @@ class RoomInvariants:
     def _unused_right(self, partition: PartitionView, item: ApplicationView, ask: AskView) -> tuple[object, int] | None:
         """cost and number of those who could end for it."""
         book = self._books.by_name[partition.rm_id, partition.name]
-        if not preemption_invariants.may_claim(self._books, partition, item, ask):
+        if not preemption_invariants.may_preempt(self._books, partition, item, ask):
             return None
         if not own_room_invariants.fits_for_certain(book, item):
             return None
@@ -107,7 +107,7 @@ class RoomInvariants:
             own = Place(item.application_id, ask.allocation_key, ask.required_node)
             if own not in book.reservations or book.reservations[own].victims:
                 return None
-        elif ask.pending <= book.claims(item.application_id, ask.allocation_key):
+        elif ask.pending <= book.entitled_reservations(item.application_id, ask.allocation_key):
             return None
         entitlement = BookedEntitlement(self._books, book, partition, ask, item.queue, own)
         best = entitlement.best(partition.nodes) if entitlement.is_entitled else None

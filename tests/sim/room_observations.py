@@ -7,16 +7,8 @@ from collections.abc import Iterator
 from schedulerd.core.commands import TerminationType, UpdateAllocations
 from schedulerd.core.facts import Fact, NodeChanged, ReleaseCause, Released, ReleaseIgnored
 from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.preemption.facts import (
-    Preempted,
-    PreemptionRefusal,
-    PreemptionRefused,
-    QuotaPreempted,
-    ReservationEnd,
-    ReservationEnded,
-    Reserved,
-    RoomMade,
-)
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, QuotaPreempted, RoomMade
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from tests.reference.entitlement import OPTED_OUT, ORIGINATOR
 from tests.sim.booked_entitlement import kinds
 from tests.sim.moment import Moment

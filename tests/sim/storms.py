@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from schedulerd.core.commands import RingAlarms, RunCycle
 from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import Allocated, Fact, Released, ResourceManagerChanged
-from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS
 from tests.sim.moment import Moment

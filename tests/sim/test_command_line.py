@@ -16,7 +16,7 @@ from tests.sim.simulation import SOAKED_WORLDS, Failure, simulate
 SEEDS = ["--seed", "1", "--seeds", "2", "--steps", "15"]
 
 
-def test_a_verdict_comes_with_figures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_comes_with_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulator.main(SEEDS) == 0
     printed = capsys.readouterr().out
     assert "seeds 1 to 2, 15 moves each: nothing wrong" in printed

@@ -215,7 +215,7 @@ def _takes_back(step: Step) -> Step:
     return step._replace(command=taken_back) if is_parked else step
 
 
-def _gives_way(fact: GangCompleted) -> GangGaveWay:
+def _gang_gave_way(fact: GangCompleted) -> GangGaveWay:
     return GangGaveWay(RM, fact.partition, fact.queue, "gang-1", 3, in_favour_of="gang-2")
 
 
@@ -232,18 +232,21 @@ RULES: dict[str, tuple[Change, str]] = {
         without(Allocated, allocation_key="ph-b"),
         "is placed while 1 placeholders are pending",
     ),
-    "swaps wait for their gang": (without(Allocated, allocation_key="ph-b"), "is parked while 1 placeholders"),
+    "swaps wait for their gang": (
+        without(Allocated, allocation_key="ph-b"),
+        "awaits a placeholder while 1 placeholders",
+    ),
     "placeholders first": (told_as(Allocated, {"replaces": ""}, allocation_key="r-a"), "takes new room, though"),
-    "parked behind nothing": (without(ReleaseRequested, cause=REPLACED), "no placeholder of it asked to go"),
-    "parked behind another's": (
+    "awaits nothing": (without(ReleaseRequested, cause=REPLACED), "no placeholder of it asked to go"),
+    "awaits another's": (
         told_as(ReleaseRequested, {"application_id": "gang-2"}, cause=REPLACED),
         "which is not its own",
     ),
-    "parked behind a small one": (
+    "awaits a small one": (
         told_as(Allocated, {"resources": Resources(memory=1)}, placeholder=True),
-        "is parked behind one of {'memory': 1}",
+        "awaits one of {'memory': 1}",
     ),
-    "parked behind another group": (told_as(Allocated, {"task_group": "z"}, placeholder=True), "of task group z"),
+    "awaits one of another group": (told_as(Allocated, {"task_group": "z"}, placeholder=True), "of task group z"),
     "real asks outlive the gang's time": (
         told_as(AskWithdrawn, {"placeholder": False}, application_id="gang-2"),
         "is withdrawn for a timeout of others",
@@ -263,8 +266,8 @@ RULES: dict[str, tuple[Change, str]] = {
     "out of time but once": (followed_by(copy.copy, GangTimedOut), "is out of time, though its gang began None"),
     "out of time is out of Accepted": (told_as(GangTimedOut, {"state": S.ACCEPTED}), "and still Accepted"),
     "out of time with everything": (without(ReleaseRequested, cause=TIMED_OUT), "not asked to go and 0 pending"),
-    "the later one gives way": (followed_by(_gives_way, GangCompleted), "which is no earlier incomplete gang"),
-    "what is taken back": (_takes_back, "asks ['r-a'] are parked, and were taken back"),
+    "the later one gives way": (followed_by(_gang_gave_way, GangCompleted), "which is no earlier incomplete gang"),
+    "what is taken back": (_takes_back, "asks ['r-a'] await placeholders, and were taken back"),
     "nothing placed while it fails": (
         told_as(ApplicationChanged, {"state": S.FAILING}, state=S.STARTING),
         "is placed while it is Failing",
@@ -297,7 +300,10 @@ COUNTS: dict[str, tuple[Change, str]] = {
     "wanted": (without(AskAdded, allocation_key="ph-d"), "wanted placeholders of gang-2: facts say 1"),
     "placed": (without(Allocated, allocation_key="ph-a-1"), "placed a of gang-1: facts say 1, the scheduler 2"),
     "idle": (without(ReleaseRequested, cause=REPLACED), "idle a of gang-1: facts say 2, the scheduler 1"),
-    "parked": (without(AskWithdrawn, allocation_key="r-a"), "parked asks of gang-1: facts say 0, the scheduler 1"),
+    "awaiting": (
+        without(AskWithdrawn, allocation_key="r-a"),
+        "asks that await placeholders of gang-1: facts say 0, the scheduler 1",
+    ),
     "replaced": (told_as(Allocated, {"replaces": ""}, allocation_key="r-a"), "replaced a of gang-1: facts say 0"),
     "unused": (
         told_as(ReleaseRequested, {"cause": TIMED_OUT}, cause=TOO_SMALL),

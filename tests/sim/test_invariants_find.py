@@ -53,7 +53,7 @@ def ask(world: SmallWorld, number: int, key: str, memory: int) -> None:
         world.scheduler.step(START_NS, command)
 
 
-def repeat_closing(world: SmallWorld) -> None:
+def propagate_block(world: SmallWorld) -> None:
     """A small ask behind the large one that fits no node: on the way to it, the block is repeated."""
     ask(world, 2, "small", 1)
     world.scheduler.step(START_NS, RunCycle(50))
@@ -87,19 +87,19 @@ def come_first_out_of_turn(world: SmallWorld) -> None:
 
 
 def repeat_and_lose_the_reason(world: SmallWorld) -> None:
-    repeat_closing(world)
+    propagate_block(world)
     world.queue("root").pending_index.unblock(large(world))
 
 
 def repeat_and_forget_where(world: SmallWorld) -> None:
-    repeat_closing(world)
+    propagate_block(world)
     world.queue("root").pending_index.blocked_by[large(world)].propagated_to.clear()
     world.node(1).available.update(memory=99)
     world.partition.note_free_node(world.node(1))
     end_of_step(world.partition)
 
 
-def close_where_nobody_needs_it(world: SmallWorld) -> None:
+def block_where_it_is_not_needed(world: SmallWorld) -> None:
     block = world.queue("root").pending_index.blocked_by[large(world)]
     world.queue("root.nothing").pending_index.blocked_by[large(world)] = block
 
@@ -170,7 +170,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
         repeat_and_forget_where,
         "class {'memory': 70} is blocked at application app-2 by a block that was lifted",
     ),
-    "closed where nobody needs it": (close_where_nobody_needs_it, "where no entity has demand of it"),
+    "closed where nobody needs it": (block_where_it_is_not_needed, "where no entity has demand of it"),
     "closed for nothing": (
         lambda p: p.queue("root.batch.fifo").max.clear(),
         "class {'memory': 20, 'vcore': 1} is blocked at root.batch.fifo though the quota has room for it",

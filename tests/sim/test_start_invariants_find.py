@@ -1,4 +1,4 @@
-"""The rule of how many may run is shown to bite: something is kept from it. `tests.mutants` breaks the code instead."""
+"""The invariant of how many applications may run finds facts that are left out; `tests.mutants` breaks the code."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.views import view
 from tests.sim.start_invariants import StartInvariants
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
-from tests.unit.core.judges import Judge
 
 pytestmark = pytest.mark.interpreted
 
 
-class Watched(Judge):
+class Watched(AnsweringRM):
     """One application may run in root.a, of `first` and `second`; what the invariant says of each step is kept."""
 
     def __init__(self, *, has_a_say: bool = False) -> None:
         super().__init__()
-        self.is_silent = True
+        self.withholds_answers = True
         self.hides_placements = False
         self.found: list[str] = []
         self._law = StartInvariants()
@@ -50,13 +50,13 @@ def both_run() -> Watched:
     return talk
 
 
-def test_who_runs_again_is_none_too_many() -> None:
+def test_an_application_that_runs_again_is_not_one_too_many() -> None:
     talk = both_run()
     assert placed(talk.schedule()) == [("first", "again", "n1")]
     assert (talk.queue().running_applications, talk.found) == (2, [])
 
 
-def test_nor_is_who_started_before_in_the_same_cycle() -> None:
+def test_nor_is_one_that_started_before_in_the_same_cycle() -> None:
     talk = Watched()
     talk.let_first_complete()
     talk.asks(an_ask("k", app="second", priority=1), an_ask("again", app="first"))
@@ -73,7 +73,7 @@ def test_running_is_no_excuse_without_having_been_completing() -> None:
     assert talk.found == ["first runs as one too many in root.a"]
 
 
-def test_who_runs_without_having_been_placed_is_named() -> None:
+def test_an_application_that_runs_without_an_allocation_is_named() -> None:
     talk = Watched()
     talk.hides_placements = True
     talk.asks(an_ask("k", app="first"))

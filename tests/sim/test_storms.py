@@ -7,7 +7,8 @@ from collections import Counter
 from schedulerd.core.commands import RunCycle
 from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption.facts import Preempted, ReservationEnd, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
 from schedulerd.core.resources import Resources
 from schedulerd.core.views import view
 from tests.sim.moment import Moment
@@ -65,7 +66,7 @@ def paid() -> Told:
     return told
 
 
-def test_who_lost_something_does_not_take_it_back() -> None:
+def test_a_victim_does_not_take_its_room_back() -> None:
     found = paid().end_for(FIFO, (OPEN[0], "uuid-2"))
     assert found == ["uuid-2, for which root.batch.fifo lost something 0 ns ago, is to end"]
 
@@ -90,7 +91,7 @@ def test_what_happens_much_later_is_another_story() -> None:
     assert paid().end_for(FIFO, (OPEN[0], "uuid-2"), at_ns=START_NS + WINDOW_NS + 1) == []
 
 
-def test_too_many_end_in_vain() -> None:
+def test_too_many_preemptions_without_effect() -> None:
     told = Told()
     for _ in range(VICTIMS_SPARE):
         assert told.end_for(OPEN, (FIFO[0], "uuid-1")) == []

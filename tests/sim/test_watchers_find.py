@@ -1,4 +1,4 @@
-"""Those who watch a simulation from outside are shown to bite: a fact is lost or changed, and it is noticed."""
+"""What watches a simulation from outside notices a fact that is lost or changed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_memory_notices_what_vanishes_without_a_word() -> None:
     assert remembered(lambda command, facts: (command, facts)) == []
 
 
-def test_the_oracle_notices_an_ask_that_sleeps_although_it_fits() -> None:
+def test_the_oracle_notices_an_ask_that_is_not_tried_although_it_fits() -> None:
     world = SmallWorld()
     assert overlooked(view.resource_managers(world.scheduler)) == []
     world.node(1).available.update(memory=99)
@@ -150,7 +150,7 @@ def test_the_oracle_decides_limits_by_itself() -> None:
     assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
 
 
-def test_the_file_law_decides_which_group_counts_by_itself() -> None:
+def test_the_file_invariant_decides_which_group_counts_by_itself() -> None:
     """The user is in both groups that have limits in root.open; that of ops stands first."""
     limits = tuple(LimitSpec(groups=(group,), max_applications=5) for group in ("ops", "dev"))
     opened = QueueSpec("open", limits=limits)

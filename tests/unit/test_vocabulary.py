@@ -1,7 +1,7 @@
 """Words that the project has given up: `docs/glossary.md` has those that it uses.
 
-A retired identifier is looked for in the syntax tree, as a name, attribute, argument, definition or field, and as a
-part of the names of settings and metrics. Prose is for readers, and is not checked here.
+A retired identifier is looked for in the syntax tree, as a name, attribute, argument, definition or field. Parts of
+names are looked for in settings, metrics and the names of tests. Prose is for readers, and is not checked here.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "_not_now": (CORE, "_state_mistake"),
     "take_apart": (CODE, "dismantle"),
     "emptied": (CODE, "clear_stepwise"),
-    "LOOKS_MAX": (CODE, "QUERIES_MAX"),
+    "LOOKS_MAX": (CODE, "VISITS_MAX"),
     "keep_agreed": (CODE, "reserve_agreed"),
     "keep_refused": (CODE, "reserve_refused"),
     "_may_keep": (CODE, "_may_reserve"),
@@ -209,12 +209,59 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "recheck": (CORE, "_recheck_gangs"),
     "leave": (("schedulerd/core/commit",), "begin_release"),
     "left": (("schedulerd/core/commit",), "end_release"),
-    "no_victim": (CODE, "drop_victim"),
+    "no_victim": (("schedulerd/core/commit",), "drop_victim"),
+    "as_if_asked_ns": (CODE, "due_ns"),
+    "unclaimed": (CORE, "available_beside_checks"),
+    "claimable": (CORE, "entitled_to"),
+    "wake": (CORE, "retry_waiting"),
+    "hear": (CORE, "on_facts"),
+    "give_way": (("schedulerd/daemon", "tests/unit/daemon"), "supersede"),
+    "a_claim": (("tests",), "an_entitled_ask"),
+    "opinion": (("tests/unit/core",), "refusal_of"),
+    "hang_up": (("tests/unit/core",), "disconnect_callbacks"),
 }
 """By retired identifier: the files below which it may not stand, and what to use in its place."""
 
 RETIRED_PARTS = ("parked", "verdict", "patience", "firm", "shape", "trial")
 """No name of a setting or metric has one of these parts."""
+
+TESTS = ("tests",)
+CORE_TESTS = ("tests/unit/core",)
+ROOM_TESTS = (
+    "tests/unit/core/constraints",
+    "tests/unit/core/predicates",
+    "tests/unit/core/preemption",
+    "tests/unit/core/reservations",
+)
+
+RETIRED_IN_TESTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "who whom whoever": (TESTS, "the thing: the ask, the client, the RM"),
+    "nobody somebody everybody anybody": (TESTS, "the thing: no ask, nothing, each client"),
+    "parked": (TESTS, "unschedulable, or awaits a placeholder"),
+    "verdict verdicts": (TESTS, "result"),
+    "trial trials": (TESTS, "check"),
+    "turned_down": (TESTS, "refused"),
+    "patience": (TESTS, "deadlock_timeout"),
+    "favoured firm firmly": (TESTS, "priority, entitled"),
+    "hearsay": (TESTS, "mismatch"),
+    "claim claimed claimant claimants": (CORE_TESTS, "entitled, reserved"),
+    "closing closings": (CORE_TESTS, "block"),
+    "shape shapes": (CORE_TESTS, "class"),
+    "lined_up lining": (CORE_TESTS, "due, or positioned"),
+    "wake wakes woken": (CORE_TESTS, "requeue, or resume"),
+    "harm least_harm": (CORE_TESTS, "cost"),
+    "gives_way give_way held_back": (CORE_TESTS, "released, or waits"),
+    "kept": (ROOM_TESTS[1:], "reserved"),
+    "is_kept kept_room": (ROOM_TESTS, "reserved"),
+    "rests rested": (ROOM_TESTS, "resting, or a pause"),
+    "nobody_ends others_end others_to_end to_end_others have_to_end": (ROOM_TESTS, "preempted"),
+    "is_ended are_ended be_ended to_end": (ROOM_TESTS, "preempted"),
+}
+"""By retired words (one or several parts of a name): below which folders no test has them in its name, and what to say.
+
+Words that are ordinary English elsewhere have a narrow scope. The names of the shim's tests are not looked at:
+a claim is a Kubernetes object.
+"""
 
 
 def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -242,6 +289,18 @@ def _retired_in(path: str, source: str) -> list[str]:
     ]
 
 
+def _retired_in_tests(path: str, source: str) -> list[str]:
+    """Names of tests and of their helpers with retired words, as sentences."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for words, (scope, instead) in RETIRED_IN_TESTS.items():
+                for word in words.split():
+                    if path.startswith(scope) and f"_{word}_" in f"_{node.name}_":
+                        found.append(f"{path}:{node.lineno}: {word} in {node.name}: say {instead}")
+    return found
+
+
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
     for top in CODE
@@ -266,6 +325,21 @@ def test_a_retired_identifier_is_found_wherever_it_stands(source: str) -> None:
 @pytest.mark.parametrize("name", [*Settings.model_fields, *(family.name for family in FAMILIES)])
 def test_settings_and_metrics_have_no_retired_words(name: str) -> None:
     assert not set(re.split("_", name)) & set(RETIRED_PARTS)
+
+
+def test_no_function_of_the_tests_has_a_retired_word_in_its_name() -> None:
+    files = [path for path in FILES if path.startswith("tests") and "kubernetes" not in path]
+    found = [one for path in files for one in _retired_in_tests(path, (ROOT / path).read_text())]
+    assert not found, "\n".join(found[:50])
+
+
+def test_a_retired_word_is_found_as_a_part_of_a_name_only() -> None:
+    core = "tests/unit/core/pending/test_some.py"
+    for name in ("test_closing_hides_it", "test_a_closing", "test_it_is_turned_down_twice"):
+        assert len(_retired_in_tests(core, f"def {name}(): pass")) == 1
+    for name in ("test_the_whole", "test_it_is_turned", "test_disclosing"):
+        assert not _retired_in_tests(core, f"async def {name}(): pass")
+    assert not _retired_in_tests("tests/unit/daemon/test_some.py", "def test_closing_a_stream(): pass")
 
 
 def test_no_module_has_a_retired_name() -> None:

@@ -15,6 +15,8 @@ from schedulerd.core.commands import AllocationAffinity, Expression, Operator
 from schedulerd.core.constraints.affinity import Affinity, Scope
 from schedulerd.core.constraints.expressions import first_unmet, why_unmet
 from schedulerd.core.constraints.node_pool import NodePool
+from schedulerd.core.constraints.node_pools import Expressions, NodePools
+from schedulerd.core.constraints.rule import Rule
 from schedulerd.core.constraints.tagged import Tagged
 from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES
@@ -38,54 +40,21 @@ WALK_VISITS = 32
 WALKED_PART = 4
 """Walks for one constraint may visit this fraction of all nodes (one quarter) before a pool is made. A visit costs less
 than the check whether a node belongs in a pool."""
-POOL_MEMBERS_MAX = 16_384
-POOL_MEMBERS_PER_NODE = 4
-"""Maximum number of members of all pools of a partition: the larger of `POOL_MEMBERS_MAX` and this number for each
-node. An allocation costs a note for each pool of its node."""
-POOL_COST = 256
-"""Each pool counts as this many additional members, which also bounds the number of small pools."""
 LARGE_GROUP = 32
 """From this average group size (in nodes) on, each group has a pool of its own."""
 
 May: TypeAlias = "Callable[[Node], bool]"
 """A further condition that a node must meet."""
-_Expressions: TypeAlias = tuple[Expression, ...]
-
-
-class Rule:
-    """What is known about one constraint."""
-
-    __slots__ = ("affinity", "constraint", "is_live", "listed", "others", "visits")
-
-    def __init__(self, constraint: Constraint, affinity: Affinity | None) -> None:
-        self.constraint = constraint
-        self.affinity = affinity
-        self.listed = tuple(one for one in constraint.node if one.operator is Operator.IN)
-        """The IN expressions about nodes. Their values lead to groups of nodes."""
-        self.others = tuple(one for one in constraint.node if not self.listed or one is not self.listed[0])
-        """All expressions about nodes except the first IN expression."""
-        self.visits = 0
-        """Nodes visited by walks beyond `WALK_VISITS` for each, since this rule was made or pools were last dropped."""
-        self.is_live = True
-        """False after the rule was dropped: it is no longer kept up to date."""
-
-    def allows(self, node: Node) -> bool:
-        """Whether the attributes of the node meet the expressions."""
-        return first_unmet(self.constraint.node, node.attribute) is None
 
 
 class Constraints:
     __slots__ = (
         "_partition",
-        "_pools_with",
         "_rules_max",
-        "_searches",
         "affinities",
         "changed",
         "no_preferred_node",
-        "pool_members",
         "pools",
-        "pools_of",
         "rules",
         "scopes",
         "tagged",
@@ -99,15 +68,7 @@ class Constraints:
         self.rules: dict[Constraint, Rule] = {}
         """Empty if no ask ever had a constraint; then nothing has to be reported here."""
         self._rules_max = RULES_MIN
-        self.pools: dict[tuple[_Expressions, Affinity | None], NodePool] = {}
-        self._pools_with: dict[str, dict[NodePool, None]] = {}
-        """Pools by the attribute keys that decide their membership."""
-        self._searches = 0
-        """How often a pool was searched so far."""
-        self.pool_members = 0
-        """The number of members of all pools, plus `POOL_COST` for each pool."""
-        self.pools_of: dict[Node, dict[NodePool, None]] = {}
-        """The pools of each node; nodes without a pool are left out."""
+        self.pools = NodePools()
         self.scopes: dict[str, Scope] = {}
         self.affinities: dict[tuple[AllocationAffinity, bool], Affinity] = {}
         self.tagged = Tagged()
@@ -316,51 +277,19 @@ class Constraints:
         rule = self.rules[constraint] = Rule(constraint, affinity)
         return rule
 
-    def _pool(self, expressions: _Expressions, affinity: Affinity | None = None) -> NodePool:
-        """The pool of these expressions, made if there is none. Counts as a search of the pool, and drops the pools
-        searched longest ago if there are too many members now."""
-        pool = self.pools.get((expressions, affinity))
-        if pool is None:
-            listed = [one for one in expressions if one.operator is Operator.IN]
-            pool = NodePool(expressions, self._possible(listed), affinity)
-            self.pools[expressions, affinity] = pool
-            for key in pool.attribute_keys():
-                self._pools_with.setdefault(key, {})[pool] = None
-            self.pool_members += POOL_COST + len(pool.members)
-            for node in pool.members:
-                self.pools_of.setdefault(node, {})[pool] = None
-            if affinity is not None:
-                affinity.pools.append(pool)
-            self._searches += 1
-            pool.searched = self._searches
-            self._drop_pools(max(POOL_MEMBERS_MAX, POOL_MEMBERS_PER_NODE * len(self._partition.nodes)))
-        self._searches += 1
-        pool.searched = self._searches
+    def _pool(self, expressions: Expressions, affinity: Affinity | None = None) -> NodePool:
+        """The pool of these expressions, to be searched now. A new one may take the place of others."""
+        before = len(self.pools.by_key)
+        pool = self.pools.searched(expressions, affinity, self._possible)
+        if len(self.pools.by_key) > before:
+            self._bound_pools(len(self._partition.nodes))
         return pool
 
-    def _drop_pools(self, members_max: int) -> None:
-        """If there are more than `members_max` members, drops the pools searched longest ago until at most three
-        quarters are left. The pool searched last is always kept."""
-        if self.pool_members <= members_max:
-            return
-        for pool in sorted(self.pools.values(), key=lambda one: one.searched)[:-1]:
-            if self.pool_members <= members_max * 3 // 4:
-                break
-            self._drop_pool(pool)
-        for rule in self.rules.values():
-            rule.visits = 0
-
-    def _drop_pool(self, pool: NodePool) -> None:
-        del self.pools[pool.expressions, pool.affinity]
-        for key in pool.attribute_keys():
-            del self._pools_with[key][pool]
-            if not self._pools_with[key]:
-                del self._pools_with[key]
-        self.pool_members -= POOL_COST
-        for node in pool.members:
-            self._leave(node, pool)
-        if pool.affinity is not None:
-            pool.affinity.pools.remove(pool)
+    def _bound_pools(self, nodes: int) -> None:
+        """Drops pools if they have too many members for so many nodes; then walks come first again."""
+        if self.pools.shrink(nodes):
+            for rule in self.rules.values():
+                rule.visits = 0
 
     def _affinity(self, spec: AllocationAffinity, *, counts_itself: bool) -> Affinity:
         affinity = self.affinities.get((spec, counts_itself))
@@ -386,7 +315,7 @@ class Constraints:
         if len(self.rules) > max(RULES_MIN, 2 * constrained):
             self.forget_unused()
         if not constrained:
-            self._drop_pools(POOL_MEMBERS_MAX)
+            self._bound_pools(0)
 
     def forget_unused(self) -> None:
         """Drops all rules, pools and affinities that no pending ask needs, and scopes beyond `SCOPES_MIN`."""
@@ -397,9 +326,9 @@ class Constraints:
                 del self.rules[constraint]
         affinities = {rule.affinity for rule in self.rules.values()}
         wanted = {rule.constraint.node for rule in self.rules.values()}
-        for pool in list(self.pools.values()):
+        for pool in list(self.pools.by_key.values()):
             if pool.affinity not in affinities or pool.expressions not in wanted:
-                self._drop_pool(pool)
+                self.pools.drop(pool)
         for key, affinity in list(self.affinities.items()):
             if affinity not in affinities:
                 self.tagged.forget(affinity)
@@ -415,10 +344,7 @@ class Constraints:
     def dismantle(self) -> Iterator[None]:
         """Frees the data of a dropped partition in slices."""
         del self._partition
-        for pool in self.pools.values():
-            yield from pool.dismantle()
-        for pools in self.pools_of.values():
-            yield from clear_stepwise(pools)
+        yield from self.pools.dismantle()
         for scope in self.scopes.values():
             for nodes in scope.groups.values():
                 yield from clear_stepwise(nodes)
@@ -426,7 +352,7 @@ class Constraints:
         for affinity in self.affinities.values():
             yield from clear_stepwise(affinity.pools)
         yield from self.tagged.dismantle()
-        yield from clear_stepwise(self.rules, self.pools, self.pools_of, self._pools_with, self.scopes, self.affinities)
+        yield from clear_stepwise(self.rules, self.scopes, self.affinities)
         yield from clear_stepwise(self.no_preferred_node, self.changed)
 
     # changes of nodes and allocations ---------------------------------------------------------------------------------
@@ -445,7 +371,7 @@ class Constraints:
 
     def moved(self, node: Node) -> None:
         """The position of the node in the node order, or its free room, changed."""
-        for pool in self.pools_of.get(node, ()):
+        for pool in self.pools.of_node.get(node, ()):
             pool.note(node)
 
     def more_room(self) -> None:
@@ -462,52 +388,30 @@ class Constraints:
         for key in (*node.attributes, *HOSTNAME_ATTRIBUTES):
             if key in self.scopes:
                 self.scopes[key].put(node)
-        for pool in self.pools.values():
-            self._look_at_in(pool, node)
+        self.pools.enter(node)
 
     def regroup(self, node: Node, before: Mapping[str, str]) -> None:
         """The attributes of the node changed; `before` has the old ones."""
         now = node.attributes
         changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-        pools: dict[NodePool, None] = {}
         for key in changed:
             scope = self.scopes.get(key)
             if scope is not None:
                 self._count_there(node, scope, -1)
                 scope.put(node)
                 self._count_there(node, scope, 1)
-            pools.update(self._pools_with.get(key, {}))
-        for pool in pools:
-            self._look_at_in(pool, node)
-
-    def _look_at_in(self, pool: NodePool, node: Node) -> None:
-        was_in = pool in self.pools_of.get(node, ())
-        if pool.look_at(node):
-            self.pool_members += not was_in
-            self.pools_of.setdefault(node, {})[pool] = None
-        elif was_in:
-            self._leave(node, pool)
-
-    def _leave(self, node: Node, pool: NodePool) -> None:
-        self.pool_members -= 1
-        pools = self.pools_of[node]
-        del pools[pool]
-        if not pools:
-            del self.pools_of[node]
+        for pool in self.pools.decided_by(changed):
+            self.pools.update(pool, node)
 
     def forget(self, node: Node) -> None:
         """Removes a node that is gone and has no allocations."""
-        pools = self.pools_of.pop(node, {})
-        self.pool_members -= len(pools)
-        for pool in pools:
-            pool.forget(node)
+        self.pools.forget(node)
         for scope in self.scopes.values():
             scope.drop(node)
 
     def all_scores_changed(self) -> None:
         """The scores of all nodes changed."""
-        for pool in self.pools.values():
-            pool.note_all()
+        self.pools.all_scores_changed()
 
     def _count(self, allocation: Allocation, by: int) -> None:
         for affinity in self.tagged.counting(allocation.spec.tags):
@@ -533,7 +437,7 @@ class Constraints:
                 opened.pop(group, None)
             for pool in affinity.pools:
                 for node in affinity.scope.groups.get(group, ()):
-                    self._look_at_in(pool, node)
+                    self.pools.update(pool, node)
             self.no_preferred_node.clear()
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.constraints.affinity import Affinity, Scope
-from schedulerd.core.constraints.constraints import POOL_COST
 from schedulerd.core.constraints.node_pool import NodePool
+from schedulerd.core.constraints.node_pools import POOL_COST
 from schedulerd.core.partition import Partition
 
 
 def constraints(partition: Partition) -> Iterator[str]:
     """Pools, groups and counts are what nodes and allocations say, and no preference that a node meets waits."""
     known = partition.constraints
-    for pool in known.pools.values():
+    for pool in known.pools.by_key.values():
         yield from _pool(partition, pool)
-    members = sum(len(pool.members) + POOL_COST for pool in known.pools.values())
-    if known.pool_members != members:
-        yield f"pools have {known.pool_members} members, counted {members}"
+    members = sum(len(pool.members) + POOL_COST for pool in known.pools.by_key.values())
+    if known.pools.members != members:
+        yield f"pools have {known.pools.members} members, counted {members}"
     for scope in known.scopes.values():
         yield from _scope(partition, scope)
     for affinity in known.affinities.values():
@@ -37,7 +37,7 @@ def _pool(partition: Partition, pool: NodePool) -> Iterator[str]:
         yield f"the nodes with {pool.expressions} are not the members of its pool"
     if list(pool.order) != [node for node in partition.node_order if node in members]:
         yield f"the nodes with {pool.expressions} are not in node order"
-    if {node for node, pools in partition.constraints.pools_of.items() if pool in pools} != members:
+    if {node for node, pools in partition.constraints.pools.of_node.items() if pool in pools} != members:
         yield f"the nodes that update the pool of {pool.expressions} are not its members"
 
 

@@ -139,16 +139,16 @@ class Node:
         return self.state is NodeState.DRAINING
 
     @property
-    def unclaimed(self) -> Resources:
+    def available_beside_checks(self) -> Resources:
         """Available minus what open predicate checks hold; the score is computed from this, as if their asks were
         allocated."""
         return self.available.minus(self.predicate_reserved) if self.predicate_reserved else self.available
 
-    def shortage(self, items: Items, kept: Resources) -> Resources:
-        """What the node lacks for `items` once all that is being released has gone; `kept` is reserved for others."""
+    def shortage(self, items: Items, reserved: Resources) -> Resources:
+        """What the node lacks for `items` once all that is being released has gone; `reserved` is for others."""
         room = self.available
-        if self.leaving or kept:
-            room = room.plus(self.leaving).minus(kept)
+        if self.leaving or reserved:
+            room = room.plus(self.leaving).minus(reserved)
         get = room.get
         return Resources({name: amount - get(name, 0) for name, amount in items if amount > get(name, 0)})
 
@@ -168,4 +168,4 @@ class Node:
     def rescore(self) -> None:
         """Computes `free` and the score again, after `available` or a reservation changed."""
         self.free = self.available.minus(self.reserved) if self.reserved else self.available
-        self.score = self.scoring.score(self.capacity, self.unclaimed)
+        self.score = self.scoring.score(self.capacity, self.available_beside_checks)

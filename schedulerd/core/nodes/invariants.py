@@ -56,5 +56,5 @@ def node_order(partition: Partition) -> Iterator[str]:
     if {node.node_id for node in ordered} != schedulable or len(ordered) != len(schedulable):
         yield "the node order does not hold exactly the schedulable nodes"
     for node in ordered:
-        if node.score != partition.scoring.score(node.capacity, node.unclaimed):
+        if node.score != partition.scoring.score(node.capacity, node.available_beside_checks):
             yield f"the score of node {node.node_id} is not that of its resources"

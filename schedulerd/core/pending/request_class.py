@@ -120,7 +120,7 @@ class RequestClasses:
         *,
         skips_predicates: bool = False,
     ) -> RequestClass:
-        """The one object for these resources if anybody asks for them, else a new one (see `current`)."""
+        """The one object for these resources if any ask demands them, else a new one (see `current`)."""
         size = self._of_size(resources)
         if not required_node and constraint is None and not skips_predicates:
             return size

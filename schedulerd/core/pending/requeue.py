@@ -45,7 +45,7 @@ def end_of_step(partition: Partition) -> None:
     partition.freed_queues.clear()
     _after_step(partition)
     if timers.waiting_for_change and partition.moves != timers.unchanged_since_moves:
-        timers.wake()
+        timers.retry_waiting()
     timers.unchanged_since_moves = partition.moves
     if partition.constraints.rules:
         partition.constraints.forget_idle()

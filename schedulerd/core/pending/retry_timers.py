@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _DUE_NOW_NS = -(2**63)
+"""A due time before all others."""
 
 
 class Refused(NamedTuple):
@@ -43,12 +44,13 @@ class RetryTimers:
         "attempts_due",
         "budget",
         "changed",
-        "changed_as_if_asked_ns",
+        "changed_due_ns",
         "has_due",
         "not_helped_by_reservation",
         "overflow",
         "preemptors",
         "refused",
+        "reservation_delay_ns",
         "reservations_due",
         "search",
         "to_reserve",
@@ -58,13 +60,15 @@ class RetryTimers:
         "waiting_for_change",
     )
 
-    def __init__(self, reservations_due: Due[PendingClass]) -> None:
+    def __init__(self, reservations_due: Due[PendingClass], reservation_delay_ns: int) -> None:
+        self.reservation_delay_ns = reservation_delay_ns
+        """The age at which an ask without a node is due for a reservation."""
         self.alarm: Alarm | None = None
         """Rings when the next ask is due."""
         self.has_due = False
         """Whether some are due: the next cycle collects them."""
         self.reservations_due = reservations_due
-        """Unschedulable classes, by the time at which their first ask without a reservation was made."""
+        """Unschedulable classes, by the time at which their first ask is due for a reservation."""
         self.to_reserve: deque[tuple[Application, Ask]] = deque()
         """Due asks that are to get a reservation, in order."""
         self.to_reserve_required: deque[tuple[Application, Ask]] = deque()
@@ -88,9 +92,8 @@ class RetryTimers:
         because of entitled reservations that this ask has."""
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
-        self.changed_as_if_asked_ns = 0
-        """`unreservable` classes that are checked again because of `changed` are due as if their first ask were made at
-        this time."""
+        self.changed_due_ns = 0
+        """When the classes that `changed` may help are due."""
         self.waiting_for_change: dict[Application, int] = {}
         """Applications that wait for any change, with the earliest time of their next preemption attempt."""
         self.unchanged_since_moves = 0
@@ -109,43 +112,41 @@ class RetryTimers:
             self.search.end()
         self.search = search
 
-    def next_ns(self, reservation_delay_ns: int) -> int | None:
+    def next_ns(self) -> int | None:
         """When the next ask will be due for a reservation or a preemption attempt; None if no ask waits for that."""
-        asked_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
-        if asked_ns is None:
-            return attempt_ns
-        reservation_ns = asked_ns + reservation_delay_ns
-        return reservation_ns if attempt_ns is None else min(reservation_ns, attempt_ns)
+        reservation_ns, attempt_ns = self.reservations_due.next_ns(), self.attempts_due.next_ns()
+        if reservation_ns is None or attempt_ns is None:
+            return attempt_ns if reservation_ns is None else reservation_ns
+        return min(reservation_ns, attempt_ns)
 
     def schedule_reservation(self, pending_class: PendingClass, asked_at_ns: int) -> None:
         """An ask of this class, made at `asked_at_ns`, has no node: schedules a reservation for it. A class with a
         required node is due at once."""
-        self.reservations_due.set_earlier(
-            pending_class, _DUE_NOW_NS if pending_class.request_class.required_node else asked_at_ns
-        )
+        is_required = bool(pending_class.request_class.required_node)
+        due_ns = _DUE_NOW_NS if is_required else asked_at_ns + self.reservation_delay_ns
+        self.reservations_due.set_earlier(pending_class, due_ns)
 
     def make_due_now(self, pending_class: PendingClass) -> None:
         """Asks of this class may newly wait for a node: makes the class due at once, if it is unschedulable."""
         if pending_class.unschedulable:
             self.reservations_due.set_earlier(pending_class, _DUE_NOW_NS)
 
-    def retry_on_node(self, node: Node, as_if_asked_ns: int) -> None:
-        """A reservation on the node may be possible: schedules classes that found no reservable node, as if asked for
-        at that time."""
-        self._retry_on_nodes([node], as_if_asked_ns)
+    def retry_on_node(self, node: Node, due_ns: int) -> None:
+        """A reservation on the node will be possible: classes that found no reservable node are due then."""
+        self._retry_on_nodes([node], due_ns)
 
-    def note_node_change(self, node: Node, as_if_asked_ns: int) -> None:
+    def note_node_change(self, node: Node, due_ns: int) -> None:
         """As `retry_on_node`, but at the end of the step, once for all nodes that changed in it."""
         if self.unreservable or self.not_helped_by_reservation:
             self.changed[node] = None
-            self.changed_as_if_asked_ns = as_if_asked_ns
+            self.changed_due_ns = due_ns
 
     def retry_on_changed_nodes(self) -> None:
         """At the end of a step: does what `note_node_change` noted."""
         changed, self.changed = self.changed, {}
-        self._retry_on_nodes(list(changed), self.changed_as_if_asked_ns)
+        self._retry_on_nodes(list(changed), self.changed_due_ns)
 
-    def _retry_on_nodes(self, nodes: list[Node], as_if_asked_ns: int) -> None:
+    def _retry_on_nodes(self, nodes: list[Node], due_ns: int) -> None:
         if not self.unreservable and not self.not_helped_by_reservation:
             return
         most, by_id = Resources(), {}
@@ -167,16 +168,16 @@ class RetryTimers:
                 del self.unreservable[pending_class]
             elif may_fit(pending_class):
                 del self.unreservable[pending_class]
-                self.reservations_due.set_earlier(pending_class, as_if_asked_ns)
+                self.reservations_due.set_earlier(pending_class, due_ns)
         for application, pending_classes in list(self.not_helped_by_reservation.items()):
             if any(map(may_fit, pending_classes)):
-                self.retry_application(application, as_if_asked_ns)
+                self.retry_application(application, due_ns)
 
-    def retry_application(self, application: Application, as_if_asked_ns: int = _DUE_NOW_NS) -> None:
+    def retry_application(self, application: Application, due_ns: int = _DUE_NOW_NS) -> None:
         """A reservation may help the application now; nothing to do if it was not in `not_helped_by_reservation`."""
         for pending_class in self.not_helped_by_reservation.pop(application, ()):
             if pending_class.unschedulable:
-                self.reservations_due.set_earlier(pending_class, as_if_asked_ns)
+                self.reservations_due.set_earlier(pending_class, due_ns)
 
     def retry_class(self, pending_class: PendingClass) -> None:
         """Nodes may admit asks of this class now, because of what runs there: schedules it again if it found no
@@ -205,7 +206,7 @@ class RetryTimers:
         if not pending_class.uses:
             self.unreservable.pop(pending_class, None)
 
-    def wake(self) -> None:
+    def retry_waiting(self) -> None:
         """Something changed: schedules the applications that wait for any change."""
         for application, at_ns in self.waiting_for_change.items():
             self.attempts_due.set_earlier(application, at_ns)

@@ -6,8 +6,8 @@ from schedulerd.core.applications.handlers.allocating import allocate
 from schedulerd.core.partition import Partition
 from schedulerd.core.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.plans.rules import objection
-from schedulerd.core.preemption.facts import ReservationEnd
 from schedulerd.core.preemption.handlers.victims import release_victims
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.reservations.handlers import reservations
 from schedulerd.core.step_context import StepContext
 

@@ -65,8 +65,8 @@ def _against_nodes(partition: Partition, wanted: Iterable[_Wanted]) -> str | Non
 def _against_reservations(wanted: Iterable[_Wanted]) -> str | None:
     seen: set[tuple[Ask, Node]] = set()
     for _, ask, node in wanted:
-        kept = ask.reservations.get(node)
-        if (ask, node) in seen or (kept is not None and kept.is_entitled):
+        reservation = ask.reservations.get(node)
+        if (ask, node) in seen or (reservation is not None and reservation.is_entitled):
             return f"room of node {node.node_id} is reserved for ask {ask.key} already"
         seen.add((ask, node))
     return None

@@ -1,4 +1,4 @@
-"""What must hold of the tree of queues, and of the removal of queues that nobody needs."""
+"""What must hold of the tree of queues, and of the removal of queues that are not needed."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def pieces_of(partition: Partition) -> Iterator[None]:
 def pieces_of_trials(predicate_checks: dict[int, PredicateCheck]) -> Iterator[None]:
     """Takes the open predicate checks of an RM apart."""
     for predicate_check in predicate_checks.values():
-        yield from _trial(predicate_check)
+        yield from _predicate_check(predicate_check)
     yield from clear_stepwise(predicate_checks)
 
 
@@ -125,7 +125,7 @@ def _reservation(reservation: Reservation) -> Iterator[None]:
     yield
 
 
-def _trial(predicate_check: PredicateCheck) -> Iterator[None]:
+def _predicate_check(predicate_check: PredicateCheck) -> Iterator[None]:
     if predicate_check.search is not None:
         predicate_check.search.predicate_check = None
     predicate_check.alarm = predicate_check.placeholder = predicate_check.reservation = predicate_check.search = None

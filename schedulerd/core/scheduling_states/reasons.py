@@ -9,8 +9,8 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import OF_RULE, Cause, PendingState, group_state
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState
 from schedulerd.core.quotas.rules import Blocked, highest_blocked
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState
 from schedulerd.core.step_context import ResourceManager
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.model.dismantle import clear_stepwise
-from schedulerd.core.predicates.facts import SchedulingState
+from schedulerd.core.scheduling_states.facts import SchedulingState
 from schedulerd.core.scheduling_states.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
@@ -27,40 +27,41 @@ Place: TypeAlias = "tuple[Queue, PendingClass]"
 """A leaf queue and a pending class that waits there."""
 AskName: TypeAlias = tuple[str, str, str]
 """Partition, application id and allocation key."""
+Cause: TypeAlias = str
+"""Identifies why asks wait, to be compared only: the path of a queue, a rule (`rule_identity`), `turn N` for the length
+of the queue before them, or a pending state; '' if no node takes them."""
 
 
 class Told(NamedTuple):
     state: SchedulingState | None
     """None for an ask that waits and has no scheduling state; only its pending reason was told."""
-    at: str
-    """The path of the queue that blocks the ask, else ''. A change of it is told too."""
+    cause: Cause
+    """A change of it is told too."""
     at_ns: int
 
-    def is_news(self, state: SchedulingState | None, at: str) -> bool:
-        return (self.state, self.at) != (state, at)
+    def is_news(self, state: SchedulingState | None, cause: Cause) -> bool:
+        return (self.state, self.cause) != (state, cause)
 
 
 class Outlook(NamedTuple):
     """What holds for all asks of one place."""
 
-    at: str
-    """The path of the queue whose rules block the class; '' if no node takes it."""
+    cause: Cause
     counts: Mapping[Application | None, int]
     """If no node takes it: how many allocations the quotas would let in, by application; the key None stands for the
     whole place."""
     joined: int
     """The value of `PendingClass.joined` when this was computed, to notice new asks."""
     waits_for_turn: bool = False
-    """Nothing keeps the asks but others before them; `at` is for the size of the line."""
+    """The asks wait only for others before them."""
     lasts: bool = False
-    """So it was when the place was last looked at: worth telling asks that were told of something else."""
+    """With `waits_for_turn`: it was so the last time too, so asks that were told another cause are told this one."""
 
 
 class GroupOutlook(NamedTuple):
     """What holds for all asks of a group that is not in the pending index."""
 
-    at: str
-    """Its pending state and the cause."""
+    cause: Cause
     joined: int
     """How many allocations are pending in the group, to notice new asks."""
 

@@ -5,5 +5,5 @@ the log (`logs`, `log_writer`, `redaction`), what keeps the loop free (`workers`
 and file descriptors (`collector`, `allocator`, `descriptors`), the end of the process (`shutdown`, `failures`), and the
 groups of a user according to the operating system (`groups`).
 
-May import no other room of the daemon.
+May import no other package of the daemon.
 """

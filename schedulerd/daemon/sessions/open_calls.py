@@ -52,7 +52,7 @@ class OpenStream(OpenCall, Protocol):
     def is_in_doubt(self, seconds: float) -> bool:
         """Whether the client may have missed what was written in the last `seconds`, and this cannot be known."""
 
-    def give_way(self) -> None:
+    def supersede(self) -> None:
         """Makes way for a newer stream of the kind: reads what was already sent, then closes."""
 
     def let_read(self, allowed: bool) -> None:

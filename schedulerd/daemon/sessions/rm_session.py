@@ -1,6 +1,6 @@
 """One registration of one resource manager: its streams, its outboxes, and whether the RM is connected.
 
-The newest stream of each kind is the current one; older ones give way. An RM is connected while the stream of its
+The newest stream of each kind is the current one; it supersedes older ones. An RM is connected while the stream of its
 allocations is open and the RM keeps up with its responses (`back_pressure`). It has to register again when too many
 responses wait for it, or when it may have missed some (`lost_connections`).
 """
@@ -51,19 +51,19 @@ class RmSession:
         self._companions: list[OpenCall] = []
         """Streams of other services, which end with this registration."""
         self._streams: dict[Stream, list[OpenStream]] = {kind: [] for kind in Stream}
-        """By kind, the open streams, oldest first: the last one is current, the others are giving way."""
+        """By kind, the open streams, oldest first: the last one is current, the others are superseded."""
         self._why_closed = dict.fromkeys(Stream, AbsenceCause.STREAM_NOT_OPEN)
         """By kind, why its last stream has ended."""
         self._suspended = False
         self._is_stopping = False
 
     def add(self, kind: Stream, stream: OpenStream) -> None:
-        """Makes `stream` the current one of its kind; older ones give way."""
+        """Makes `stream` the current one of its kind; older ones are superseded."""
         if self._lost_connections.opened(stream):
             self._stop(StopCause.CONNECTION_LOST)
         streams = self._streams[kind]
         if streams:
-            streams[-1].give_way()
+            streams[-1].supersede()
         streams.append(stream)
         stream.let_read(self._backlog.keeps_up)
         self._tell_scheduler()

@@ -4,7 +4,7 @@ The stream carries answers only while its RM can send them. So when the client h
 the RM serves any call that needs an answer, and continues if the RM only receives information.
 
 Predicate results go through the owner's inbox like any request: a few commands at a time, with a reader that waits
-while the inbox is full. Answers that nobody waits for are dropped before that.
+while the inbox is full. Answers that no call waits for are dropped before that.
 """
 
 from __future__ import annotations

@@ -19,13 +19,8 @@ import grpc
 
 from schedulerd.core.commands import DisconnectCallbacks
 from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateNotWanted,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from schedulerd.daemon.sessions.rm_session import Post
 from schedulerd.daemon.sessions.rm_sessions import RmSessions

@@ -13,12 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedulerd.core import checks
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallBuilder, EventMessage, InterfaceVersion, NoStateDump
 

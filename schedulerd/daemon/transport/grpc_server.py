@@ -143,7 +143,7 @@ def _check_free(path: str) -> None:
         try:
             probe.connect(path)
         except ConnectionRefusedError:
-            return  # nobody listens
+            return  # no server listens
     raise OSError(errno.EADDRINUSE, "another process listens there", path)
 
 

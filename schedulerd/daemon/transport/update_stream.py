@@ -11,7 +11,7 @@ A response counts as delivered when the transport has taken it. If a connection 
 as in any stream without acknowledgements. An RM that lost a connection that it did not close itself should register
 again, which is how the interface resynchronises, unless it says how far it has come (see `resumption`). The daemon can
 be configured to force this (see `lost_connections`). A response that was being written when a client cancelled its call
-is sent again on the next stream: twice is better than never. A stream that gives way completes the response that it is
+is sent again on the next stream: twice is better than never. A superseded stream completes the response that it is
 writing, and sends nothing more. The stream of a client that says how far it has come ends after the client has finished
 sending and everything it sent is answered.
 """
@@ -37,14 +37,14 @@ from schedulerd.daemon.transport.stream_call import Parse, ServicerContext, Stre
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.reading import PIECE_BYTES_MAX
 
-GIVE_WAY_IDLE_SECONDS = 0.1
-"""A stream that gives way ends after its client was silent for this time: earlier messages have arrived by then."""
+SUPERSEDED_IDLE_SECONDS = 0.1
+"""A superseded stream ends after its client was silent for this time: earlier messages have arrived by then."""
 
-GIVE_WAY_SECONDS_MAX = 2.0
-"""A stream that gives way stops reading after this time, even if its client continues to send."""
+SUPERSEDED_SECONDS_MAX = 2.0
+"""A superseded stream stops reading after this time, even if its client continues to send."""
 
-GIVE_WAY_WRITE_SECONDS = 1.0
-"""How long a stream that gives way may take, after reading, to finish its response, so that it is not sent twice."""
+SUPERSEDED_WRITE_SECONDS = 1.0
+"""How long a superseded stream may take, after reading, to finish its response, so that it is not sent twice."""
 
 FINISH_SECONDS = 5.0
 """How long a client that has finished sending may take to read what is under way."""
@@ -140,7 +140,7 @@ class UpdateStream(StreamCall, Generic[RequestT]):
         if self._session is not None:
             self._session.outboxes[self._update.kind].changed.set()
 
-    def give_way(self) -> None:
+    def supersede(self) -> None:
         """Makes way for a newer stream of the kind: reads what was already sent, then closes."""
         self._overtaken.set()
         self._may_read.set()
@@ -292,7 +292,7 @@ class UpdateStream(StreamCall, Generic[RequestT]):
         await self._overtaken.wait()
         await self._my_turn.wait()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_WAY_SECONDS_MAX):
+            async with asyncio.timeout(SUPERSEDED_SECONDS_MAX):
                 while not await self._has_read_all():
                     pass
         self._reads_on = False
@@ -301,14 +301,14 @@ class UpdateStream(StreamCall, Generic[RequestT]):
         if not self._ended.done():
             self._has_given_way = True
             self.end(
-                CloseReason(grpc.StatusCode.OK, "a newer stream of this RM has taken over", GIVE_WAY_WRITE_SECONDS)
+                CloseReason(grpc.StatusCode.OK, "a newer stream of this RM has taken over", SUPERSEDED_WRITE_SECONDS)
             )
 
     async def _has_read_all(self) -> bool:
-        """Whether the client has finished sending, or nothing more has arrived in the last `GIVE_WAY_IDLE_SECONDS`."""
+        """Whether the client has finished sending, or has sent nothing in the last `SUPERSEDED_IDLE_SECONDS`."""
         requests = self._requests
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._finished_reading.wait(), GIVE_WAY_IDLE_SECONDS)
+            await asyncio.wait_for(self._finished_reading.wait(), SUPERSEDED_IDLE_SECONDS)
             return True
         return self._waiting_for_client and requests == self._requests
 

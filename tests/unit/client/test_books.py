@@ -274,7 +274,7 @@ def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: B
     assert held(books) == []
 
 
-def test_after_a_report_nobody_waits_for_what_was_wanted_back_before_it(books: Books) -> None:
+def test_after_a_report_no_call_waits_for_what_was_wanted_back_before_it(books: Books) -> None:
     order = a_release("u1", si_pb2.PLACEHOLDER_REPLACED)
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))

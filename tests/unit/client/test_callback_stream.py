@@ -102,7 +102,7 @@ class Picky(Diary):
         return None if call.callID % 2 else "is even"
 
 
-def test_who_overrides_nothing_opens_no_callback_stream() -> None:
+def test_a_client_that_overrides_nothing_opens_no_callback_stream() -> None:
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:
         await client.add_node("node", {"memory": 1})
         assert callbacks.hellos == []
@@ -138,7 +138,7 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
     )
 
 
-def test_verdicts_go_out_as_they_come_together_if_they_come_together() -> None:
+def test_results_go_out_as_they_come_together_if_they_come_together() -> None:
     rm = Picky()
 
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:
@@ -151,7 +151,7 @@ def test_verdicts_go_out_as_they_come_together_if_they_come_together() -> None:
     run(rm, story)
 
 
-def test_a_verdict_that_is_late_for_its_call_is_not_sent_on_the_next_one() -> None:
+def test_a_result_that_is_late_for_its_call_is_not_sent_on_the_next_one() -> None:
     rm = Picky()
 
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:

@@ -115,7 +115,7 @@ def test_the_last_words_are_sent_before_the_connection_is_closed() -> None:
     asyncio.run(main())
 
 
-def test_a_rejection_is_the_exception_of_who_waits() -> None:
+def test_a_rejection_is_the_exception_of_the_waiting_call() -> None:
     async def story(fake: FakeScheduler, client: Client, diary: Diary) -> None:
         with pytest.raises(NodeRejected, match="node 'node-1' is rejected: no nodes wanted"):
             await client.add_node("node-1", NODE)
@@ -124,7 +124,7 @@ def test_a_rejection_is_the_exception_of_who_waits() -> None:
     run(story, Faults(reject_nodes=True))
 
 
-def test_who_does_not_wait_for_a_node_cannot_say_it_twice() -> None:
+def test_a_node_that_is_not_awaited_cannot_be_said_twice() -> None:
     async def story(fake: FakeScheduler, client: Client, diary: Diary) -> None:
         first = client.add_node("node-1", NODE)
         with pytest.raises(ValueError, match="'node-1' was sent before"):
@@ -170,7 +170,7 @@ def test_a_registration_that_meets_a_scheduler_on_its_way_down_is_not_refused() 
         run(story, Faults(registration=(grpc.StatusCode.CANCELLED, "CANCELLED")))
 
 
-def test_nobody_there_is_said_after_the_time_to_connect() -> None:
+def test_an_absent_scheduler_is_said_after_the_time_to_connect() -> None:
     async def main(target: str) -> None:
         async with Client(target, Diary(), rm_id="rm", connect_timeout_s=0.1):
             raise AssertionError("nobody is there")
@@ -269,7 +269,7 @@ def test_what_a_callback_raises_ends_the_block() -> None:
             asyncio.run(main(rm()))
 
 
-def test_who_is_cancelled_from_outside_stays_cancelled() -> None:
+def test_a_call_cancelled_from_outside_stays_cancelled() -> None:
     async def main() -> None:
         async with fake_scheduler() as fake, Client(fake.target, Diary(), rm_id="rm") as client:
             with pytest.raises(TimeoutError):

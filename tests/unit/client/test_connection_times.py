@@ -1,4 +1,4 @@
-"""How long a client waits, for whom, and what it does then: to the very moment, on a clock of its own."""
+"""How long a client waits, for what, and what it does then: to the very moment, on a clock of its own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_after_a_loss_it_waits_twice_as_long_each_time_up_to_a_bound(play: Play)
     assert set(waited[5:]) == {BACKOFF_MOST_S}
 
 
-def test_who_was_served_for_so_long_begins_anew_with_the_shortest_wait(play: Play) -> None:
+def test_after_a_long_connection_the_next_wait_is_the_shortest_again(play: Play) -> None:
     too_short, long_enough = STABLE_AFTER_S - MOMENT_S, STABLE_AFTER_S + MOMENT_S
     channel, _ = play(for_a_minute, streams_last_s=too_short)
     assert gaps(channel.times_of(REGISTER))[:3] == [too_short + BACKOFF_FIRST_S * 2**attempt for attempt in range(3)]
@@ -143,7 +143,7 @@ def test_a_registration_is_not_waited_for_beyond_the_time_to_come_back(play: Pla
     assert ended == [pytest.approx(15.0)]
 
 
-def test_nobody_is_waited_for_longer_than_the_time_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_is_waited_for_longer_than_the_time_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(*, is_there: bool) -> tuple[str, float]:
         channel = FakeChannel(answers=False)
         if not is_there:

@@ -35,7 +35,7 @@ def test_users_and_groups(text: str, users: str, groups: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["*", " *", "* ", "bob *", "* dev"])
-def test_the_wildcard_is_everybody(text: str) -> None:
+def test_the_wildcard_is_every_user(text: str) -> None:
     assert parse_acl(text) == Acl(everybody=True)
 
 
@@ -44,8 +44,8 @@ def test_the_wildcard_is_everybody(text: str) -> None:
     [
         ("a b c", "3 lists found; write at most two"),
         ("ann, bob", "a space after a comma would end the list of users"),
-        ("ann,*", "* stands for everybody and must be the only user in its list"),
-        ("ann *,dev", "* stands for everybody and must be the only group in its list"),
+        ("ann,*", "* stands for every user and must be the only user in its list"),
+        ("ann *,dev", "* stands for every user and must be the only group in its list"),
         ("1ann", "'1ann' is not a user name: a name starts with a letter or _"),
         ("a!n", "'a!n' is not a user name"),
         ("ann dev$", "'dev$' is not a group name"),
@@ -59,7 +59,7 @@ def test_a_bad_entry_is_never_ignored(text: str, message: str) -> None:
 
 
 @given(st.lists(USERS, max_size=4), st.lists(GROUPS, max_size=4), st.text(max_size=6))
-def test_an_access_list_allows_exactly_whom_it_names(users: list[str], groups: list[str], other: str) -> None:
+def test_an_access_list_allows_exactly_the_users_it_names(users: list[str], groups: list[str], other: str) -> None:
     acl = parse_acl(f"{','.join(users)} {','.join(groups)}")
     assert all(acl.allows(user, ()) for user in users)
     assert all(acl.allows("nobody in particular", ("x y", group)) for group in groups)

@@ -1,4 +1,4 @@
-"""What is no regular file, or too much, is not read; and nobody waits for it."""
+"""What is no regular file, or too large, is not read, and nothing waits for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     assert refusal(tmp_path / "fifo") == "cannot be read: it is a FIFO; it must be a regular file"
 
 
-def test_a_fifo_somebody_writes_to_is_not_read(tmp_path: Path) -> None:
+def test_a_fifo_with_a_writer_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     both = os.open(tmp_path / "fifo", os.O_RDWR)
     os.write(both, b"partitions: []")

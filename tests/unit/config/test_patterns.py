@@ -1,4 +1,4 @@
-"""Regular expressions of filters: what they mean, and that nobody can make one that takes long."""
+"""Regular expressions of filters: what they mean, and that none takes long."""
 
 from __future__ import annotations
 

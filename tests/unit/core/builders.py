@@ -1,4 +1,4 @@
-"""Short ways to say what a test is about: specs, commands, and a conversation with a real scheduler.
+"""Builders for tests of the core: specs, commands, and a conversation with a real scheduler.
 
 A `Conversation` checks all invariants after every step, so that every flow tests them without saying so.
 """

@@ -1,4 +1,4 @@
-"""Short ways to give a running scheduler another queue file."""
+"""Builders that give a running scheduler another queue file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short ways to say where an ask may run."""
+"""Builders for placement constraints."""
 
 from __future__ import annotations
 

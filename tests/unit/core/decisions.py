@@ -20,7 +20,7 @@ from tests.unit.core.builders import (
     an_ask,
     placed,
 )
-from tests.unit.core.claims import a_claim
+from tests.unit.core.preemption_builders import an_entitled_ask
 
 NOT_ENTITLED = PreemptionRefusal.NOT_ENTITLED
 QUOTA = PreemptionRefusal.QUOTA
@@ -69,7 +69,7 @@ def decide(
     if app not in talk.model().applications:
         talk.apps(an_app(app, queue))
     resources = Resources(memory(amount) if isinstance(amount, int) else amount)
-    talk.asks(a_claim("c", app=app, resources=resources, **fields))
+    talk.asks(an_entitled_ask("c", app=app, resources=resources, **fields))
     assert placed(talk.schedule()) == []
     application = talk.model().applications[app]
     ask = application.asks["c"]

@@ -1,4 +1,4 @@
-"""Short ways to say what a test about gangs is about: placeholders, the real asks for them, and swaps in flight."""
+"""Builders for tests of gangs: placeholders, the real asks for them, and swaps in flight."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def a_full_gang(
 
 
 def a_swap(talk: Conversation, *asks: NewAsk) -> ReleaseRequested:
-    """The real ask `r`, or these, sent and parked: the one release that this asks the RM for."""
+    """The real ask `r`, or these, sent, and awaiting its placeholder: the one release that this asks the RM for."""
     talk.asks(*(asks or (real(),)))
     return only(ReleaseRequested, talk.schedule())
 

@@ -19,7 +19,7 @@ TIMES = Timeouts()
 
 
 def the_root(*, most: int | None = None, **properties: Any) -> QueueSpec:
-    """`a` for those who may have to end, with these properties; `b`, with that quota, for daemons."""
+    """`a` for possible victims, with these properties; `b`, with that quota, for daemons."""
     quota = None if most is None else {"memory": most}
     return a_root(a_queue_spec("a", **properties), a_queue_spec("b", max=quota))
 

@@ -1,4 +1,4 @@
-"""Clusters in which room is kept for asks that have waited for long."""
+"""Clusters in which room is reserved for asks that have waited for long."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.unit.core.builders import (
     an_ask,
     placed,
 )
-from tests.unit.core.claims import reserved, wait
+from tests.unit.core.preemption_builders import reserved, wait
 
 TIMES = Timeouts()
 DELAY_NS = TIMES.reservation_delay_ns
-KEPT_NS = TIMES.reservation_ns
+RESERVED_NS = TIMES.reservation_ns
 
 TWO_LEAVES = a_root(a_queue_spec("a"), a_queue_spec("b"))
 
@@ -42,7 +42,7 @@ def a_talk(root: QueueSpec = TWO_LEAVES, /, **used: int) -> Conversation:
 
 
 def a_reserved_node(root: QueueSpec = TWO_LEAVES, /, memory: int = 60, **fields: Any) -> Conversation:
-    """n1 is kept for the ask `big`, and is used up to 90."""
+    """n1 is reserved for the ask `big`, and is used up to 90."""
     talk = a_talk(root, n1=90)
     talk.asks(an_ask("big", memory, **fields))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]

@@ -16,6 +16,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -36,7 +37,7 @@ class Books:
     """An application two queues below the root, and a node; no scheduler around them."""
 
     def __init__(self) -> None:
-        self.partition = Partition("rm", a_partition_spec(DEEP))
+        self.partition = Partition("rm", a_partition_spec(DEEP), Timeouts())
         queue = self.partition.root.find("root.p.a")
         assert queue is not None
         self.queues = queue.path_to_root

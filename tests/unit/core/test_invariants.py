@@ -27,7 +27,7 @@ def two_partitions() -> Conversation:
     return talk
 
 
-def test_a_scheduler_without_anybody_is_sound() -> None:
+def test_an_empty_scheduler_is_sound() -> None:
     assert violations(a_scheduler()) == []
 
 

@@ -56,13 +56,13 @@ def talk() -> Conversation:
     ],
     ids=lambda command: type(command).__name__,
 )
-def test_nobody_is_heard_before_registering(command: Command) -> None:
+def test_no_command_is_heard_before_registering(command: Command) -> None:
     scheduler = a_scheduler()
     ignored = only(ItemIgnored, scheduler.step(0, command))
     assert ignored.reason.startswith("resource manager 'nobody' is not registered")
 
 
-def test_without_anybody_cycles_and_alarms_say_nothing() -> None:
+def test_without_a_resource_manager_cycles_and_alarms_say_nothing() -> None:
     scheduler = a_scheduler()
     assert scheduler.step(0, RunCycle(10)) == scheduler.step(0, RingAlarms()) == []
     assert scheduler.next_deadline_ns() is None
@@ -147,16 +147,16 @@ def test_a_cycle_places_as_much_as_it_may_and_says_whether_to_go_on(talk: Conver
 def test_a_cycle_may_find_only_so_much_impossible(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulerd.core.cycle.BLOCKED_MAX", 4)
     talk.asks(*(an_ask(f"k{size}", 101 + size) for size in range(6)), an_ask("small"))
-    parked = []
+    blocked = []
     while placed(facts := talk.cycle()) == []:
         ran = only(CycleRan, facts)
         assert (ran.allocations, ran.more) == (0, True)
-        parked.append(ran.classes_blocked)
+        blocked.append(ran.classes_blocked)
     assert placed(facts) == [("app", "small", "n1")]
     last = only(CycleRan, facts)
     assert last.more is False
-    assert parked == [2, 2, 2], "each is come across twice: where it is asked for and one level higher"
-    assert sum(parked) + last.classes_blocked == 6, "each size is counted once, however often it is come across"
+    assert blocked == [2, 2, 2], "each is come across twice: where it is asked for and one level higher"
+    assert sum(blocked) + last.classes_blocked == 6, "each size is counted once, however often it is come across"
 
 
 def test_uuids_come_from_where_the_scheduler_was_told(talk: Conversation) -> None:

@@ -157,7 +157,7 @@ def test_a_queue_file_that_cannot_be_checked_is_refused(monkeypatch: pytest.Monk
     assert [type(fact) for fact in facts] == [CheckFailed, ConfigurationRejected]
 
 
-def test_a_verdict_that_cannot_be_checked_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_cannot_be_checked_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = a_conversation(a_node("n1", {"memory": 100, "vcore": 100}))
     monkeypatch.setattr(talk.scheduler.cluster.resource_managers[RM].callbacks, "open_predicate_checks", None)
     facts = talk.scheduler.step(talk.now_ns, c.GivePredicateResults(RM, [c.PredicateResult(7)]))

@@ -144,7 +144,7 @@ def test_a_cycle_calls_about_as_many_functions_however_many_applications_want_ma
     assert calls(1_600) <= 1.35 * calls(400)
 
 
-def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_parked() -> None:
+def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_unschedulable() -> None:
     def calls(applications: int) -> int:
         workload = workloads.m(nodes=300, asks=applications, applications_count=applications)
         scheduler = start(replace(workload, node_size=workloads.SLOTS_10))
@@ -158,7 +158,7 @@ def test_a_cycle_calls_no_functions_for_applications_whose_asks_are_parked() -> 
 
 
 def gang_work(gangs: int, members: int) -> list[tuple[int, int, int]]:
-    """Node visits, facts and function calls for a hundred placeholders, for as many real asks to be parked, and for as
+    """Node visits, facts and function calls for a hundred placeholders, for as many real asks to await them, and for as
     many placeholders to be exchanged for them; all gangs are in the middle of the same."""
     workload = workloads.d(nodes=300, asks=gangs * members, members=members)
     scheduler = start(workload)
@@ -212,7 +212,7 @@ def test_asks_that_fit_no_node_cost_one_search_however_many_there_are() -> None:
 
 
 @pytest.fixture
-def parked() -> Scheduler:
+def waiting() -> Scheduler:
     """A hundred asks wait that fit no node; there is room for many small ones."""
     workload = replace(workloads.c(nodes=50, asks=4), asks=())
     scheduler = start(workload)
@@ -221,47 +221,47 @@ def parked() -> Scheduler:
     return scheduler
 
 
-def test_parked_asks_are_not_tried_again_when_nothing_has_changed(parked: Scheduler) -> None:
-    visits = node_visits(parked)
-    assert not parked.wants_cycle()
-    assert parked.step(0, RunCycle(PLACEMENTS_MAX)) == []
-    assert node_visits(parked) == visits
+def test_unschedulable_asks_are_not_tried_again_when_nothing_has_changed(waiting: Scheduler) -> None:
+    visits = node_visits(waiting)
+    assert not waiting.wants_cycle()
+    assert waiting.step(0, RunCycle(PLACEMENTS_MAX)) == []
+    assert node_visits(waiting) == visits
 
 
-def test_more_asks_of_a_parked_size_cost_no_search(parked: Scheduler) -> None:
-    visits = node_visits(parked)
-    ask(parked, [Ask("app-2", f"more-{number}", LARGE) for number in range(100)])
-    assert not parked.wants_cycle()
-    assert node_visits(parked) == visits
+def test_more_asks_of_an_unschedulable_class_cost_no_search(waiting: Scheduler) -> None:
+    visits = node_visits(waiting)
+    ask(waiting, [Ask("app-2", f"more-{number}", LARGE) for number in range(100)])
+    assert not waiting.wants_cycle()
+    assert node_visits(waiting) == visits
 
 
-def test_asks_that_fit_pay_nothing_for_the_parked_ones(parked: Scheduler) -> None:
-    visits = node_visits(parked)
-    ask(parked, [Ask("app-1", f"small-{number}", POD) for number in range(100)])
-    assert place(parked) == 100
-    assert node_visits(parked) == visits + 100 * BLOCK_AND_NODE
+def test_asks_that_fit_pay_nothing_for_the_unschedulable_ones(waiting: Scheduler) -> None:
+    visits = node_visits(waiting)
+    ask(waiting, [Ask("app-1", f"small-{number}", POD) for number in range(100)])
+    assert place(waiting) == 100
+    assert node_visits(waiting) == visits + 100 * BLOCK_AND_NODE
 
 
-def test_room_that_is_too_small_wakes_no_parked_asks(parked: Scheduler) -> None:
-    ask(parked, [Ask("app-1", "small", POD)])
-    place(parked)
-    visits = node_visits(parked)
-    (allocation,) = placed(parked)
+def test_room_that_is_too_small_requeues_no_unschedulable_asks(waiting: Scheduler) -> None:
+    ask(waiting, [Ask("app-1", "small", POD)])
+    place(waiting)
+    visits = node_visits(waiting)
+    (allocation,) = placed(waiting)
     release = AllocationRelease("app-1", PARTITION, allocation.uuid, allocation.key)
-    parked.step(0, UpdateAllocations(RM_ID, releases=[release]))
-    assert not list(placed(parked))
-    assert place(parked) == 0
-    assert node_visits(parked) == visits
+    waiting.step(0, UpdateAllocations(RM_ID, releases=[release]))
+    assert not list(placed(waiting))
+    assert place(waiting) == 0
+    assert node_visits(waiting) == visits
 
 
-def test_room_that_is_large_enough_wakes_them_once(parked: Scheduler) -> None:
+def test_room_that_is_large_enough_requeues_them_once(waiting: Scheduler) -> None:
     three = Resources(memory=3 * LARGE.memory, vcore=3 * LARGE.vcore)
-    parked.step(0, UpdateNodes(RM_ID, [NodeUpdate("large-node", NodeAction.CREATE, capacity=three)]))
-    assert place(parked) == 3
-    visits = node_visits(parked)
-    assert not parked.wants_cycle()
-    parked.step(0, RunCycle(PLACEMENTS_MAX))
-    assert node_visits(parked) == visits
+    waiting.step(0, UpdateNodes(RM_ID, [NodeUpdate("large-node", NodeAction.CREATE, capacity=three)]))
+    assert place(waiting) == 3
+    visits = node_visits(waiting)
+    assert not waiting.wants_cycle()
+    waiting.step(0, RunCycle(PLACEMENTS_MAX))
+    assert node_visits(waiting) == visits
 
 
 def test_asks_over_a_quota_cost_no_search() -> None:

@@ -131,7 +131,7 @@ def test_a_single_ask_costs_the_same_however_large_and_full_the_cluster_is(appli
     assert cost(nodes=400) == once
 
 
-def test_parked_asks_are_looked_at_when_they_have_waited_for_long_and_then_never_again() -> None:
+def test_unschedulable_asks_are_visited_when_they_are_due_and_then_never_again() -> None:
     def cost(asks: int) -> tuple[int, int]:
         """How often time made somebody look, and how many functions were called, until nobody waits for a time."""
         workload = workloads.h(asks)

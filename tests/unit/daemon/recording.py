@@ -63,7 +63,7 @@ class FakeStream:
         self.written_seconds_ago = math.inf
         self.over = asyncio.Event()
         self.ending: CloseReason | None = None
-        self.asked_to_give_way = False
+        self.was_superseded = False
         self.may_read: bool | None = None
 
     def is_in_doubt(self, seconds: float) -> bool:
@@ -72,8 +72,8 @@ class FakeStream:
     def end(self, ending: CloseReason) -> None:
         self.ending = self.ending or ending
 
-    def give_way(self) -> None:
-        self.asked_to_give_way = True
+    def supersede(self) -> None:
+        self.was_superseded = True
 
     def let_read(self, allowed: bool) -> None:
         self.may_read = allowed

@@ -35,7 +35,7 @@ class Client:
         ("somebody", [], ["prod", "dev-a", "anything", ""]),
     ],
 )
-def test_the_example_lets_in_whom_it_says(tmp_path: Path, name: str, may: list[str], may_not: list[str]) -> None:
+def test_the_example_lets_in_the_users_it_names(tmp_path: Path, name: str, may: list[str], may_not: list[str]) -> None:
     (example,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.M | re.S)
     file = tmp_path / "settings.yaml"
     file.write_text(re.sub(r"/tls/[\w.-]+", str(TLS / "ca.pem"), example))

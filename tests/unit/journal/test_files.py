@@ -142,7 +142,7 @@ def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
         Journal.open(tmp_path)
 
 
-def test_every_start_has_a_directory_that_nobody_else_may_read(tmp_path: Path) -> None:
+def test_every_start_has_a_directory_that_no_other_user_may_read(tmp_path: Path) -> None:
     directory = new_directory(tmp_path, a_header())
     assert directory.name == "20200913T122640Z-abc"
     written(directory).end(END)

@@ -205,7 +205,7 @@ class StuckFile(FileIO):
         return super().write(data)
 
 
-def test_a_disk_that_is_too_slow_ends_the_journal_and_holds_nobody(
+def test_a_disk_that_is_too_slow_ends_the_journal_and_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = [module._size(text, "[]") for text in texts(STORY)]

@@ -6,8 +6,10 @@ from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.gangs import facts as gang_facts
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.predicates import facts as callback_facts
 from schedulerd.core.preemption import facts as preemption_facts
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 
 RM, PARTITION, QUEUE, APPLICATION = "rm-1", "default", "root.a.b", "app-1"
@@ -152,15 +154,13 @@ def swap_refused() -> gang_facts.SwapRefused:
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 
-def reserved(entitled: bool = True) -> preemption_facts.Reserved:
+def reserved(entitled: bool = True) -> Reserved:
     size = Resources(vcore=10)
-    return preemption_facts.Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, entitled)
+    return Reserved(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", size, entitled)
 
 
-def reservation_ended(end: preemption_facts.ReservationEnd, entitled: bool = True) -> preemption_facts.ReservationEnded:
-    return preemption_facts.ReservationEnded(
-        RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", entitled, end, kept_ns=5
-    )
+def reservation_ended(end: ReservationEnd, entitled: bool = True) -> ReservationEnded:
+    return ReservationEnded(RM, PARTITION, QUEUE, APPLICATION, "key-1", "node-1", entitled, end, kept_ns=5)
 
 
 def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:
@@ -200,5 +200,5 @@ def result_reached(outcome: callback_facts.PredicateOutcome, waited_ns: int = 0)
     return callback_facts.PredicateAnswered(RM, PARTITION, APPLICATION, "key-1", "node-1", 1, outcome, "", waited_ns)
 
 
-def node_recommended() -> callback_facts.NodeRecommended:
-    return callback_facts.NodeRecommended(RM, PARTITION, "node-1", Resources(vcore=8), "others use vcore 2")
+def node_recommended() -> NodeRecommended:
+    return NodeRecommended(RM, PARTITION, "node-1", Resources(vcore=8), "others use vcore 2")

@@ -12,9 +12,11 @@ from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import Fact, RejectCode
 from schedulerd.core.gangs import facts as gang_facts
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.predicates.facts import NodeRecommended, PredicateAnswered, PredicateOutcome
+from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome
 from schedulerd.core.preemption import facts as preemption_facts
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.observe.event_changes import CHANGES
 from schedulerd.observe.event_explanations import EXPLANATIONS
@@ -73,12 +75,12 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
         "why; it continues as an ordinary request, and 2 placeholders of task group group are to be released",
     ),
     (
-        preemption_facts.Reserved(RM, P, Q, "app", "k", "n", Resources(memory=1), True),
+        Reserved(RM, P, Q, "app", "k", "n", Resources(memory=1), True),
         ("REQUEST", "k", *NOTHING, "app"),
         "room of node n is reserved for it",
     ),
     (
-        preemption_facts.ReservationEnded(RM, P, Q, "app", "k", "n", True, ReservationEnd.NOT_NEEDED, 5),
+        ReservationEnded(RM, P, Q, "app", "k", "n", True, ReservationEnd.NOT_NEEDED, 5),
         ("REQUEST", "k", *NOTHING, "app"),
         "room of node n is no longer reserved for it: not needed",
     ),
@@ -118,7 +120,7 @@ def test_it_names_object_reference_and_cause(fact: Fact, wanted: Said, message: 
 
 
 @pytest.mark.parametrize("outcome", [PredicateOutcome.AGREED, PredicateOutcome.VOID])
-def test_a_verdict_that_is_no_refusal_is_no_event(outcome: PredicateOutcome) -> None:
+def test_a_result_that_is_no_refusal_is_no_event(outcome: PredicateOutcome) -> None:
     assert recorded(PredicateAnswered(RM, P, "app", "k", "n", 1, outcome, "", 5)) == []
 
 
@@ -151,7 +153,7 @@ def test_what_changes_is_never_suppressed() -> None:
     assert (listener.ring.next_id, listener.recorder.suppressed) == (3, 0)
 
 
-def test_what_anybody_may_send_is_cut() -> None:
+def test_what_any_client_may_send_is_cut() -> None:
     longest = "x" * TEXT_LENGTH_MAX
     long = f"{longest}x"
     listener = Listener()

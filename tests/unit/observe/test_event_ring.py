@@ -53,7 +53,7 @@ def test_reading_may_begin_and_end_inside_an_entry(start: int, count: int) -> No
     assert ring.read(start, count).next_id == min(start + count, 5)
 
 
-def test_the_oldest_make_room_and_who_comes_for_them_learns_how_many_they_were() -> None:
+def test_the_oldest_make_room_and_a_late_reader_learns_how_many_they_were() -> None:
     ring = a_ring("abc", "def", "gh", events_max=4)
     assert (ring.lowest_id, ring.next_id) == (4, 8)
     assert names(ring) == [(4, "e"), (5, "f"), (6, "g"), (7, "h")]
@@ -85,7 +85,7 @@ def test_going_back_counts_the_events_that_are_wanted() -> None:
     assert ring.back(5, 9, "rm1") == (0, 2)
 
 
-def test_records_are_made_for_who_reads_them_only() -> None:
+def test_records_are_made_only_if_they_are_read() -> None:
     made: list[str] = []
 
     def expand(name: str) -> tuple[Record, ...]:

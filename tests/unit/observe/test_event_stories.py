@@ -1,4 +1,4 @@
-"""Every change type and detail of the interface happens in a story on the real scheduler, and to whom it should."""
+"""Every change type and detail of the interface happens in a story on the real scheduler, to the right object."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.unit.core.builders import (
     an_ask,
     an_existing,
 )
-from tests.unit.core.claims import a_claim, full_nodes, gone, wait
 from tests.unit.core.configurations import reload
 from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, confirm, real
+from tests.unit.core.preemption_builders import an_entitled_ask, confirm_releases, full_nodes, wait
 from tests.unit.observe.event_talk import SI, Listener, Said, amounts
 
 Story: TypeAlias = Callable[[], object]
@@ -117,9 +117,9 @@ def swapped() -> None:
 
 def preempted() -> None:
     talk = full_nodes(n1=[10, 10])
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     wait(talk, MINUTE_NS)
-    gone(talk, "n1_1")
+    confirm_releases(talk, "n1_1")
 
 
 def app_lived() -> None:
@@ -376,7 +376,7 @@ def test_a_swap_is_explained_from_the_request_to_its_room(listener: Listener) ->
     assert added == (("APP", "gang", "ADD", "APP_ALLOC", "uuid-2"), "takes the room of placeholder uuid-1")
 
 
-def test_the_victim_hears_for_whom_it_ends(listener: Listener) -> None:
+def test_the_release_of_a_victim_names_the_ask(listener: Listener) -> None:
     preempted()
     victim = ("REQUEST", "n1_1", "NONE", "DETAILS_NONE", "victims")
     (message,) = [one.message for one in listener.messages() if (one.objectID, one.referenceID) == victim[1:5:3]]

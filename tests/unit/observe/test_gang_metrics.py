@@ -30,10 +30,10 @@ SECOND_NS = 10**9
 
 
 def gauges_of_gangs(metrics: Metrics) -> tuple[float, float, float, float]:
-    """Asks and placeholders that are pending, placeholders that are allocated, and parked asks, of the queue."""
+    """Of the queue: pending asks and placeholders, allocated placeholders, and asks that await placeholders."""
     names = ("pending_allocations", "pending_placeholders", "allocated_placeholders", "asks_awaiting_placeholder")
-    pending, waiting, there, parked = (samples(metrics, f"schedulerd_{name}")[PARTITION, QUEUE, RM] for name in names)
-    return pending, waiting, there, parked
+    pending, waiting, there, awaiting = (samples(metrics, f"schedulerd_{name}")[PARTITION, QUEUE, RM] for name in names)
+    return pending, waiting, there, awaiting
 
 
 def counted(metrics: Metrics, family: str) -> dict[str, float]:
@@ -58,10 +58,12 @@ def test_a_placeholder_from_ask_to_swap() -> None:
     metrics.observe([replaced, allocated("uuid-2", replaces="uuid-1", vcore=10)], at(0))
     assert gauges_of_gangs(metrics) == (1, 1, 0, 0)
     assert counted(metrics, "schedulerd_placeholders_total") == {"asked": 2, "placed": 1, "replaced": 1, "released": 1}
-    assert samples(metrics, "schedulerd_asks_withdrawn_total") == {}, "a parked ask is not withdrawn"
+    assert samples(metrics, "schedulerd_asks_withdrawn_total") == {}, (
+        "an ask that awaits a placeholder is not withdrawn"
+    )
 
 
-def test_a_parked_ask_that_is_pending_again_was_added_once() -> None:
+def test_an_ask_that_loses_its_placeholder_was_added_once() -> None:
     metrics = after(
         application(None, ApplicationState.NEW),
         allocated(placeholder=True, recovered=True, vcore=10),
@@ -122,7 +124,7 @@ def test_with_the_first_placeholder_all_events_start_at_zero_and_without_gangs_t
     assert samples(metrics, "schedulerd_placeholders_total")["timed_out", PARTITION, RM] == 0
 
 
-def test_a_queue_with_nothing_but_a_parked_ask_is_not_forgotten() -> None:
+def test_a_queue_with_nothing_but_an_ask_that_awaits_a_placeholder_is_not_forgotten() -> None:
     metrics = after(
         application(None, ApplicationState.NEW),
         ask(vcore=10),

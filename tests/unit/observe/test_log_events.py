@@ -16,7 +16,7 @@ from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration import facts as conf
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import ReservationEnd
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.runtime import logs
 from schedulerd.observe import log_events
@@ -157,7 +157,7 @@ def test_a_gang_that_times_out_says_how_far_it_came(written: Written) -> None:
     assert [line[name] for name in ("wanted", "placed", "replaced", "timed_out")] == [3, 2, 0, 3]
 
 
-def test_a_preemption_names_who_it_is_for_who_ends_and_why(written: Written) -> None:
+def test_a_preemption_names_its_ask_its_victims_and_the_reason(written: Written) -> None:
     written.log.observe([preempted(("root.b", "uuid-7"), ("root.c", "uuid-8"))], at(0))
     (line,) = written.lines()
     assert (line["logger"], line["event"]) == ("core.scheduler.preemption", "preemption decided")
@@ -168,7 +168,7 @@ def test_a_preemption_names_who_it_is_for_who_ends_and_why(written: Written) -> 
     assert line["why"] == "root.a uses vcore 0 of the 10 that it is guaranteed"
 
 
-def test_a_placeholder_that_is_too_small_names_both_numbers_and_floods_nobody(written: Written) -> None:
+def test_a_placeholder_that_is_too_small_names_both_numbers_and_does_not_flood_the_log(written: Written) -> None:
     written.log.observe([swap_refused()] * 1000, at(SECOND_NS))
     lines = written.lines()
     assert len(lines) == log_events.COMPLAINTS_MAX

@@ -6,7 +6,8 @@ import pytest
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import STOPPED_KEPT
 from tests.instants import at
@@ -44,7 +45,7 @@ def test_attempts_are_counted_by_their_outcome() -> None:
     }
 
 
-def test_who_ends_and_for_whom_is_counted_by_queue_and_in_every_queue_above() -> None:
+def test_preempted_allocations_are_counted_by_queue_and_in_every_queue_above() -> None:
     victims = [("root.c", "uuid-1"), ("root.d.e", "uuid-2")]
     metrics = after(
         build.preempted(*victims, queue="root.a.b"),
@@ -58,7 +59,7 @@ def test_who_ends_and_for_whom_is_counted_by_queue_and_in_every_queue_above() ->
     assert ended == {"root.c": 2, "root.d.e": 1, "root.d": 1, "root": 3}
 
 
-def test_a_decision_that_ends_nobody_is_no_preemption() -> None:
+def test_a_decision_without_victims_is_no_preemption() -> None:
     assert by_queue(after(build.preempted()), "preemptions") == {}
 
 

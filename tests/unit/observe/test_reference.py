@@ -18,7 +18,7 @@ from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.predicates.facts import PredicateOutcome
-from schedulerd.core.preemption.facts import ReservationEnd
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.core.step_context import ResourceManager
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind

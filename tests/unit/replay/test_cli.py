@@ -211,7 +211,7 @@ def test_what_if_for_machines(run: Run, small: Path, new_file: Path) -> None:
     assert said["end"] == "2023-11-14T22:13:29.000000Z"
 
 
-def test_what_if_names_who_is_rejected_only_there(run: Run, small: Path, tmp_path: Path) -> None:
+def test_what_if_names_items_that_are_rejected_only_there(run: Run, small: Path, tmp_path: Path) -> None:
     file = tmp_path / "new.yaml"
     file.write_text("partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: b}]}]}]")
     result = run(small, "--config", file)

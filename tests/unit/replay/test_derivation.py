@@ -67,7 +67,7 @@ def run_s(demand: Demand) -> dict[str, list[float | None]]:
     }
 
 
-def test_a_pod_runs_from_its_placement_to_its_release_whoever_names_it_how() -> None:
+def test_a_pod_runs_from_its_placement_to_its_release_however_it_is_named() -> None:
     found = demand(
         (2, ask("k1", "k2")),
         (3, CYCLE),
@@ -172,7 +172,7 @@ def test_a_placeholder_ends_when_it_is_not_needed_unless_its_resource_manager_sa
     assert [pause_s for pause_s, _ in sends(only(found))] == [0, 1, 2]
 
 
-def test_who_registers_anew_begins_anew() -> None:
+def test_an_rm_that_registers_anew_begins_anew() -> None:
     again = registration(queue_file())
     found = demand((2, ask("k")), (3, CYCLE), (9, again), (9, CONNECT), (9, node()), (10, submit()), (11, ask("k")))
     assert [application.name for application in found.applications] == [APP, APP]
@@ -206,7 +206,7 @@ def test_what_was_never_placed_is_expected_to_run_as_the_others_did() -> None:
     assert usual_s["elsewhere"] is None
 
 
-def test_a_verdict_is_the_answer_to_its_question() -> None:
+def test_a_result_is_the_answer_to_its_question() -> None:
     found = demand(
         (2, ConnectCallbacks(RM, predicates=True)),
         (2, node(name="n2")),

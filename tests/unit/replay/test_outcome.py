@@ -63,7 +63,7 @@ def test_what_is_never_placed_was_pending_to_the_end_or_taken_back() -> None:
     assert of(outcome((1, ask("k1")), (5, stopped))).never_placed == 1
 
 
-def test_what_is_asked_for_otherwise_or_by_who_registers_anew_counts_once() -> None:
+def test_what_is_asked_for_otherwise_or_by_an_rm_that_registers_anew_counts_once() -> None:
     assert of(outcome((1, ask("k1")), (2, ask("k1", priority=3)), (3, CYCLE))).never_placed == 0
     again = ((2, registration(queue_file(4))), (2, CONNECT), (2, node()), (2, submit()), (3, ask("k1")), (3, CYCLE))
     found = of(outcome((1, ask("k1")), *again))
@@ -102,16 +102,16 @@ def test_what_is_preempted_is_counted_where_it_ran_with_the_time_that_is_lost() 
         (1, ask("v", application_id="big", max_allocations=8)),
         (1, CYCLE),
     ]
-    claim: list[tuple[float, Command]] = [(2, ask("k", allow_preempt_other=True)), (4, RingAlarms()), (4, CYCLE)]
-    asked = outcome(*full, *claim, text=text)
+    preempting: list[tuple[float, Command]] = [(2, ask("k", allow_preempt_other=True)), (4, RingAlarms()), (4, CYCLE)]
+    asked = outcome(*full, *preempting, text=text)
     assert (of(asked, "root.b").preempted, of(asked, "root.b").lost_ns) == (1, 0)
     ended = release(uuid="uuid-8", application_id="big", termination=TerminationType.PREEMPTED_BY_SCHEDULER)
-    gone = outcome(*full, *claim, (11, ended), text=text)
+    gone = outcome(*full, *preempting, (11, ended), text=text)
     assert (of(gone, "root.b").preempted, of(gone, "root.b").lost_ns) == (1, 10 * SECOND_NS)
     assert (of(gone).preempted, of(gone).lost_ns) == (0, 0)
 
 
-def test_who_is_rejected_is_kept_with_the_reason() -> None:
+def test_a_rejected_application_is_kept_with_the_reason() -> None:
     found = outcome(
         (1, submit("lost", "root.nosuch")), (1, submit()), (2, ask("k", application_id="app")), (2, ask(""))
     )

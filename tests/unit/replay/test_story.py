@@ -128,7 +128,7 @@ def test_a_node_has_what_ran_on_it() -> None:
     assert {row.values.get("node_id", "n1") for row in story.rows} == {"n1"}
 
 
-def test_a_queue_has_its_rules_and_who_was_in_it() -> None:
+def test_a_queue_has_its_rules_and_the_applications_that_were_in_it() -> None:
     story = a_story("root.ml.notebooks")
     assert story.kinds == ["queue"]
     assert story.rows[0].event == "queue changed"

@@ -102,7 +102,7 @@ def test_why_it_waits_at_the_end_is_told_once() -> None:
     assert a_small_story(("app", "k1")).count("waits") == 1
 
 
-def test_a_terminal_obeys_nobody() -> None:
+def test_a_terminal_gets_no_control_characters() -> None:
     text = a_small_story(("app\x1b[31m\a\u202e€", "k\x1b]0;title\a"))
     assert text.startswith(r"app\x1b[31m\x07\u202e€: application")
     assert r"allocation key k\x1b]0;title\x07" in text
@@ -125,7 +125,7 @@ def test_queues_with_nothing_in_them_are_left_out() -> None:
     assert re.search(r"new file +│ +50% │ +100% │ +│ +│ +2 │ +90.00 s", use)
 
 
-def test_lines_say_who_is_rejected_in_one_world_only() -> None:
+def test_lines_name_items_that_are_rejected_in_one_world_only() -> None:
     worlds = {RECORDED: an_outcome(1, both="x", old="a"), SAME: an_outcome(1), NEW: an_outcome(1, both="x", new="b")}
     assert list(comparison_lines(Comparison(worlds, at(START_NS), START_NS))) == [
         "The last pod was placed or ended after: recorded 1.000 s, same file 1.000 s, new file 1.000 s",

@@ -189,7 +189,7 @@ def test_alarms_ring_when_they_are_due() -> None:
     assert ended(steps) == [(5, "k")]
 
 
-def test_what_the_scheduler_wants_to_end_ends_as_fast_as_it_did() -> None:
+def test_what_the_scheduler_preempts_is_released_as_fast_as_it_was() -> None:
     timed_out = recorded(
         (2, ask("k", execution_timeout_ms=3_000)),
         (2, CYCLE),
@@ -215,7 +215,7 @@ def test_a_pod_that_is_leaving_does_not_end_twice() -> None:
     assert sum(after_s(step) == 9 and not isinstance(step.command, RunCycle) for step in steps) == 1
 
 
-def test_a_guarantee_that_was_not_there_ends_pods_of_others_for_it() -> None:
+def test_a_new_guarantee_has_pods_of_others_preempted() -> None:
     full = timed(
         (0, registration(queue_file(8))),
         (0, CONNECT),

@@ -135,7 +135,7 @@ def test_a_scheduler_that_does_not_want_it_is_said_in_a_line(faults: Faults, sai
     assert "Traceback" not in printed
 
 
-def test_nobody_there_is_said_in_a_line() -> None:
+def test_an_absent_daemon_is_said_in_a_line() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         target = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -81,7 +81,7 @@ def test_all_values_that_will_do_are_named() -> None:
     assert [one.node_selector for one in outstanding_requests(talk.model())] == ["!spot,zone in (a,b,c,d,e)"]
 
 
-def test_who_may_not_be_together_with_others_is_no_matter_of_room() -> None:
+def test_an_ask_that_may_not_be_together_with_others_is_no_matter_of_room() -> None:
     apart = AllocationAffinity("zone", (Expression("app", Operator.IN, ("db",)),), max_cardinality=1)
     talk = a_conversation(a_node("n1", {"memory": 50}, attributes={"zone": "a"}))
     constraint = PlacementConstraint(allocations=apart)

@@ -10,14 +10,9 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.quotas.rules import BlockedBy
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
@@ -43,7 +38,7 @@ def state(state: SchedulingState, reason: str = "") -> SchedulingStateChanged:
 
 
 @pytest.mark.parametrize("allocate", [True, False])
-def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate: bool) -> None:
+def test_a_predicate_is_asked_with_all_that_tells_the_ask_from_others(allocate: bool) -> None:
     filled = builder()
     filled.predicate_wanted(wanted(7, allocate=allocate))
     assert read(filled) == callback_pb2.CallbackCall(
@@ -58,7 +53,7 @@ def test_a_verdict_is_asked_for_with_all_that_tells_the_ask_from_others(allocate
     )
 
 
-def test_a_verdict_about_preemption_is_asked_for_with_the_victims_in_order() -> None:
+def test_a_preemption_predicate_is_asked_with_the_victims_in_order() -> None:
     filled = builder()
     victims = ("b", "a", "c")
     filled.preemption_predicate_wanted(
@@ -188,7 +183,7 @@ def test_a_call_is_full_by_items_or_by_size(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("count", "pieces"), [(500, [500]), (501, [500, 1])])
-def test_verdicts_of_either_kind_come_in_pieces(count: int, pieces: list[int]) -> None:
+def test_results_of_either_kind_come_in_pieces(count: int, pieces: list[int]) -> None:
     assert module.ITEMS_MAX == 500
     answer = callback_pb2.CallbackAnswer(
         predicates=[callback_pb2.PredicatesResult(callID=number) for number in range(count)],
@@ -249,7 +244,7 @@ def test_without_a_version_it_is_that_of_the_update_streams(spoken: Dialect | No
     assert read_hello(said, spoken).version is InterfaceVersion.V2022_12, "what it says counts"
 
 
-def test_a_version_that_nobody_knows_is_refused_with_those_that_are() -> None:
+def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
     message = callback_pb2.CallbackHello.FromString(b"\x38\x09")  # field 7, which is the version, with 9
     with pytest.raises(HelloInvalid) as refused:
         read_hello(message, None)
@@ -259,7 +254,7 @@ def test_a_version_that_nobody_knows_is_refused_with_those_that_are() -> None:
     )
 
 
-def test_answers_become_verdicts_and_a_refusal_always_has_a_reason() -> None:
+def test_answers_become_results_and_a_refusal_always_has_a_reason() -> None:
     answer = callback_pb2.CallbackAnswer(
         predicates=[
             callback_pb2.PredicatesResult(callID=1, success=True, reason="ignored"),

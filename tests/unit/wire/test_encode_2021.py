@@ -13,7 +13,7 @@ from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.predicates.facts import NodeRecommended
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.dialect import Dialect, Stream
@@ -141,7 +141,7 @@ def test_all_other_facts_are_told_as_the_interface_says(said: list[Any]) -> None
 
 
 @given(ANY_FACTS)
-def test_an_rm_hears_one_dialect_whatever_others_speak(said: list[facts.Fact]) -> None:
+def test_an_rm_gets_one_dialect_whatever_others_use(said: list[facts.Fact]) -> None:
     responses = drained(said)
     addressees = [(response.rm_id, response.stream) for response in responses]
     assert len(addressees) == len(set(addressees))
@@ -165,7 +165,7 @@ def test_a_response_has_a_bounded_number_of_items_over_all_its_lists() -> None:
     assert len(whole.rejectedNodes) == 700
 
 
-def test_who_is_forgotten_may_speak_the_other_dialect() -> None:
+def test_an_rm_that_is_forgotten_may_use_the_other_dialect() -> None:
     made = encoder()
     made.add([accepted(1)], at(0))
     made.forget(RM)

@@ -103,7 +103,7 @@ def test_what_comes_before_a_mistake_counts() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_message_are_left_to_who_reads_them(raw: bytes) -> None:
+def test_bytes_that_are_no_message_are_left_to_the_decoder(raw: bytes) -> None:
     try:
         count = items_in(si_2021_pb2.UpdateRequest.FromString(raw))
     except DecodeError:

@@ -69,7 +69,7 @@ def _change(context: StepContext, rm: ResourceManager, specs: tuple[PartitionSpe
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
-            partition = rm.partitions[spec.name] = Partition(rm.rm_id, spec, rm.callbacks)
+            partition = rm.partitions[spec.name] = Partition(rm.rm_id, spec, context.cluster.timeouts, rm.callbacks)
             queue_changes.added(context, partition, partition.root.subtree())
         elif partition.spec != spec:
             # Before the queues change: this returns asks to the pending index, which is in the old order until the

@@ -241,7 +241,7 @@ def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
 
 
 def cancel_yield(allocations: Iterable[Allocation]) -> None:
-    """Placeholders that give way are not asked for again when they are gone."""
+    """Placeholders that are released in a gang deadlock do not become pending again."""
     for allocation in allocations:
         allocation.ask_again_when_gone = False
 
@@ -283,7 +283,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
                 in_favour_of=application.application_id,
             )
         )
-        message = f"incomplete gang {one.application_id} gives way to the earlier gang {application.application_id}"
+        message = f"incomplete gang {one.application_id} is released for the earlier gang {application.application_id}"
         for placeholder in placeholders:
             placeholder.ask_again_when_gone = True
             releases.request_release(context, partition, placeholder, ReleaseCause.GAVE_WAY, message)

@@ -1,8 +1,8 @@
-"""Which gangs give way in a gang deadlock, in which gangs hold parts of full nodes and none can be completed.
+"""Which gangs are released in a gang deadlock, in which gangs hold parts of full nodes and none can be completed.
 
 Quotas cannot cause a deadlock, because a gang passes the gang gate as a whole (SEMANTICS G2); nodes can. Only later,
-incomplete gangs give way: the latest first, as few as are enough, and none if the earlier gang would not be complete
-even then.
+incomplete gangs are released: the latest first, as few as are enough, and none if the earlier gang would not be
+complete even then.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass,
     return all(blocked(queue, whole, key) is None for queue in application.queue.path_to_root)
 
 
-def _kept_for_others(partition: Partition, application: Application, node: Node) -> Resources:
+def _reserved_for_others(partition: Partition, application: Application, node: Node) -> Resources:
     """What is reserved on the node for applications other than this gang and later gangs, which would wait for it."""
-    kept = Resources()
+    held = Resources()
     for one in node.reservations.values():
         is_later_gang = one.application in partition.open_gangs and one.application.serial > application.serial
         if one.application is not application and not is_later_gang:
-            kept.add(one.items)
-    return kept
+            held.add(one.items)
+    return held
 
 
 def _fit(
@@ -83,13 +83,13 @@ def _fit(
     """Whether the wanted allocations fit on the nodes of the given placeholders once these are released.
 
     Other nodes have no room for any of them, or they would have been allocated there. The packing can miss one that
-    exists; then no gang gives way, and the gang's own timeout decides.
+    exists; then no gang is released, and the gang's own timeout decides.
     """
     room: dict[Node, Resources] = {}
     for placeholder in given:
         node = placeholder.node
         if node.ordered:
             if node not in room:
-                room[node] = node.available.minus(_kept_for_others(partition, application, node))
+                room[node] = node.available.minus(_reserved_for_others(partition, application, node))
             room[node].add(placeholder.request_class.items)
     return fits(partition, wanted, [Bin(left, 1, node) for node, left in room.items()])

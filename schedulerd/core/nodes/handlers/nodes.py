@@ -232,7 +232,7 @@ def _readiness(node: Node) -> NodeTrigger:
 
 
 def _reopen_or_shut(context: StepContext, partition: Partition, node: Node) -> None:
-    partition.retry_timers.note_node_change(node, context.now_ns - context.cluster.timeouts.reservation_delay_ns)
+    partition.retry_timers.note_node_change(node, context.now_ns)
     if node.state is NodeState.SCHEDULABLE:
         commit.open_node(partition, node)
     else:

@@ -13,9 +13,9 @@ from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import Utilization
 from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.model.node import Node, Recommended
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.nodes.rules.recommendation import recommendation
 from schedulerd.core.partition import Partition
-from schedulerd.core.predicates.facts import NodeRecommended
 from schedulerd.core.specs import MINUTE_NS
 from schedulerd.core.step_context import Change, ResourceManager, StepContext
 

@@ -23,8 +23,8 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group, gang_ahead
 from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.predicates.facts import SchedulingState
 from schedulerd.core.quotas.rules import Blocked, BlockedBy, blocked
+from schedulerd.core.scheduling_states.facts import SchedulingState
 
 
 class PendingState(StrEnum):

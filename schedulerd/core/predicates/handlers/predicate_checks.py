@@ -147,9 +147,7 @@ def finish(context: StepContext, predicate_check: PredicateCheck, outcome: Predi
     if predicate_check.purpose is Purpose.SWAP and partition.denied:
         try_denied_again(partition)
     if predicate_check.purpose is Purpose.RESERVE:
-        partition.retry_timers.retry_on_node(
-            predicate_check.node, context.now_ns - context.cluster.timeouts.reservation_delay_ns
-        )
+        partition.retry_timers.retry_on_node(predicate_check.node, context.now_ns)
     context.emit(
         PredicateAnswered(
             rm_id=partition.rm_id,

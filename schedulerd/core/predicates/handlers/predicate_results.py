@@ -18,9 +18,9 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group
 from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateOutcome
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import ReservationEnd
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.reservations.handlers import reservations, reserving
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.core.step_context import Change, ResourceManager, StepContext

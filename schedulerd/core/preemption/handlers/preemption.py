@@ -150,12 +150,12 @@ def _agreed_victims(search: Search, planned: PlannedPreemption) -> tuple[Allocat
     may not be preempted now."""
     if search.agreed is None:
         return ()
-    node, agreement = search.agreed
-    if (node, agreement.victims) != (planned.node, planned.victims):
+    node, answer = search.agreed
+    if (node, answer.victims) != (planned.node, planned.victims):
         return ()
-    beyond = agreement.beyond()
+    beyond = answer.beyond()
     if not beyond:
-        return planned.up_to(agreement.last)
+        return planned.up_to(answer.last)
     return (*planned.victims, *beyond) if search.may_preempt_further(planned, beyond) else ()
 
 
@@ -188,12 +188,12 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
-        of_kind = timers.refused.get((queue, group.pending_class, None))
+        of_class = timers.refused.get((queue, group.pending_class, None))
         for ask in islice(group.in_order(), ASKS_MAX):
             timers.budget.visits += 1
             if not ask.spec.allow_preempt_other or ask.request_class.required_node:
                 continue
-            if _holds(context, application, of_kind, ask):
+            if _holds(context, application, of_class, ask):
                 break
             if _holds(context, application, timers.refused.get((queue, group.pending_class, ask)), ask):
                 continue
@@ -242,14 +242,14 @@ def _is_wanted(context: StepContext, search: Search) -> bool:
     return is_same and _is_closed(search.application, search.group) and _may_preempt(context, search.group, search.ask)
 
 
-def for_required_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def for_required_node(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
     """Preempts for an ask on its required node; False if no victims are needed or none would help.
 
-    `kept` is what entitled reservations before this one hold on the node.
+    `reserved_before` is what entitled reservations before this one hold on the node.
     """
     partition = context.partition_of(reservation.application)
     application, ask, node = reservation.application, reservation.ask, reservation.node
-    found = victims_for_required_node(partition, application, ask, node, kept, partition.retry_timers.budget)
+    found = victims_for_required_node(partition, application, ask, node, reserved_before, partition.retry_timers.budget)
     if found is None:
         reason = f"the allocations that may be preempted on node {node.node_id} would not make enough room"
         refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)

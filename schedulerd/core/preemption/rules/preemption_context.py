@@ -74,7 +74,7 @@ class PreemptionContext:
         """The amounts that the max of queues on the path lacks for the ask. Victims anywhere below the limiting queue
         free them."""
         self._entitled = [self._rights(level) for level in range(len(self.queue.path_to_root))]
-        self.claimable = frozenset().union(*self._entitled)
+        self.entitled_to = frozenset().union(*self._entitled)
         """All resources to which the ask is entitled at some level."""
         self._priorities = self._priorities_at_levels()
         self._victim_queues: dict[Queue, VictimQueue | None] = {}
@@ -98,7 +98,11 @@ class PreemptionContext:
         for queue in self.queue.path_to_root:
             why = blocked_by_limits(queue, (), without_subject)
             if why is None and key.limit_subject is not None:
-                together = self._claimed_by(key.limit_subject, queue).plus(self.ask.request_class.resources).canonical()
+                together = (
+                    self._reserved_for_subject(key.limit_subject, queue)
+                    .plus(self.ask.request_class.resources)
+                    .canonical()
+                )
                 why = blocked_by_user_limits(queue, together, key)
             if why is not None:
                 return sentence(why)
@@ -126,7 +130,7 @@ class PreemptionContext:
             if queue in one.application.queue.path_to_root
         )
 
-    def _claimed_by(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
+    def _reserved_for_subject(self, limit_subject: LimitSubject, queue: Queue) -> Resources:
         """What entitled reservations of the same user or group will use in the queue."""
         quota_reserved = Resources()
         for one in self.partition.reservations:
@@ -174,7 +178,7 @@ class PreemptionContext:
 
     def why(self, short: Resources) -> str:
         """The guarantee that entitles the ask to the resources in `short`, as a sentence."""
-        wanted = short.keys() & self.claimable or self.claimable
+        wanted = short.keys() & self.entitled_to or self.entitled_to
         level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
         name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])

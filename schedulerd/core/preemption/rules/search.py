@@ -157,8 +157,8 @@ class Search:
         self, node: Node, victims: tuple[Allocation, ...], others: Iterable[Allocation]
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
-        everybody = dict.fromkeys((*victims, *others))
-        return beside(self._preemption_context.may_be_preempted(everybody, need), victims, FURTHER_MAX)
+        candidates = dict.fromkeys((*victims, *others))
+        return beside(self._preemption_context.may_be_preempted(candidates, need), victims, FURTHER_MAX)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
@@ -176,7 +176,7 @@ class Search:
                     return
                 fewest = node_candidates.fewest(node_candidate)
                 if fewest and not self._beats(cost, fewest, node):
-                    self._look_at(node, cost[0][0])
+                    self._search_node(node, cost[0][0])
                     looks += self._found is not None
             yield
 
@@ -203,10 +203,10 @@ class Search:
             for node in portion:
                 short = self._short(node)
                 if not short:
-                    self._look_at(node)
+                    self._search_node(node)
                     if self._found is not None:
                         return True
-                elif short.keys() <= self._preemption_context.claimable:
+                elif short.keys() <= self._preemption_context.entitled_to:
                     node_candidates.consider(node, self._with_quota(short))
             yield
         return False
@@ -227,7 +227,7 @@ class Search:
         there."""
         return self._found is not None and self._found[:4] < (cost, size, node.score, node.node_id)
 
-    def _look_at(self, node: Node, up_to: Rank | None = None) -> None:
+    def _search_node(self, node: Node, up_to: Rank | None = None) -> None:
         found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None
         if found is not None:
             here = _Found(found.cost, len(found.victims), node.score, node.node_id, node, found.victims)
@@ -237,8 +237,8 @@ class Search:
     def _victims_on(self, node: Node, up_to: Rank | None = None) -> VictimSet | None:
         """The best victim set on the node, if it is allowed; with `up_to`, of no higher rank than that."""
         self.budget.visits += 1
-        kept = self.ask.reservations.get(node)
-        if node in self.barred or not node.ordered or (kept is not None and kept.is_entitled):
+        reservation = self.ask.reservations.get(node)
+        if node in self.barred or not node.ordered or (reservation is not None and reservation.is_entitled):
             return None
         short = self._short(node)
         if self._preemption_context.lacking and not short:
@@ -276,16 +276,16 @@ class Search:
 
 
 def victims_for_required_node(
-    partition: Partition, application: Application, ask: Ask, node: Node, kept: Resources, budget: WorkBudget
+    partition: Partition, application: Application, ask: Ask, node: Node, reserved_before: Resources, budget: WorkBudget
 ) -> VictimSet | None:
     """The victims for an ask on its required node; guarantees do not protect them. None if no set is enough.
 
-    `kept` is what entitled reservations before this one hold on the node.
+    `reserved_before` is what entitled reservations before this one hold on the node.
     """
     budget.visits += len(node.allocations)
     unit = unit_weights(node.capacity)
     candidates = _for_required_node(partition, application, ask, node, unit)
-    found = smallest_set(candidates, node.shortage(ask.request_class.items, kept), unit, budget)
+    found = smallest_set(candidates, node.shortage(ask.request_class.items, reserved_before), unit, budget)
     if found is None or partition.objection_without(ask.request_class, node, found.victims) is not None:
         return None
     return found

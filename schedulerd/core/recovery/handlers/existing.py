@@ -183,7 +183,7 @@ def _take_over(context: StepContext, application: Application, node: Node, exist
                 "it exists on a node already",
                 count=1,
             )
-        else:  # so a placeholder that gives way is asked for again
+        else:  # so a placeholder that is released in a gang deadlock becomes pending again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
     application_states.on_ask(context, application, placeholder=existing.placeholder and bool(existing.task_group))
     allocation = commit.take_over(

@@ -13,10 +13,10 @@ from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import schedule_preemption
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved, RoomMade
+from schedulerd.core.preemption.facts import RoomMade
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.step_context import StepContext
 
 
@@ -58,12 +58,10 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     if reservation.predicate_check is not None:
         predicate_checks.void(context, reservation.predicate_check)
     if ask.pending and application.groups[ask.group_key].pending_class.unschedulable:
-        delay_ns = context.cluster.timeouts.reservation_delay_ns
-        again_ns = max(due_ns(context, ask), context.now_ns + delay_ns)
-        partition.retry_timers.reservations_due.set_earlier(
-            application.groups[ask.group_key].pending_class, again_ns - delay_ns
-        )
-    retry_on_node(context, partition, reservation.node, max(context.now_ns, reservation.node.no_reservation_before_ns))
+        again_ns = max(due_ns(context, ask), context.now_ns + context.cluster.timeouts.reservation_delay_ns)
+        partition.retry_timers.reservations_due.set_earlier(application.groups[ask.group_key].pending_class, again_ns)
+    node_due_ns = max(context.now_ns, reservation.node.no_reservation_before_ns)
+    partition.retry_timers.retry_on_node(reservation.node, node_due_ns)
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
         attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
@@ -76,7 +74,7 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
             for one in (None, ask):
                 partition.retry_timers.refused.pop((queue, application.groups[ask.group_key].pending_class, one), None)
         schedule_preemption(partition, application, ask)
-    next_ns = partition.retry_timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    next_ns = partition.retry_timers.next_ns()
     if next_ns is not None and next_ns <= context.now_ns:  # before the running cycle allocates other asks
         partition.retry_timers.has_due = True
     context.emit(
@@ -92,11 +90,6 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
             kept_ns=context.now_ns - reservation.made_at_ns,
         )
     )
-
-
-def retry_on_node(context: StepContext, partition: Partition, node: Node, at_ns: int) -> None:
-    """Asks for which no node could be reserved are tried again from `at_ns` on, when the node can be reserved."""
-    partition.retry_timers.retry_on_node(node, at_ns - context.cluster.timeouts.reservation_delay_ns)
 
 
 def trim(context: StepContext, ask: Ask) -> None:

@@ -35,13 +35,10 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
     """Enqueues the asks of all due pending classes that have waited long enough. Classes that are due at the same time
     come in the order in which their first asks would be allocated."""
     timers = partition.retry_timers
-    pending_classes, until_ns = (
-        timers.reservations_due,
-        context.now_ns - context.cluster.timeouts.reservation_delay_ns,
-    )
+    pending_classes = timers.reservations_due
     due = []
     while (at_ns := pending_classes.next_ns()) is not None and (
-        pending_class := pending_classes.pop(until_ns)
+        pending_class := pending_classes.pop(context.now_ns)
     ) is not None:
         if not pending_class.unschedulable:
             continue
@@ -60,23 +57,23 @@ def enqueue_due(context: StepContext, partition: Partition) -> None:
 def _enqueue_class(context: StepContext, partition: Partition, pending_class: PendingClass) -> None:
     """Enqueues the asks of the pending class that have waited long enough, in the order of allocation."""
     timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    line = timers.to_reserve_required if pending_class.request_class.required_node else timers.to_reserve
-    looked_at, again_ns = 0, None
+    retry_list = timers.to_reserve_required if pending_class.request_class.required_node else timers.to_reserve
+    visits, again_ns = 0, None
     for application, ask in islice(_asks_of(partition, partition.root, pending_class), ASKS_MAX):
-        if not pending_class.request_class.required_node and len(line) >= RETRY_LIST_MAX:
+        if not pending_class.request_class.required_node and len(retry_list) >= RETRY_LIST_MAX:
             timers.overflow[pending_class] = None
             break
-        looked_at += 1
+        visits += 1
         due_ns = reservations.due_ns(context, ask)
         if due_ns <= context.now_ns:
-            line.append((application, ask))
+            retry_list.append((application, ask))
         elif again_ns is None or due_ns < again_ns:
             again_ns = due_ns
-    timers.budget.visits += looked_at
-    if looked_at == ASKS_MAX:
+    timers.budget.visits += visits
+    if visits == ASKS_MAX:
         again_ns = context.now_ns + delay_ns if again_ns is None else min(again_ns, context.now_ns + delay_ns)
     if again_ns is not None:
-        timers.reservations_due.set_earlier(pending_class, again_ns - delay_ns)
+        timers.reservations_due.set_earlier(pending_class, again_ns)
 
 
 def _asks_of(
@@ -125,7 +122,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
             continue
         node = None if pending_class in timers.unreservable else _best_node(context, partition, application, ask)
         if node is None:
-            if not timers.is_not_helped(application, pending_class) and not _rests_for_refusals(
+            if not timers.is_not_helped(application, pending_class) and not _postpone_if_refused(
                 context, application, ask
             ):
                 timers.unreservable[pending_class] = None
@@ -180,7 +177,7 @@ def reserve_refused(context: StepContext, predicate_check: PredicateCheck) -> No
         context.partition_of(application).retry_timers.to_reserve.appendleft((application, ask))
 
 
-def _rests_for_refusals(context: StepContext, application: Application, ask: Ask) -> bool:
+def _postpone_if_refused(context: StepContext, application: Application, ask: Ask) -> bool:
     """Whether the ask has no reservation because the RM refused nodes for this ask only. Then it gets a retry time, and
     equal asks are not affected."""
     if ask.predicate_history is None or not ask.predicate_history.refused:
@@ -197,9 +194,8 @@ def _postpone_reservation(context: StepContext, application: Application, ask: A
     ask.no_reservation_before_ns = max(
         ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.predicate_retry_delay_ns
     )
-    delay_ns = context.cluster.timeouts.reservation_delay_ns
     partition.retry_timers.reservations_due.set_earlier(
-        application.groups[ask.group_key].pending_class, ask.no_reservation_before_ns - delay_ns
+        application.groups[ask.group_key].pending_class, ask.no_reservation_before_ns
     )
 
 

@@ -13,10 +13,11 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import PreemptionRefusal, ReservationEnd
+from schedulerd.core.preemption.facts import PreemptionRefusal
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
 from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.reservations.handlers import reservations, reserving
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.step_context import StepContext
@@ -34,7 +35,7 @@ def mark_unschedulable(context: StepContext, partition: Partition, pending_class
 def schedule_alarm(context: StepContext, partition: Partition) -> None:
     """Arranges that the next cycle, or an alarm, enqueues what is due next."""
     timers = partition.retry_timers
-    next_ns = timers.next_ns(context.cluster.timeouts.reservation_delay_ns)
+    next_ns = timers.next_ns()
     if next_ns is None:
         context.cluster.alarms.cancel(timers.alarm)
         return
@@ -56,15 +57,15 @@ def allocate_reserved(context: StepContext, partition: Partition) -> bool:
     """Allocates the next ask whose reserved room is free, or preempts for it; False if nothing was done."""
     while partition.reservations_to_check:
         node = next(iter(partition.reservations_to_check))
-        kept = Resources()
+        reserved_before = Resources()
         for reservation in _in_order(node):
             void = _reason_to_end(partition, reservation)
             if void is not None:
                 reservations.end(context, reservation, void)
-            elif reservation.predicate_check is None and _serve(context, reservation, kept):
+            elif reservation.predicate_check is None and _serve(context, reservation, reserved_before):
                 return True
             elif reservation in partition.reservations:
-                kept.add(reservation.items)
+                reserved_before.add(reservation.items)
         del partition.reservations_to_check[node]
     return False
 
@@ -99,14 +100,16 @@ def _reason_to_end(partition: Partition, reservation: Reservation) -> Reservatio
     return ReservationEnd.NODE if is_refused else None
 
 
-def _serve(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
-    """Allocates the ask in its reserved room, or preempts for it; False if nothing was done. `kept` is what the
-    reservations before this one hold on the node."""
+def _serve(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
+    """Allocates the ask in its reserved room, or preempts for it; False if nothing was done.
+
+    `reserved_before` is what the reservations before this one hold on the node.
+    """
     application, ask, node = reservation.application, reservation.ask, reservation.node
     partition, queue = context.partition_of(application), application.queue
     pending_class = application.groups[ask.group_key].pending_class
-    if node.available.minus(kept).lacks(reservation.items) is not None:
-        return _make_room(context, reservation, kept)
+    if node.available.minus(reserved_before).lacks(reservation.items) is not None:
+        return _make_room(context, reservation, reserved_before)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
     if highest_blocked(queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation)) is not None:
@@ -146,19 +149,19 @@ def _lasting_block(application: Application, reservation: Reservation) -> str | 
     return None
 
 
-def _make_room(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def _make_room(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
     """Preempts for an ask on its required node, or ends an entitled reservation that has no victims and still lacks
     room. False if no victims were released."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     if ask.request_class.required_node:
         is_allowed = context.partition_of(application).spec.preemption_enabled
-        return is_allowed and _make_room_on_only_node(context, reservation, kept)
-    if reservation.is_entitled and not reservation.victims and node.shortage(reservation.items, kept):
+        return is_allowed and _make_room_on_only_node(context, reservation, reserved_before)
+    if reservation.is_entitled and not reservation.victims and node.shortage(reservation.items, reserved_before):
         reservations.end(context, reservation, ReservationEnd.NODE)
     return False
 
 
-def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept: Resources) -> bool:
+def _make_room_on_only_node(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
     """Preempts for the ask, unless a quota keeps it out: preemption there makes room on the node and not in a quota.
     Then the reservation waits, and a fact says so if the quota can stay full for long."""
     application, partition = reservation.application, context.partition_of(reservation.application)
@@ -167,7 +170,7 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, kept
         highest_blocked(application.queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation))
         is None
     ):
-        return preemption.for_required_node(context, reservation, kept)
+        return preemption.for_required_node(context, reservation, reserved_before)
     partition.short_of_quota[reservation] = None
     limit = _lasting_block(application, reservation)
     if limit is not None:

@@ -24,7 +24,7 @@ def check_registration(context: StepContext, known: ResourceManager | None, comm
 
     Nothing is allocated for the RM before its stream is open. It must open in time, like a stream that was lost (C3).
     """
-    return partial(_register, context, known, ResourceManager(command, context.now_ns))
+    return partial(_register, context, known, ResourceManager(command, context.cluster.timeouts, context.now_ns))
 
 
 def reject(

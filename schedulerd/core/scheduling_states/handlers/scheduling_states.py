@@ -23,13 +23,14 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.pending.rules.states import PendingState, blocking_rule, group_state
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
-from schedulerd.core.preemption.facts import ReservationEnded, Reserved
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.scheduling_states.reasons import pending_in, rule_identity, why_pending
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     AskName,
+    Cause,
     GroupOutlook,
     GroupScan,
     Outlook,
@@ -51,7 +52,7 @@ AGAIN_NS = 10 * SECOND_NS
 """Minimum time between two scans of one place, and between two waiting states told about one ask."""
 SLICE_NS = MILLISECOND_NS
 """Pause between two slices, for other commands."""
-QUERIES_MAX = 1_000
+VISITS_MAX = 1_000
 """Maximum number of asks and applications visited in a slice."""
 WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
 EVERYTHING = 2**63
@@ -69,7 +70,7 @@ def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks
         rm.scheduling_state_tracker = SchedulingStateTracker(
             tells_states=command.scheduling_states, tells_reasons=command.pending_reasons
         )
-        _look_in(context, rm, rm.scheduling_state_tracker, ROUND_NS)
+        _schedule_round(context, rm, rm.scheduling_state_tracker, ROUND_NS)
 
 
 def end(context: StepContext, rm: ResourceManager) -> None:
@@ -80,7 +81,7 @@ def end(context: StepContext, rm: ResourceManager) -> None:
         rm.scheduling_state_tracker = None
 
 
-def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def on_facts(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Processes the facts of this step."""
     is_news = False
     for fact in list(context.facts):
@@ -88,17 +89,17 @@ def hear(context: StepContext, rm: ResourceManager, states: SchedulingStateTrack
             case SchedulingStateChanged() | PendingReasonChanged():
                 continue
             case Allocated(rm_id=rm.rm_id, recovered=False):
-                _settle(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
+                _tell_proven(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
             case Reserved(rm_id=rm.rm_id):
                 reason = f"room is reserved for it on node {fact.node_id}"
-                _settle(context, rm, states, fact, SchedulingState.RESERVED, reason)
+                _tell_proven(context, rm, states, fact, SchedulingState.RESERVED, reason)
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
-                _settle(context, rm, states, fact)
+                _tell_proven(context, rm, states, fact)
         is_news = is_news or getattr(fact, "rm_id", rm.rm_id) == rm.rm_id
     if is_news and states.scans:
         states.needs_another_round = True
     elif is_news:
-        _look_in(context, rm, states, ROUND_NS)
+        _schedule_round(context, rm, states, ROUND_NS)
 
 
 def on_time(context: StepContext, rm: ResourceManager) -> None:
@@ -109,17 +110,17 @@ def on_time(context: StepContext, rm: ResourceManager) -> None:
     again_ns = None
     if not states.scans and rm.state is ResourceManagerState.RUNNING:
         again_ns = _find_changes(context, rm, states)
-    _go_through(context, rm, states)
+    _run_scans(context, rm, states)
     if states.scans:
-        _look_in(context, rm, states, SLICE_NS)
+        _schedule_round(context, rm, states, SLICE_NS)
     elif states.needs_another_round:
         states.needs_another_round = False
-        _look_in(context, rm, states, ROUND_NS)
+        _schedule_round(context, rm, states, ROUND_NS)
     elif again_ns is not None:
-        _look_in(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
+        _schedule_round(context, rm, states, max(again_ns - context.now_ns, ROUND_NS))
 
 
-def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
+def _schedule_round(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, delay_ns: int) -> None:
     """Sets the alarm to `delay_ns` from now, if it would ring later than that."""
     deadline_ns, alarms = context.now_ns + delay_ns, context.cluster.alarms
     if states.alarm is None or deadline_ns < states.alarm.deadline_ns:
@@ -127,7 +128,7 @@ def _look_in(context: StepContext, rm: ResourceManager, states: SchedulingStateT
         states.alarm = alarms.set(deadline_ns, SchedulingStatesDue(rm))
 
 
-def _settle(
+def _tell_proven(
     context: StepContext,
     rm: ResourceManager,
     states: SchedulingStateTracker,
@@ -159,12 +160,12 @@ def _tell(
     states: SchedulingStateTracker,
     name: AskName,
     state: SchedulingState | None,
-    at: str,
+    cause: Cause,
     reason: str,
     why: PendingReasonChanged | None,
 ) -> None:
     """`reason` is for people, `why` the same as data for an RM that wants it."""
-    states.told[name] = Told(state, at, context.now_ns)
+    states.told[name] = Told(state, cause, context.now_ns)
     if state is not None and states.tells_states:
         context.emit(SchedulingStateChanged(rm.rm_id, *name, state, reason))
     if why is not None:
@@ -245,8 +246,8 @@ def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Pl
         elif tells_reasons and not pending_class.unschedulable:
             if leaf not in lines:
                 lines[leaf] = pending_in(leaf)
-            at = f"turn {lines[leaf].bit_length()}"  # told again when the line is half as long
-            yield (leaf, pending_class), Outlook(at, {}, pending_class.joined, waits_for_turn=True)
+            cause = f"turn {lines[leaf].bit_length()}"  # told again when the line is half as long
+            yield (leaf, pending_class), Outlook(cause, {}, pending_class.joined, waits_for_turn=True)
 
 
 def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
@@ -255,16 +256,16 @@ def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
     return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
 
 
-def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
+def _run_scans(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
     """Runs the scans for one slice."""
-    looks = 0
-    while states.scans and looks < QUERIES_MAX:
+    visits = 0
+    while states.scans and visits < VISITS_MAX:
         scan = states.scans[0]
         partition = scan.partition
         explain = Explanation(partition, rm.state, StateQuery(limit=NODES_MAX))
-        looks += min(len(partition.nodes), NODES_MAX)
-        while looks < QUERIES_MAX and not scan.is_over:
-            looks += 1
+        visits += min(len(partition.nodes), NODES_MAX)
+        while visits < VISITS_MAX and not scan.is_over:
+            visits += 1
             found = scan.next()
             if (
                 found is None or found[1].unchecked <= 0
@@ -272,15 +273,15 @@ def _go_through(context: StepContext, rm: ResourceManager, states: SchedulingSta
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
-            state, at, known = _state(scan, application, ask), scan.outlook.at, states.told.get(name)
-            if known is None or known.is_news(state, at):
+            state, cause, known = _state(scan, application, ask), scan.outlook.cause, states.told.get(name)
+            if known is None or known.is_news(state, cause):
                 if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
                     scan.invalidate(states)
                     states.needs_another_round = True
                 elif state is not None or known is None or known.state not in WAITING or _lasts(scan):
                     text = _reason(scan, explain, application, ask, state) if states.tells_states else ""
                     why = _why(rm, states, scan, application, ask, state) if states.tells_reasons else None
-                    _tell(context, rm, states, name, state, at, text, why)
+                    _tell(context, rm, states, name, state, cause, text, why)
         if scan.is_over:
             states.scans.popleft()
     if not states.scans:
@@ -314,20 +315,20 @@ def _state(scan: Scan | GroupScan, application: Application, ask: Ask) -> Schedu
         return SchedulingState.SKIPPED
     if scan.outlook.waits_for_turn:
         return None
-    if scan.outlook.at:
+    if scan.outlook.cause:
         return SchedulingState.SKIPPED
-    whose = application if application in scan.left else None
-    left = scan.left.get(whose, 0)
+    account = application if application in scan.left else None
+    left = scan.left.get(account, 0)
     if left <= 0:
         return SchedulingState.SKIPPED
-    scan.left[whose] = left - ask.unreserved
+    scan.left[account] = left - ask.unreserved
     return SchedulingState.FAILED
 
 
 def _reason(
     scan: Scan | GroupScan, explain: Explanation, application: Application, ask: Ask, state: SchedulingState | None
 ) -> str:
-    if isinstance(scan, GroupScan) or state is not SchedulingState.SKIPPED or scan.outlook.at:
+    if isinstance(scan, GroupScan) or state is not SchedulingState.SKIPPED or scan.outlook.cause:
         return explain.waiting(application, ask)
     leaf, pending_class = scan.place
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)

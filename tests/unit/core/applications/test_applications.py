@@ -93,7 +93,7 @@ def test_a_rejection_names_field_and_value(
     assert only(ApplicationAccepted, facts).application_id == "after", "the rest of the message is handled"
 
 
-def test_who_may_not_submit_is_told_so() -> None:
+def test_a_user_without_the_right_to_submit_is_told_so() -> None:
     root = a_queue_spec("root", a_queue_spec("a", submit_acl=Acl(users=frozenset({"ann"}))))
     talk = a_conversation(root=root)
     rejected = only(ApplicationRejected, talk.apps(an_app("next", user="bob", groups=("dev",))))
@@ -177,7 +177,7 @@ def test_one_that_had_only_asks_completes_too(talk: Conversation) -> None:
     assert states(talk.release_asks()) == [S.COMPLETING]
 
 
-def test_a_new_ask_wakes_a_completing_one_and_no_late_alarm_ends_it(talk: Conversation) -> None:
+def test_a_new_ask_resumes_a_completing_one_and_no_late_alarm_ends_it(talk: Conversation) -> None:
     runs(talk)
     talk.release()
     talk.sleep(TIMES.completing_ns - 1)

@@ -105,7 +105,7 @@ def test_a_swap_moves_no_application_into_completing_on_its_way() -> None:
     assert states(confirm(later, request), "gang") == [S.RUNNING]
 
 
-def test_a_parked_ask_that_is_taken_back_as_the_last_completes_its_application() -> None:
+def test_withdrawing_the_last_ask_that_awaits_a_placeholder_completes_its_application() -> None:
     talk = a_full_gang(2)
     confirm(talk, a_swap(talk))
     request = a_swap(talk, real("s"))

@@ -79,7 +79,7 @@ def test_the_same_amounts_change_nothing() -> None:
     assert of(AllocationChanged, talk.asks(an_ask("k", resources=Resources(memory=10, gpu=0)))) == []
 
 
-def test_who_waits_for_room_or_quota_gets_what_it_gives_back() -> None:
+def test_asks_that_wait_for_room_or_quota_get_what_a_smaller_allocation_gives_back() -> None:
     talk = a_talk(20)
     talk.asks(an_ask("waits", 15))
     assert placed(talk.schedule()) == []
@@ -87,7 +87,7 @@ def test_who_waits_for_room_or_quota_gets_what_it_gives_back() -> None:
     assert placed(talk.schedule()) == [("app", "waits", "n1")]
 
 
-def test_who_waits_gets_what_it_gives_back_of_one_resource_while_it_takes_another() -> None:
+def test_waiting_asks_get_what_it_gives_back_of_one_resource_while_it_takes_another() -> None:
     talk = a_talk(20)
     talk.asks(an_ask("waits", 15))
     assert placed(talk.schedule()) == []
@@ -95,7 +95,7 @@ def test_who_waits_gets_what_it_gives_back_of_one_resource_while_it_takes_anothe
     assert placed(talk.schedule()) == [("app", "waits", "n1")]
 
 
-def test_who_waits_waits_on_while_it_has_grown() -> None:
+def test_waiting_asks_wait_on_while_an_allocation_has_grown() -> None:
     talk = a_talk(5)
     talk.asks(an_ask("k", 20))
     talk.asks(an_ask("waits", 5))

@@ -8,6 +8,7 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import LimitSpec
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -20,7 +21,6 @@ from tests.unit.core.builders import (
     an_ask,
     placed,
 )
-from tests.unit.core.judges import Judge, Refuses
 
 ROOM = {"memory": 100, "vcore": 10}
 
@@ -234,7 +234,7 @@ def test_an_application_that_is_not_served_has_nothing_outstanding() -> None:
     assert talk.outstanding() == []
 
 
-def test_what_waits_for_a_verdict_is_not_outstanding() -> None:
+def test_what_awaits_a_predicate_result_is_not_outstanding() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}))
     talk.step(ConnectCallbacks(RM, predicates=True))
     waits(talk, an_ask("k", 10, 5))
@@ -242,7 +242,7 @@ def test_what_waits_for_a_verdict_is_not_outstanding() -> None:
 
 
 def test_what_the_rm_refuses_where_there_is_room_is_not_outstanding_until_there_is_none() -> None:
-    talk = Judge(Refuses(("k", "n1")))
+    talk = AnsweringRM(Refuses(("k", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
@@ -252,8 +252,8 @@ def test_what_the_rm_refuses_where_there_is_room_is_not_outstanding_until_there_
     assert talk.outstanding() == [("app", "k", 1)]
 
 
-def test_who_starts_with_what_is_outstanding_has_started_for_what_it_is_refused_as_well() -> None:
-    talk = Judge(Refuses(("refused", "n1")))
+def test_an_application_that_starts_with_outstanding_asks_has_started_for_its_refused_ones_as_well() -> None:
+    talk = AnsweringRM(Refuses(("refused", "n1")))
     talk.begin(a_root(a_queue_spec("a", max_applications=1)))
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app("app"))

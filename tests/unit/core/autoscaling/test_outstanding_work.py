@@ -58,13 +58,13 @@ def waiting(asks: int, *, applications: int = 1, leaves: int = 1, request_classe
 
 
 @pytest.mark.parametrize("look", [outstanding, unschedulable_within_quotas])
-def test_a_look_calls_as_many_functions_however_many_equal_asks_wait(look: object) -> None:
+def test_a_count_calls_as_many_functions_however_many_equal_asks_wait(look: object) -> None:
     assert callable(look)
     few, many = waiting(500), waiting(50_000)
     assert calls_during(lambda: look(many)) == calls_during(lambda: look(few)) < 100 * SHAPES
 
 
-def test_a_look_calls_as_many_functions_however_many_applications_wait() -> None:
+def test_a_count_calls_as_many_functions_however_many_applications_wait() -> None:
     few, many = waiting(1_000, applications=100), waiting(10_000, applications=1_000)
     calls = calls_during(lambda: outstanding(few))
     assert calls_during(lambda: outstanding(many)) <= calls < 100 * SHAPES
@@ -81,7 +81,7 @@ def test_applications_that_the_quota_keeps_out_are_not_gone_through() -> None:
     assert calls(1_000) == calls(10)
 
 
-def test_a_look_costs_by_shapes_and_leaves() -> None:
+def test_a_count_costs_by_pending_classes_and_leaves() -> None:
     def calls(leaves: int, request_classes: int) -> float:
         partition = waiting(2_000, applications=leaves, leaves=leaves, request_classes=request_classes)
         return calls_during(lambda: outstanding(partition)) / (leaves * request_classes)

@@ -92,7 +92,7 @@ def test_another_text_that_says_the_same_replaces_the_text_alone() -> None:
     assert not talk.scheduler.wants_cycle()
 
 
-def test_a_partition_that_did_not_change_is_not_lined_up_anew() -> None:
+def test_a_partition_that_did_not_change_is_not_positioned_anew() -> None:
     talk = a_talk(a_file(A), a_file(A, name="gpu"))
     default, gpu = talk.model().root.pending_index, talk.model("gpu").root.pending_index
     talk.step(UpdateConfiguration(RM, (a_file(A), a_file(A, QueueSpec("b"), name="gpu"))))

@@ -1,4 +1,4 @@
-"""Queues, nodes and allocations say what became of them in so many words that nobody has to compare."""
+"""Queues, nodes and allocations say what became of them in so many words that no reader has to compare."""
 
 from __future__ import annotations
 

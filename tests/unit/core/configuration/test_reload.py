@@ -81,7 +81,7 @@ def test_the_same_file_changes_nothing() -> None:
     assert assessed(talk, a_file(A)) == Assessment((), False, ())
 
 
-def test_a_change_nobody_feels_has_no_impact() -> None:
+def test_a_change_without_effect_has_no_impact() -> None:
     assert assessed(running(a_file(A)), a_file(replace(A, max=Limits(memory=30)))) == Assessment((), True, ())
 
 
@@ -245,7 +245,7 @@ def test_a_new_partition() -> None:
     assert the(running(a_file(A)), a_file(A), a_file(A, name="gpu"))[0] is ImpactKind.PARTITION_ADDED
 
 
-def test_what_harms_comes_first() -> None:
+def test_harmful_impacts_come_first() -> None:
     talk = running(a_file(A))
     found = impact(talk, a_file(QueueSpec("b"), rules=()), a_file(A, name="gpu"))
     assert [one.harms for one in found] == [True, False, False, False]

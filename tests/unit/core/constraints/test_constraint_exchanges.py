@@ -6,8 +6,9 @@ from typing import Any
 
 from schedulerd.core.commands import AllocationRelease, NodeAction, PredicateResult, UpdateAllocations
 from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -21,10 +22,9 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_claim, preempted, wait
 from tests.unit.core.constraint_builders import DB, HOST, IS_DB, IS_WEB, WEB, on, one_of, together
 from tests.unit.core.gang_builders import a_gang, real
-from tests.unit.core.judges import Judge, Refuses
+from tests.unit.core.preemption_builders import an_entitled_ask, preempted, wait
 
 ALONE = together(HOST, IS_WEB, most=1)
 
@@ -98,7 +98,7 @@ def test_the_constraint_is_judged_anew_when_the_placeholder_is_gone() -> None:
     assert placed(confirm(talk, asked)) == [("gang", "r", "n2")]
 
 
-def test_nobody_gives_way_to_a_gang_that_may_not_be_so_many_together() -> None:
+def test_no_gang_is_released_for_one_whose_members_may_not_be_together() -> None:
     """There is room for both of its placeholders where the later gang is, but only one may be on a node."""
     talk = a_conversation(a_node("n1", {"memory": 20}))
     talk.apps(a_gang("late", memory=30), a_gang("early", memory=20))
@@ -111,7 +111,7 @@ def test_nobody_gives_way_to_a_gang_that_may_not_be_so_many_together() -> None:
 # reservations ---------------------------------------------------------------------------------------------------------
 
 
-def test_room_is_kept_only_where_an_ask_may_run() -> None:
+def test_room_is_reserved_only_where_an_ask_may_run() -> None:
     talk = a_conversation(
         a_node("n1", {"memory": 100}, attributes={"zone": "a"}), a_node("n2", {"memory": 100}, attributes={"zone": "b"})
     )
@@ -122,7 +122,7 @@ def test_room_is_kept_only_where_an_ask_may_run() -> None:
     assert only(Reserved, wait(talk, 20 * SECOND_NS)).node_id == "n2"
 
 
-def test_room_that_is_kept_where_the_ask_may_not_run_any_longer_is_for_all_again() -> None:
+def test_a_reservation_ends_where_the_ask_may_not_run_any_longer() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}, attributes={"zone": "a"}))
     talk.apps(an_app("other"))
     talk.asks(an_ask("fill", 50, app="other"))
@@ -136,7 +136,7 @@ def test_room_that_is_kept_where_the_ask_may_not_run_any_longer_is_for_all_again
     assert only(ReservationEnded, facts).end is ReservationEnd.NODE
 
 
-def test_room_is_kept_once_the_ask_may_run_somewhere() -> None:
+def test_room_is_reserved_once_the_ask_may_run_somewhere() -> None:
     talk = a_conversation(a_node("n1", {"memory": 100}, attributes={"zone": "a"}))
     talk.apps(an_app("other"))
     talk.asks(an_ask("fill", 50, app="other"))
@@ -165,23 +165,23 @@ def contested(*zones: str, tags: dict[str, str] | None = None) -> Conversation:
     return talk
 
 
-def test_others_end_only_where_the_ask_may_run() -> None:
+def test_allocations_are_preempted_only_where_the_ask_may_run() -> None:
     talk = contested("a", "b", "c")
-    talk.asks(a_claim(constraint=on(one_of("zone", "b"))))
+    talk.asks(an_entitled_ask(constraint=on(one_of("zone", "b"))))
     facts = wait(talk, 5 * SECOND_NS)
     assert only(ReleaseRequested, facts).node_id == "n2"
     assert placed(confirm(talk, only(ReleaseRequested, facts)) + talk.schedule()) == [("claimer", "c", "n2")]
 
 
-def test_nobody_ends_where_the_ask_could_not_run_without_them() -> None:
+def test_nothing_is_preempted_where_the_ask_could_not_run_without_it() -> None:
     talk = contested("a", tags=WEB)
-    talk.asks(a_claim(constraint=together("zone", IS_WEB, least=1)))
+    talk.asks(an_entitled_ask(constraint=together("zone", IS_WEB, least=1)))
     assert preempted(wait(talk, MINUTE_NS)) == []
 
 
-def test_one_that_may_not_be_with_another_has_it_end() -> None:
+def test_an_allocation_that_an_affinity_excludes_is_preempted() -> None:
     talk = contested("a", tags=WEB)
-    talk.asks(a_claim(constraint=ALONE, tags=WEB))
+    talk.asks(an_entitled_ask(constraint=ALONE, tags=WEB))
     asked = only(ReleaseRequested, wait(talk, 5 * SECOND_NS))
     assert placed(confirm(talk, asked) + talk.schedule()) == [("claimer", "c", "n1")]
 
@@ -191,7 +191,7 @@ def test_one_that_may_not_be_with_another_has_it_end() -> None:
 
 def test_an_ask_that_was_refused_everywhere_is_tried_where_it_may_run_later() -> None:
     """Nothing is freed on n2: others that it wants to be with come there."""
-    talk = Judge(Refuses(("near", "n1")))
+    talk = AnsweringRM(Refuses(("near", "n1")))
     talk.begin()
     talk.nodes(*(a_node(f"n{zone}", {"memory": 100}, attributes={"zone": zone}) for zone in ("1", "2")))
     talk.apps(an_app())
@@ -203,12 +203,12 @@ def test_an_ask_that_was_refused_everywhere_is_tried_where_it_may_run_later() ->
     assert placed(talk.schedule()) == [("app", "db-2", "n2"), ("app", "near", "n2")]
 
 
-def test_a_verdict_is_of_no_use_once_too_many_are_there() -> None:
-    talk = Judge()
+def test_a_result_is_void_once_too_many_are_there() -> None:
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(*(a_node(f"n{at}", {"memory": 10}, attributes={"zone": "a"}) for at in (1, 2)))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("w", count=2, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     talk.schedule()
     assert talk.open_calls == 2
@@ -219,7 +219,7 @@ def test_a_verdict_is_of_no_use_once_too_many_are_there() -> None:
 
 def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
     """It is the only one of its kind there, and without it the ask could not run there: so nobody is asked for ever."""
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 30}, attributes={"zone": "a"}))
     talk.apps(a_gang(memory=10))
@@ -232,8 +232,8 @@ def test_a_placeholder_that_a_real_ask_needs_beside_it_stays() -> None:
     assert not talk.scheduler.wants_cycle()
 
 
-def test_who_is_on_trial_when_company_comes_elsewhere_is_asked_about_that_node_next() -> None:
-    talk = Judge(Refuses(("b", "n2")))
+def test_a_checked_ask_whose_affinity_is_met_elsewhere_is_checked_on_that_node_next() -> None:
+    talk = AnsweringRM(Refuses(("b", "n2")))
     talk.begin()
     talk.apps(an_app())
     talk.nodes(a_node("n2", {"memory": 100}))
@@ -243,11 +243,11 @@ def test_who_is_on_trial_when_company_comes_elsewhere_is_asked_about_that_node_n
     talk.asks(an_ask("b", constraint=together(HOST, IS_WEB, least=1)))
     talk.schedule()
     talk.nodes(a_node("n2", {"memory": 120}, action=NodeAction.UPDATE))
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.schedule()
-    assert talk.pairs()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere, it was asked again for its new size"
+    assert talk.take_asked()[-2:] == [("b", "n2"), ("b", "n2")], "refused everywhere: asked again for its new size"
     predicate_reserved = next(iter(talk.model().callbacks.open_predicate_checks))
-    talk.is_silent = False
+    talk.withholds_answers = False
     talk.asks(an_ask("w1", tags=WEB))
     assert placed(talk.schedule()) == [("app", "w1", "n1")]
     talk.give(PredicateResult(predicate_reserved, "tainted"))

@@ -16,7 +16,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.constraints import constraints
+from schedulerd.core.constraints import constraints, node_pools
 from schedulerd.core.facts import Allocated, Fact
 from schedulerd.core.specs import SECOND_NS, NodeOrder
 from tests.unit.core import builders
@@ -142,7 +142,7 @@ def test_a_host_that_is_free_again_is_found_among_those_that_are_taken() -> None
     assert is_flat(work)
 
 
-def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
+def test_asks_without_constraints_pay_little_for_those_that_wait() -> None:
     def work(choosy_shapes: int) -> int:
         talk = a_cluster(LARGER)
         for number in range(choosy_shapes):
@@ -159,7 +159,7 @@ def test_those_who_are_not_choosy_pay_little_for_those_who_wait() -> None:
     assert few < 1.3 * nobody
 
 
-def test_nothing_is_looked_for_while_nothing_changes_for_those_who_wait() -> None:
+def test_nothing_is_searched_for_waiting_asks_while_nothing_changes() -> None:
     talk = a_cluster(LARGE)
     talk.asks(choosy(together("zone", IS_DB, least=1)), an_ask("other", 1, 10, tags=WEB))
     talk.schedule()
@@ -175,21 +175,22 @@ def test_pools_of_many_selectors_have_few_members_together_and_go_with_their_ask
     """Each selector is one that walks do not serve; the asks are placed all the same, and nothing is left of pools."""
     monkeypatch.setattr(constraints, "WALKED_PART", 10_000)
     monkeypatch.setattr(constraints, "RULES_MIN", 10)
-    monkeypatch.setattr(constraints, "POOL_MEMBERS_MAX", 1_000)
+    monkeypatch.setattr(node_pools, "POOL_MEMBERS_MAX", 1_000)
     known = (talk := a_cluster(LARGE)).model().constraints
     asks = [an_ask(f"k{at}", 1, constraint=on(none_of("zone", "gpu", f"none-{at}"))) for at in range(100)]
     talk.step(UpdateAllocations(RM, asks=asks))
     placed = 0
     while talk.scheduler.wants_cycle():
         placed += len(of(Allocated, talk.cycle(1)))
-        assert known.pool_members <= 1_000 + LARGE + constraints.POOL_COST
-        assert sum(map(len, known.pools_of.values())) == sum(len(pool.members) for pool in known.pools.values())
+        pools = known.pools
+        assert pools.members <= 1_000 + LARGE + node_pools.POOL_COST
+        assert sum(map(len, pools.of_node.values())) == sum(len(pool.members) for pool in pools.by_key.values())
     assert placed == len(asks)
     assert len(known.rules) <= 10
 
 
 @pytest.mark.parametrize("request_classes", [0, 300])
-def test_a_node_that_changes_costs_the_same_however_many_shapes_wait(request_classes: int) -> None:
+def test_a_node_that_changes_costs_the_same_however_many_classes_wait(request_classes: int) -> None:
     def work(nodes: int, changed: int) -> int:
         talk = a_cluster(nodes)
         sizes = [an_ask(f"large-{at}", 2_000 + at) for at in range(request_classes)]

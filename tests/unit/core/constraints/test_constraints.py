@@ -69,7 +69,7 @@ def test_attributes_that_are_reported_replace_all_there_were() -> None:
     assert where(talk.schedule()) == {"new": "n1"}
 
 
-def test_a_new_node_that_will_not_do_wakes_nobody() -> None:
+def test_a_new_node_that_will_not_do_requeues_nothing() -> None:
     talk = a_cluster("a")
     talk.asks(an_ask("k", constraint=on(one_of("zone", "b"))))
     talk.schedule()
@@ -118,7 +118,7 @@ def test_an_update_of_an_ask_may_change_its_constraint() -> None:
 # how many together ----------------------------------------------------------------------------------------------------
 
 
-def test_no_more_than_the_most_are_together_and_who_goes_makes_room_for_one() -> None:
+def test_no_more_than_the_most_are_together_and_a_release_makes_room_for_one() -> None:
     talk = a_cluster("a", "a", "b")
     talk.asks(an_ask("w", count=4, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     assert [node for _, _, node in placed(talk.schedule())] == ["n1", "n3"]
@@ -148,7 +148,7 @@ def test_an_ask_waits_for_others_and_goes_where_they_are() -> None:
     assert where(talk.schedule())["near"] in ("n2", "n3")
 
 
-def test_the_first_of_two_that_want_to_be_together_finds_nobody() -> None:
+def test_the_first_of_two_that_want_to_be_together_finds_no_other() -> None:
     """The count after placing lies in min..max, and it would be 1 (SI 2021-02)."""
     talk = a_cluster("a")
     talk.asks(an_ask("w", count=2, tags=WEB, constraint=together("zone", IS_WEB, least=2)))
@@ -157,7 +157,7 @@ def test_the_first_of_two_that_want_to_be_together_finds_nobody() -> None:
     assert [key for _, key, _ in placed(talk.schedule())] == ["seed", "w", "w"]
 
 
-def test_those_are_counted_that_meet_all_expressions_and_nobody_is_bound_by_the_constraints_of_others() -> None:
+def test_allocations_count_that_meet_all_expressions_and_only_for_asks_with_the_constraint() -> None:
     gold = {**WEB, "tier": "gold"}
     constraint = together("zone", IS_WEB, one_of("tier", "gold"), most=1)
     talk = a_cluster("a")
@@ -258,7 +258,7 @@ def test_a_wish_is_looked_at_again_when_there_is_room_where_it_would_be_fulfille
 # what is remembered ---------------------------------------------------------------------------------------------------
 
 
-def test_constraints_that_nobody_asks_with_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constraints_that_no_ask_has_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraints, "RULES_MIN", 16)
     monkeypatch.setattr(constraints, "FEW_NODES", 0)
     monkeypatch.setattr(constraints, "WALKED_PART", 10_000)
@@ -270,16 +270,17 @@ def test_constraints_that_nobody_asks_with_are_forgotten_when_there_are_many(mon
         talk.schedule()
         talk.release(allocation_key="k")
     assert len(known.rules) <= constraints.RULES_MIN
-    assert len(known.pools) <= constraints.RULES_MIN
+    assert len(known.pools.by_key) <= constraints.RULES_MIN
     talk.asks(an_ask("web", tags=WEB))
     assert set(where(talk.schedule())) == {"web", "stays"}
 
 
-def test_without_constraints_nothing_is_kept() -> None:
+def test_without_constraints_nothing_is_stored() -> None:
     talk = a_cluster("a", "b")
     talk.asks(an_ask("k", count=3, tags=WEB))
     talk.schedule()
     talk.release(allocation_key="k")
     known = talk.model().constraints
-    kept = (known.rules, known.pools, known.scopes, known.affinities, known.pools_of, known.tagged.watched_keys())
-    assert not any(kept)
+    pools = known.pools
+    stored = (known.rules, pools.by_key, known.scopes, known.affinities, pools.of_node, known.tagged.watched_keys())
+    assert not any(stored)

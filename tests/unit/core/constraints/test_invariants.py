@@ -31,19 +31,19 @@ def talk(monkeypatch: pytest.MonkeyPatch) -> Conversation:
 
 
 def stale_pool(known: Constraints) -> None:
-    for pool in known.pools.values():
+    for pool in known.pools.by_key.values():
         pool.members.clear()
 
 
 def out_of_order(known: Constraints) -> None:
-    for pool in known.pools.values():
+    for pool in known.pools.by_key.values():
         first = next(iter(pool.order))
         first.score += 1
         pool.note(first)
 
 
 def deaf_pool(known: Constraints) -> None:
-    known.pools_of.clear()
+    known.pools.of_node.clear()
 
 
 def wrong_group(known: Constraints) -> None:

@@ -75,7 +75,7 @@ def held(talk: Conversation, name: str) -> int:
     return len(talk.app(name).allocations)
 
 
-def test_of_two_gangs_that_hold_half_each_the_later_one_gives_way_and_both_are_complete_in_turn() -> None:
+def test_of_two_gangs_that_hold_half_each_the_later_one_is_released_and_both_are_complete_in_turn() -> None:
     talk = two_halves()
     assert (held(talk, "first"), held(talk, "second")) == (2, 2)
     assert of(ReleaseRequested, talk.sleep(PATIENCE_NS - 1)) == []
@@ -97,13 +97,13 @@ def test_of_two_gangs_that_hold_half_each_the_later_one_gives_way_and_both_are_c
     assert states(talk.schedule(), "second") == [S.STARTING]
 
 
-def test_placeholders_that_are_opted_out_of_preemption_give_way_too_as_they_are_no_victims() -> None:
+def test_placeholders_that_are_opted_out_of_preemption_are_released_too_as_they_are_no_victims() -> None:
     talk = two_halves(allow_preempt_self=False)
     requests = of(ReleaseRequested, talk.sleep(PATIENCE_NS))
     assert [(one.application_id, one.cause) for one in requests] == [("second", ReleaseCause.GAVE_WAY)] * 2
 
 
-def test_the_later_gang_is_held_back_and_says_for_whom_until_the_earlier_one_is_complete() -> None:
+def test_the_later_gang_waits_and_names_the_earlier_one_until_that_is_complete() -> None:
     talk = two_halves()
     requests = of(ReleaseRequested, talk.sleep(PATIENCE_NS))
     confirm(talk, requests[0])
@@ -114,7 +114,7 @@ def test_the_later_gang_is_held_back_and_says_for_whom_until_the_earlier_one_is_
     assert placed(talk.schedule()) == [("second", "p-second", requests[1].node_id)]
 
 
-def test_a_gang_that_came_in_between_is_held_back_as_well_and_one_that_came_before_is_not() -> None:
+def test_a_gang_that_came_in_between_waits_as_well_and_one_that_came_before_does_not() -> None:
     talk = two_halves()
     talk.sleep(PATIENCE_NS)
     a_gang(talk, "third", 1, memory=1)
@@ -126,7 +126,7 @@ def test_a_gang_that_came_in_between_is_held_back_as_well_and_one_that_came_befo
     assert [app for app, _, _ in placed(talk.schedule())].count("third") == 2
 
 
-def test_nobody_gives_way_if_it_would_not_make_the_earlier_gang_complete() -> None:
+def test_no_gang_is_released_if_it_would_not_make_the_earlier_one_complete() -> None:
     talk = two_halves(size=5)
     assert of(ReleaseRequested, talk.sleep(PATIENCE_NS)) == []
     assert talk.model().priority_gang is None
@@ -135,7 +135,7 @@ def test_nobody_gives_way_if_it_would_not_make_the_earlier_gang_complete() -> No
     assert of(GangGaveWay, talk.sleep(PATIENCE_NS))
 
 
-def test_the_latest_gives_way_first_and_no_more_of_them_than_needed() -> None:
+def test_the_latest_gang_is_released_first_and_no_more_gangs_than_needed() -> None:
     talk = two_halves("first", "second", "third", nodes=3)
     assert [held(talk, name) for name in ("first", "second", "third")] == [2, 2, 2]
     facts = talk.sleep(PATIENCE_NS)
@@ -146,7 +146,7 @@ def test_the_latest_gives_way_first_and_no_more_of_them_than_needed() -> None:
     assert [one.in_favour_of for one in of(GangGaveWay, facts)] in ([], ["second"])
 
 
-def test_a_complete_gang_does_not_give_way() -> None:
+def test_a_complete_gang_is_not_released() -> None:
     talk = two_halves("first", nodes=1)
     a_gang(talk, "second", 2, queue="root.b")
     talk.nodes(a_node("n2", {"memory": 20}, action=NodeAction.CREATE_DRAIN))
@@ -158,7 +158,7 @@ def test_a_complete_gang_does_not_give_way() -> None:
     assert of(ReleaseRequested, talk.sleep(PATIENCE_NS)) == []
 
 
-def test_a_gang_whose_quota_is_short_does_not_make_others_give_way() -> None:
+def test_no_gang_is_released_for_one_whose_quota_is_short() -> None:
     root = a_root(a_queue_spec("a", max={"memory": 20}), a_queue_spec("b"))
     talk = a_conversation(a_node("n1", {"memory": 40}), root=root, timeouts=TIMES)
     a_gang(talk, "first", 3, queue="root.a", placeholder_ask=Resources(memory=20))
@@ -168,13 +168,13 @@ def test_a_gang_whose_quota_is_short_does_not_make_others_give_way() -> None:
     assert of(GangGaveWay, talk.sleep(PATIENCE_NS)) == []
 
 
-def test_patience_is_at_most_half_the_time_of_the_gang() -> None:
+def test_the_deadlock_timeout_is_at_most_half_the_time_of_the_gang() -> None:
     talk = two_halves(execution_timeout_ms=4_000)
     assert of(GangGaveWay, talk.sleep(2 * SECOND_NS - 1)) == []
     assert of(GangGaveWay, talk.sleep(1))
 
 
-def test_without_patience_nobody_gives_way_and_time_decides() -> None:
+def test_without_a_deadlock_timeout_no_gang_is_released_and_time_decides() -> None:
     talk = two_halves(timeouts=Timeouts(gang_deadlock_timeout_ns=0))
     facts = talk.sleep(TIMES.placeholder_ns)
     assert of(GangGaveWay, facts) == []
@@ -215,7 +215,7 @@ def test_an_ask_lowered_meanwhile_is_asked_for_only_as_often_as_wanted() -> None
 
 
 @pytest.mark.parametrize("style", ["Hard", "Soft"])
-def test_a_gang_whose_time_is_over_while_it_gives_way_ends_as_any_other(style: str) -> None:
+def test_a_gang_whose_time_is_over_while_it_is_released_ends_as_any_other(style: str) -> None:
     talk = two_halves(gang_style=style)
     requests = of(ReleaseRequested, talk.sleep(PATIENCE_NS))
     facts = talk.sleep(TIMES.placeholder_ns)
@@ -254,7 +254,7 @@ def test_the_later_ones_go_on_when_the_earlier_gang_wants_no_more(end: str) -> N
     assert ("second", "p-second") in {(app, key) for app, key, _ in placed(talk.schedule())}
 
 
-def test_nobody_is_held_back_any_longer_when_the_time_of_the_earlier_gang_is_over() -> None:
+def test_no_gang_waits_any_longer_when_the_time_of_the_earlier_one_is_over() -> None:
     talk = two_halves()
     talk.sleep(PATIENCE_NS)
     a_gang(talk, "third", 1, memory=1)
@@ -276,7 +276,7 @@ def test_the_earlier_gang_stays_first_while_the_room_is_on_its_way(is_away: bool
     assert [app for app, _, _ in placed(talk.schedule())] == ["first", "second"]
 
 
-def test_an_application_without_placeholders_is_not_held_back() -> None:
+def test_an_application_without_placeholders_does_not_wait_for_the_priority_gang() -> None:
     talk = two_halves()
     talk.sleep(PATIENCE_NS)
     talk.apps(an_app("plain"))
@@ -294,7 +294,7 @@ def test_counts_say_what_became_of_the_placeholders() -> None:
     assert (group.wanted, group.placed, group.idle) == (3, 3, 1)
 
 
-def test_other_applications_are_not_held_back() -> None:
+def test_other_applications_do_not_wait_for_the_priority_gang() -> None:
     talk = two_halves()
     talk.asks(an_ask("k"))
     requests = of(ReleaseRequested, talk.sleep(PATIENCE_NS))

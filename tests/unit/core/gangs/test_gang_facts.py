@@ -1,4 +1,4 @@
-"""What is said of gangs as a whole, and that what is parked is never lost from the count."""
+"""Facts about gangs as a whole, and that asks that await placeholders are never lost from the count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def group_of(talk: Conversation, app: str = "gang") -> TaskGroupView:
 
 
 def wanted(facts: list[Fact]) -> int:
-    """By how much these facts change what is asked for and not placed, parked or not."""
+    """By how much these facts change what is asked for and not placed, awaiting a placeholder or not."""
     added = sum(one.count for one in of(AskAdded, facts) if not one.awaited_placeholder)
     withdrawn = sum(one.count for one in of(AskWithdrawn, facts) if one.cause is not WithdrawCause.AWAITING_PLACEHOLDER)
     return added - withdrawn - sum(not one.recovered for one in of(Allocated, facts))
@@ -160,10 +160,10 @@ def test_placeholders_that_a_completing_application_did_not_use_have_not_timed_o
     assert (group_of(talk).unused, group_of(talk).timed_out) == (1, 0)
 
 
-# parked asks
+# asks that await placeholders
 
 
-def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
+def test_an_ask_that_awaits_a_placeholder_shows_at_its_task_group_until_it_has_the_room() -> None:
     talk = a_full_gang(2)
     request = a_swap(talk)
     assert (request.placeholder, request.cause) == (True, ReleaseCause.REPLACED)
@@ -173,7 +173,7 @@ def test_a_parked_ask_shows_at_its_task_group_until_it_has_the_room() -> None:
 
 
 @pytest.mark.parametrize("end", ["taken back", "updated", "application removed", "partition removed"])
-def test_a_parked_ask_that_is_not_wanted_any_longer_is_withdrawn_like_any_other(end: str) -> None:
+def test_an_ask_that_awaits_a_placeholder_is_withdrawn_like_any_other(end: str) -> None:
     talk = a_full_gang(2)
     talk.asks(real("r", count=2), an_ask("waits", 500, app="gang"))
     assert len(of(ReleaseRequested, talk.schedule())) == 2
@@ -192,7 +192,7 @@ def test_a_parked_ask_that_is_not_wanted_any_longer_is_withdrawn_like_any_other(
     assert sum(one.count for one in of(AskAdded, facts) if one.awaited_placeholder) == 2
 
 
-def test_a_parked_ask_that_loses_its_room_stands_with_others_of_its_size() -> None:
+def test_an_ask_that_loses_its_placeholder_is_pending_with_others_of_its_size() -> None:
     """The size was forgotten while nobody asked for it, and came to be known again by another ask."""
     talk = a_full_gang(2, memory=20)
     request = a_swap(talk)

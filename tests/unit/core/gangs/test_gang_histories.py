@@ -201,7 +201,7 @@ def test_a_node_that_is_refused_takes_no_ask_with_it() -> None:
     assert states(talk.schedule(), "gang") == [S.STARTING]
 
 
-def test_what_exists_already_is_not_placed_a_second_time_because_its_ask_was_parked() -> None:
+def test_an_existing_allocation_is_not_made_a_second_time_because_its_ask_awaited_a_placeholder() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}))
     a_gang(talk, memory=10)
     placeholders(talk, 1)
@@ -238,7 +238,7 @@ def test_one_that_runs_completes_with_its_last_ask_though_a_placeholder_is_left(
     assert only(ReleaseRequested, talk.sleep(TIMES.completing_ns)).allocation_key == "p"
 
 
-def test_gangs_whose_patience_ends_together_are_considered_one_after_the_other() -> None:
+def test_gangs_whose_deadlock_timeouts_end_together_are_checked_one_after_the_other() -> None:
     patience = Timeouts(gang_deadlock_timeout_ns=MINUTE_NS)
     root = a_root(*(a_queue_spec(name) for name in "ab"))
     talk = a_conversation(root=root, timeouts=patience)

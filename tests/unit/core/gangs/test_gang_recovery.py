@@ -34,9 +34,9 @@ from tests.unit.core.builders import (
     placed,
     states,
 )
-from tests.unit.core.claims import a_daemon
 from tests.unit.core.gang_builders import a_gang, a_held_place, a_swap, asked_to_release, confirm, real
 from tests.unit.core.heard import allocated, updated
+from tests.unit.core.preemption_builders import a_daemon
 
 S = ApplicationState
 T = TerminationType

@@ -1,4 +1,4 @@
-"""What a swap does to the accounts of node, queues, user and group, and to those who wait for them (SEMANTICS G4)."""
+"""What a swap does to the ledgers of node, queues, user and group, and to asks that wait for them (SEMANTICS G4)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_gang_that_fills_a_limit_is_replaced_within_it() -> None:
     assert "limit" in ask.waiting_for
 
 
-def test_what_a_smaller_real_one_gives_back_to_its_user_wakes_what_waited_for_the_limit() -> None:
+def test_what_a_smaller_real_one_gives_back_to_its_user_requeues_what_waited_for_the_limit() -> None:
     talk = a_full_gang(2, root=limited(20), **ANN)
     talk.apps(an_app("later", **ANN))
     talk.asks(an_ask("k", 5, app="later"))
@@ -112,7 +112,7 @@ def test_a_gang_that_fills_node_and_quota_is_replaced_one_for_one() -> None:
 
 
 @pytest.mark.parametrize("root", [a_root(a_queue_spec("a", max={"memory": 20})), a_root()], ids=["quota", "node"])
-def test_what_a_smaller_real_one_gives_back_wakes_another_ask_that_was_parked(root: QueueSpec) -> None:
+def test_what_a_smaller_real_one_gives_back_requeues_an_unschedulable_ask(root: QueueSpec) -> None:
     talk = a_full_gang(2, memory=20, root=root)
     talk.asks(an_ask("waits", 7))
     talk.schedule()
@@ -125,7 +125,7 @@ def test_what_a_smaller_real_one_gives_back_wakes_another_ask_that_was_parked(ro
     assert talk.node().allocated == {"memory": 20}
 
 
-def test_what_an_equal_real_one_takes_wakes_nobody() -> None:
+def test_what_an_equal_real_one_takes_requeues_nothing() -> None:
     talk = a_full_gang(2, memory=20)
     talk.asks(an_ask("waits", 7))
     talk.schedule()
@@ -163,7 +163,7 @@ def test_a_smaller_real_one_fits_the_node_that_shrank() -> None:
     assert talk.node("n1").available == {}
 
 
-def test_nobody_else_gets_the_room_of_a_placeholder_between_its_release_and_the_real_one() -> None:
+def test_no_other_ask_gets_the_room_of_a_placeholder_between_its_release_and_the_real_one() -> None:
     talk = a_full_gang(1, memory=10)
     talk.asks(an_ask("hungry", count=5, priority=100))
     request = a_swap(talk)
@@ -219,7 +219,7 @@ def test_in_a_state_aware_leaf_a_swap_waits_its_turn_too() -> None:
     assert states(confirm(talk, only(ReleaseRequested, facts)), "first") == [S.STARTING, S.RUNNING]
 
 
-def test_in_a_state_aware_leaf_nobody_else_starts_while_a_swap_is_in_flight() -> None:
+def test_in_a_state_aware_leaf_no_other_application_starts_while_a_swap_is_in_flight() -> None:
     talk = state_aware()
     talk.apps(a_gang("first", 50), an_app("second"))
     talk.asks(a_placeholder("p", app="first"))
@@ -231,14 +231,14 @@ def test_in_a_state_aware_leaf_nobody_else_starts_while_a_swap_is_in_flight() ->
     assert states(talk.schedule(), "second") == [S.STARTING]
 
 
-def test_in_a_state_aware_leaf_a_gang_that_has_placed_all_it_asked_for_and_is_not_whole_keeps_nobody_waiting() -> None:
+def test_in_a_state_aware_leaf_an_incomplete_gang_without_pending_asks_delays_no_other() -> None:
     talk = state_aware()
     talk.apps(a_gang("first", 50), an_app("second"))
     talk.asks(a_placeholder("p", app="first"), an_ask("k", 5, app="second"))
     assert placed(talk.schedule()) == [("first", "p", "n1"), ("second", "k", "n1")]
 
 
-def test_in_a_state_aware_leaf_a_gang_that_takes_its_asks_back_keeps_nobody_waiting() -> None:
+def test_in_a_state_aware_leaf_a_gang_that_takes_its_asks_back_delays_no_other() -> None:
     talk = state_aware()
     talk.apps(a_gang("first", 50), an_app("second"))
     talk.asks(a_placeholder("p", app="first"), a_placeholder("large", 100, app="first"), an_ask("k", 5, app="second"))

@@ -99,7 +99,7 @@ def test_a_leaf_that_becomes_fair_keeps_the_gangs_it_has() -> None:
     assert only(ApplicationRejected, talk.apps(a_gang("next")))
 
 
-def test_a_partition_that_is_not_in_the_file_any_longer_takes_the_swap_and_the_parked_ask_along() -> None:
+def test_a_partition_that_is_not_in_the_file_any_longer_takes_the_swap_and_the_waiting_ask_along() -> None:
     talk = a_full_gang(2)
     talk.asks(real(count=5, memory=6))
     [request, _] = of(ReleaseRequested, talk.schedule())
@@ -151,7 +151,7 @@ def test_placeholders_reported_again_are_placeholders_and_are_replaced_by_the_as
     assert (group.placed, group.replaced, group.idle) == (2, 1, 1)
 
 
-def test_a_placeholder_that_went_while_nobody_listened_is_not_missed() -> None:
+def test_a_placeholder_that_was_released_while_the_rm_was_away_is_not_missed() -> None:
     """The RM released it, and reports what is there: the real one in its place, under its own UUID."""
     talk = a_full_gang(2)
     a_swap(talk)

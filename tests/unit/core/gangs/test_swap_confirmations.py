@@ -53,7 +53,9 @@ def test_one_confirmation_without_uuid_completes_all_swaps_of_its_key_and_leaves
 
 
 @pytest.mark.parametrize("termination", [T.STOPPED_BY_RM, T.TIMEOUT])
-def test_the_rm_may_end_all_of_the_application_and_parked_asks_have_the_room(termination: TerminationType) -> None:
+def test_the_rm_may_end_all_of_the_application_and_asks_that_awaited_placeholders_have_the_room(
+    termination: TerminationType,
+) -> None:
     talk, requests = in_flight(1)
     facts = talk.release(application_id="gang", termination=termination)
     assert len(of(Released, facts)) == 2

@@ -89,7 +89,7 @@ def test_of_one_size_the_oldest_goes_first() -> None:
     assert [a_swap(talk, real(key)).allocation_key for key in "abc"] == ["p1", "p2", "p3"]
 
 
-def test_one_that_fits_in_none_takes_none_and_the_rest_stays_for_those_who_fit() -> None:
+def test_one_that_fits_in_none_takes_none_and_the_rest_stays_for_asks_that_fit() -> None:
     talk = sizes(10, 5)
     talk.asks(real("large", 15))
     facts = talk.schedule()
@@ -156,7 +156,7 @@ def test_swaps_of_one_ask_come_before_anything_else_is_placed() -> None:
 
 
 @pytest.mark.parametrize("confirmed", [0, 1])
-def test_fewer_wanted_than_placed_and_parked_withdraws_the_last_and_nothing_takes_their_place(confirmed: int) -> None:
+def test_fewer_wanted_than_placed_and_awaiting_withdraws_the_last_and_nothing_takes_their_place(confirmed: int) -> None:
     talk = a_full_gang(3)
     talk.asks(real(count=3))
     requests = of(ReleaseRequested, talk.schedule())
@@ -173,7 +173,7 @@ def test_fewer_wanted_than_placed_and_parked_withdraws_the_last_and_nothing_take
     assert talk.app("gang").allocated == talk.node().allocated == {"memory": 20}
 
 
-def test_fewer_wanted_than_are_placed_withdraws_all_that_is_parked() -> None:
+def test_fewer_wanted_than_are_placed_withdraws_all_that_await_placeholders() -> None:
     talk = a_full_gang(3)
     talk.asks(real(count=3))
     requests = of(ReleaseRequested, talk.schedule())
@@ -183,7 +183,7 @@ def test_fewer_wanted_than_are_placed_withdraws_all_that_is_parked() -> None:
     assert placed(confirm(talk, requests[1]) + confirm(talk, requests[2]) + talk.schedule()) == []
 
 
-def test_more_wanted_than_parked_are_pending() -> None:
+def test_more_wanted_than_await_placeholders_are_pending() -> None:
     talk = a_full_gang(1)
     talk.asks(real(count=1))
     request = only(ReleaseRequested, talk.schedule())
@@ -239,5 +239,5 @@ def test_asks_of_higher_priority_take_placeholders_first_then_older_ones() -> No
     talk = a_full_gang(2)
     talk.asks(real("old"), real("young"), real("first", priority=5))
     talk.schedule()
-    parked = [one.key for one in talk.model().applications["gang"].asks.values() if one.awaiting_placeholder]
-    assert sorted(parked) == ["first", "old"]
+    awaiting = [one.key for one in talk.model().applications["gang"].asks.values() if one.awaiting_placeholder]
+    assert sorted(awaiting) == ["first", "old"]

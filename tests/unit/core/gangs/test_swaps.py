@@ -276,7 +276,7 @@ def test_an_application_removed_in_flight_leaves_nothing() -> None:
     assert (talk.node().allocated, talk.queue("root").allocated) == ({}, {})
 
 
-def test_a_hard_timeout_in_flight_takes_the_parked_ask_along() -> None:
+def test_a_hard_timeout_in_flight_takes_the_waiting_ask_along() -> None:
     talk = a_talk(memory=20)
     talk.apps(a_gang(memory=50, gang_style="Hard"))
     talk.asks(a_placeholder("p", count=2, app="gang"))

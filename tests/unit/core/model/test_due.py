@@ -35,7 +35,7 @@ def test_of_those_due_at_the_same_time_the_first_that_was_set() -> None:
     assert [due.pop(10) for _ in range(3)] == ["b", "a", "c"]
 
 
-def test_setting_it_again_puts_it_off_and_hurrying_does_not() -> None:
+def test_setting_it_again_puts_it_off_and_set_earlier_does_not() -> None:
     due = Due[str]()
     due.set("thing", 10)
     due.set_earlier("thing", 20)

@@ -108,7 +108,7 @@ def test_one_id_in_two_partitions_is_two_nodes() -> None:
     assert "in partition 'gpu', but in 'default'; UPDATE needs" in moved.reason, "it stays in its partition"
 
 
-def test_a_new_node_wakes_what_fits_there() -> None:
+def test_a_new_node_requeues_what_fits_there() -> None:
     talk = a_conversation(a_node("n1", {"memory": 5}))
     talk.asks(an_ask("small", 10), an_ask("large", 500))
     talk.schedule()
@@ -136,7 +136,7 @@ def test_an_update_changes_what_it_carries_and_nothing_else(talk: Conversation) 
     assert node.attributes == {"zone": "z"}
 
 
-def test_a_node_that_grows_wakes_what_waits_for_it(talk: Conversation) -> None:
+def test_a_node_that_grows_requeues_what_waits_for_it(talk: Conversation) -> None:
     talk.asks(an_ask("large", 150))
     assert placed(talk.schedule()) == []
     talk.nodes(a_node("n1", {"memory": 200}, action=A.UPDATE))
@@ -189,7 +189,7 @@ def test_undraining_a_node_that_does_not_drain_is_rejected_and_the_node_stays_as
     assert talk.view() == before
 
 
-def test_what_is_freed_on_a_draining_node_wakes_nobody(talk: Conversation) -> None:
+def test_what_is_freed_on_a_draining_node_requeues_nothing(talk: Conversation) -> None:
     talk.asks(an_ask("runs", 100))
     talk.schedule()
     talk.asks(an_ask("waits"))

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.commands import NodeAction, ReportUtilization, Utilization
 from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
 from schedulerd.core.invariants import violations
-from schedulerd.core.predicates.facts import NodeRecommended
+from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS, SECOND_NS
 from tests.unit.core.builders import (

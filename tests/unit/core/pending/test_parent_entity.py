@@ -82,14 +82,14 @@ def test_what_is_needed_no_longer_is_taken_back_up_to_the_root(tower: Tower) -> 
     assert [ancestor.pending_index.first() for ancestor in tower.ancestors] == [None, None, None]
 
 
-def test_what_somebody_else_still_needs_is_not_taken_back(tower: Tower) -> None:
+def test_a_class_that_another_entity_still_needs_stays(tower: Tower) -> None:
     Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
     assert needed_at(tower.ancestors, tower.large) == [False, True, True]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
-def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
+def test_a_block_hides_the_class_above(tower: Tower, at: int) -> None:
     tower.ancestors[at].block(tower.large, BlockReason.QUOTA)
     assert needed_at(tower.ancestors, tower.large) == [True] * (at + 1) + [False] * (2 - at)
     assert closed_at(tower.ancestors, tower.large) == [ancestor is tower.ancestors[at] for ancestor in tower.ancestors]
@@ -100,7 +100,7 @@ def test_closing_hides_the_shape_above(tower: Tower, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["low", "mid", "root"])
-def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> None:
+def test_when_all_is_blocked_nothing_above_is_visited(tower: Tower, at: int) -> None:
     ancestor = tower.ancestors[at]
     for pending_class in (tower.small, tower.large):
         ancestor.block(pending_class, BlockReason.QUOTA)
@@ -109,7 +109,7 @@ def test_when_all_is_closed_nobody_above_is_looked_at(tower: Tower, at: int) -> 
     assert None not in [one.pending_index.first() for one in tower.ancestors]
 
 
-def test_repeated_closings_open_together_with_their_origin(tower: Tower) -> None:
+def test_propagated_blocks_are_lifted_together_with_their_origin(tower: Tower) -> None:
     tower.root.block(tower.large, BlockReason.NODE)
     block = tower.root.pending_index.blocked_by[tower.large]
     for ancestor in (tower.low, tower.mid):
@@ -120,7 +120,7 @@ def test_repeated_closings_open_together_with_their_origin(tower: Tower) -> None
     assert closed_at(tower.ancestors, tower.large) == [False, False, False]
 
 
-def test_a_closing_of_its_own_is_not_opened_from_above(tower: Tower) -> None:
+def test_a_block_of_its_own_is_not_lifted_from_above(tower: Tower) -> None:
     """It was repeated here, forgotten as nobody needed it, and closed here anew for a reason of this ancestor's own."""
     tower.root.block(tower.large, BlockReason.NODE)
     tower.low.propagate(tower.large, tower.root.pending_index.blocked_by[tower.large])
@@ -133,7 +133,7 @@ def test_a_closing_of_its_own_is_not_opened_from_above(tower: Tower) -> None:
     assert closed_at(tower.ancestors, tower.large) == [True, False, False]
 
 
-def test_who_comes_later_finds_it_closed(tower: Tower) -> None:
+def test_an_entity_that_comes_later_finds_the_class_blocked(tower: Tower) -> None:
     tower.mid.block(tower.large, BlockReason.QUOTA)
     sister = Queue("sister", tower.mid, is_leaf=True)
     sister.add_demand(Waiting(), (0,), tower.large)
@@ -145,7 +145,7 @@ def test_who_comes_later_finds_it_closed(tower: Tower) -> None:
     assert tower.large in tower.root.pending_index
 
 
-def test_starting_anew_forgets_who_waits_and_what_is_closed(tower: Tower) -> None:
+def test_a_rebuild_forgets_demand_and_blocks(tower: Tower) -> None:
     tower.low.block(tower.large, BlockReason.QUOTA)
     tower.low.reset_pending()
     assert tower.low.pending_index.first() is None
@@ -193,7 +193,7 @@ def blocks(talk: Conversation, memory: int) -> dict[str, tuple[str, BlockReason]
     ],
     ids=["leaf", "middle", "root", "highest of several"],
 )
-def test_a_shape_is_closed_at_the_highest_queue_that_lacks_quota(
+def test_a_class_is_blocked_at_the_highest_queue_that_lacks_quota(
     quotas: dict[str, dict[str, int]], at: str, hidden_from: list[str]
 ) -> None:
     talk = three_leaves(three_levels(**quotas))
@@ -208,7 +208,7 @@ def test_a_shape_is_closed_at_the_highest_queue_that_lacks_quota(
     assert ("a", "second", "n1") in placed(talk.schedule())
 
 
-def test_a_shape_no_node_fits_is_closed_at_the_root_for_everybody() -> None:
+def test_a_class_that_no_node_fits_is_blocked_at_the_root() -> None:
     talk = three_leaves(three_levels(), memory=20)
     talk.asks(an_ask("large", 30, app="a"))
     assert placed(talk.schedule()) == []
@@ -219,7 +219,7 @@ def test_a_shape_no_node_fits_is_closed_at_the_root_for_everybody() -> None:
     assert len(placed(talk.schedule())) == 2
 
 
-def test_what_is_closed_above_is_repeated_where_it_is_come_across_and_opens_with_it() -> None:
+def test_a_block_above_is_propagated_where_it_is_met_and_lifted_with_its_origin() -> None:
     talk = three_leaves(three_levels(), memory=20)
     talk.asks(an_ask("large", 30, app="a", priority=1), an_ask("small", 10, 2, app="a"))
     assert placed(talk.schedule()) == [("a", "small", "n1")] * 2
@@ -252,7 +252,7 @@ def test_what_is_repeated_is_the_nearest_reason() -> None:
     assert placed(talk.schedule()) == [("a", "large", "n2")]
 
 
-def test_two_shapes_of_which_one_lacks_quota() -> None:
+def test_two_classes_of_which_one_lacks_quota() -> None:
     talk = three_leaves(three_levels(a={"gpu": 1}), memory=100, gpu=8)
     with_gpu = Resources(memory=10, gpu=1)
     talk.asks(an_ask("gpu", app="a", resources=with_gpu, count=3, priority=9), an_ask("plain", 10, 4, app="a"))
@@ -284,7 +284,7 @@ def test_quota_opens_nothing_that_has_no_room_on_a_node() -> None:
     assert blocks(talk, 45) == {"root": ("root", BlockReason.NODE)}
 
 
-def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_nothing() -> None:
+def test_an_application_that_is_failing_forgets_propagated_blocks_and_has_no_demand() -> None:
     talk = three_leaves(three_levels(), memory=20)
     talk.apps(an_app("gang", "root.mid.a", gang_style="Hard", execution_timeout_ms=1, placeholder_ask=Resources(gpu=1)))
     talk.asks(
@@ -301,7 +301,7 @@ def test_an_application_that_is_failing_forgets_repeated_closings_and_asks_for_n
     assert placed(talk.schedule()) == [("c", "also", "n2")]
 
 
-def test_hosts_that_are_gone_do_not_pile_up_at_a_closing() -> None:
+def test_ancestors_that_are_gone_do_not_pile_up_at_a_block() -> None:
     """A large ask waits for ever; applications that want the same and something small come and go."""
     talk = a_conversation(a_node("n1", {"memory": 20}))
     talk.asks(an_ask("large", 30))

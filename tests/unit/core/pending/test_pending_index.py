@@ -124,7 +124,7 @@ def leave(lines: PendingIndex, one: Named) -> None:
         lines.unneed(one, pending_class)
 
 
-def test_who_needs_nothing_stands_nowhere() -> None:
+def test_an_entity_that_needs_nothing_has_no_position() -> None:
     lines, pending_class = PendingIndex(), a_pending_class(memory=1)
     one = stand(lines, 1, pending_class)
     leave(lines, one)
@@ -134,7 +134,7 @@ def test_who_needs_nothing_stands_nowhere() -> None:
     assert list(lines) == []
 
 
-def test_those_who_need_the_same_share_a_line() -> None:
+def test_entities_that_need_the_same_classes_share_a_class_order() -> None:
     lines, small, large = PendingIndex(), a_pending_class(memory=1), a_pending_class(memory=2)
     one, other, third = stand(lines, 1, small, large), stand(lines, 2, large, small), stand(lines, 3, small)
     assert one.class_order is other.class_order
@@ -143,7 +143,7 @@ def test_those_who_need_the_same_share_a_line() -> None:
 
 
 @pytest.mark.parametrize("count", [1, _SHARED_NEEDS_MAX, _SHARED_NEEDS_MAX + 1, 5 * _SHARED_NEEDS_MAX])
-def test_it_waits_as_long_as_all_it_needs_is_closed(count: int) -> None:
+def test_it_waits_as_long_as_all_it_needs_is_blocked(count: int) -> None:
     lines = PendingIndex()
     pending_classes = [a_pending_class(memory=1 + size) for size in range(count)]
     one = stand(lines, 1, *pending_classes)
@@ -156,7 +156,7 @@ def test_it_waits_as_long_as_all_it_needs_is_closed(count: int) -> None:
         assert lines.first() is one
 
 
-def test_what_is_closed_stays_closed_for_who_comes_later() -> None:
+def test_what_is_blocked_stays_blocked_for_an_entity_that_comes_later() -> None:
     lines, pending_class = PendingIndex(), a_pending_class(memory=1)
     stand(lines, 2, pending_class)
     lines.block(pending_class, CLOSING)
@@ -167,7 +167,7 @@ def test_what_is_closed_stays_closed_for_who_comes_later() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 2 * _SHARED_NEEDS_MAX], ids=["shared line", "line of its own"])
-def test_a_shape_nobody_needs_is_forgotten_with_its_closing(others: int) -> None:
+def test_a_class_that_no_entity_needs_is_forgotten_with_its_block(others: int) -> None:
     lines, pending_class = PendingIndex(), a_pending_class(memory=1)
     stand(lines, 1, *(a_pending_class(memory=2 + size) for size in range(others)))
     one = stand(lines, 2, pending_class, *(a_pending_class(memory=100 + size) for size in range(others)))
@@ -179,7 +179,7 @@ def test_a_shape_nobody_needs_is_forgotten_with_its_closing(others: int) -> None
     assert lines.blocked_by == {}
 
 
-def test_a_closing_outlives_the_move_of_the_last_who_needs_it_to_another_line() -> None:
+def test_a_block_outlives_the_move_of_the_last_entity_with_the_class_to_another_class_order() -> None:
     lines, pending_class = PendingIndex(), a_pending_class(memory=1)
     one = stand(lines, 1, pending_class)
     lines.block(pending_class, CLOSING)
@@ -188,7 +188,7 @@ def test_a_closing_outlives_the_move_of_the_last_who_needs_it_to_another_line() 
     assert lines.blocked_by == {pending_class: CLOSING}
 
 
-def test_an_empty_line_is_forgotten() -> None:
+def test_an_empty_class_order_is_forgotten() -> None:
     lines, one = PendingIndex(), Named(1)
     for size in range(500):
         pending_class = a_pending_class(memory=1 + size)
@@ -201,7 +201,7 @@ def test_an_empty_line_is_forgotten() -> None:
     assert (lines.pending_classes(), lines._shared, lines._count) == ([], {}, 0)
 
 
-def test_new_places_do_not_pile_up_in_a_line() -> None:
+def test_new_positions_do_not_pile_up_in_a_class_order() -> None:
     """One entity whose share changes with each placement leaves a bounded number of stale entries behind."""
     lines, pending_class = PendingIndex(), a_pending_class(memory=1)
     idle, busy = stand(lines, 0, pending_class), stand(lines, 1, pending_class)
@@ -224,7 +224,7 @@ def test_new_heads_do_not_pile_up_in_the_front() -> None:
     assert len(lines._front) < ENTRIES_MAX
 
 
-def test_closing_and_reopening_does_not_pile_up_in_the_front() -> None:
+def test_blocking_and_unblocking_does_not_pile_up_in_the_front() -> None:
     lines, pending_class = PendingIndex(), a_pending_class(memory=2)
     idle = stand(lines, 0, a_pending_class(memory=1))
     stand(lines, 1, pending_class)

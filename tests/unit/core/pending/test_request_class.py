@@ -27,7 +27,7 @@ def test_a_request_class_has_its_amounts_without_zeros_and_by_name() -> None:
     assert dict(request_class.resources) == {"memory": 1, "vcore": 2}
 
 
-def test_a_class_nobody_asks_for_is_forgotten() -> None:
+def test_a_class_that_no_ask_has_is_forgotten() -> None:
     classes = RequestClasses()
     one = pending(classes, memory=1)
     classes.use(one)

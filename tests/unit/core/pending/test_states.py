@@ -12,6 +12,7 @@ from schedulerd.core.pending.rules.states import STATES, PendingState, StateCoun
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import SECOND_NS, LimitSpec
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -23,7 +24,6 @@ from tests.unit.core.builders import (
     an_ask,
 )
 from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, confirm, real
-from tests.unit.core.judges import Judge, Refuses
 
 S = PendingState
 ROOM = {"memory": 100}
@@ -47,10 +47,10 @@ def cause(talk: Conversation, key: str = "k", app: str = "app") -> object:
     return one.cause
 
 
-def a_judge(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> Judge:
-    judge = Judge(Refuses(*refuses))
+def an_answering_rm(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> AnsweringRM:
+    judge = AnsweringRM(Refuses(*refuses))
     judge.begin()
-    judge.is_silent = silent
+    judge.withholds_answers = silent
     judge.nodes(a_node("n1", ROOM))
     judge.apps(an_app())
     return judge
@@ -145,7 +145,7 @@ def test_an_ask_awaits_the_placeholder_whose_room_it_gets() -> None:
 
 
 def test_an_ask_awaits_the_answer_about_a_node() -> None:
-    judge = a_judge(silent=True)
+    judge = an_answering_rm(silent=True)
     judge.asks(an_ask("k", count=2))
     judge.cycle(1)
     assert counts(judge) == {S.AWAITING_PREDICATE: 1, S.READY: 1}
@@ -155,7 +155,7 @@ def test_an_ask_awaits_the_answer_about_a_node() -> None:
 
 
 def test_an_ask_that_every_node_refused_says_with_which_reasons() -> None:
-    judge = a_judge(refuses=(("k", "n1"),))
+    judge = an_answering_rm(refuses=(("k", "n1"),))
     judge.asks(an_ask("k"))
     judge.schedule()
     assert counts(judge) == {S.PREDICATE_FAILED: 1}

@@ -9,7 +9,8 @@ from schedulerd.core.facts import Allocated, Fact, ReleaseRequested
 from schedulerd.core.invariants import violations
 from schedulerd.core.plans.handlers import commit_plan
 from schedulerd.core.plans.plan import Plan, PlannedAllocation, PlannedPreemption, PlannedReservation
-from schedulerd.core.preemption.facts import Preempted, Reserved
+from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import LimitSpec
 from schedulerd.core.step_context import StepContext

@@ -12,6 +12,7 @@ from schedulerd.core.facts import AskRejected, ReleaseRequested
 from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.specs import SECOND_NS
+from tests.unit.core.answering_rm import AnsweringRM, Refuses, Wanted
 from tests.unit.core.builders import (
     a_node,
     a_placeholder,
@@ -23,7 +24,6 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.judges import Judge, Refuses, Wanted
 
 
 def unasked(key: str = "k", memory: int = 10, *, tags: dict[str, str] | None = None, **fields: Any) -> NewAsk:
@@ -34,13 +34,13 @@ def everything(wanted: Wanted) -> str:
     return "never"
 
 
-def a_talk(*memory: int, silent: bool = False) -> Judge:
+def a_talk(*memory: int, silent: bool = False) -> AnsweringRM:
     """Everything that it is asked about is refused, or not answered."""
-    talk = Judge(everything)
+    talk = AnsweringRM(everything)
     talk.begin()
     talk.nodes(*(a_node(f"n{at}", {"memory": one}) for at, one in enumerate(memory, start=1)))
     talk.apps(an_app())
-    talk.is_silent = silent
+    talk.withholds_answers = silent
     return talk
 
 
@@ -55,7 +55,7 @@ def test_others_of_its_size_are_asked_about_and_neither_hinders_the_other() -> N
     talk = a_talk(30)
     talk.asks(an_ask("asked"), unasked("a"), an_ask("asked too"), unasked("b"))
     assert placed(talk.schedule()) == [("app", "a", "n1"), ("app", "b", "n1")]
-    assert talk.pairs() == [("asked", "n1"), ("asked too", "n1")]
+    assert talk.take_asked() == [("asked", "n1"), ("asked too", "n1")]
     assert {ask.allocation_key for ask in talk.app().asks if ask.pending} == {"asked", "asked too"}
 
 
@@ -76,7 +76,7 @@ def test_an_update_without_the_tag_is_asked_about() -> None:
     talk.asks(an_ask("a"))
     talk.nodes(a_node("n2", {"memory": 20}))
     assert placed(talk.schedule()) == []
-    assert talk.pairs() == [("a", "n2")]
+    assert talk.take_asked() == [("a", "n2")]
 
 
 def test_an_update_with_the_tag_is_asked_about_no_longer() -> None:
@@ -138,7 +138,7 @@ def test_it_takes_a_placeholder_that_no_other_ask_is_tried_for() -> None:
 
 
 def test_allocations_are_preempted_for_it_without_a_call() -> None:
-    talk = Judge(everything)
+    talk = AnsweringRM(everything)
     talk.begin(a_root(a_queue_spec("a", guaranteed={"memory": 10}), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.apps(an_app("victim", "root.b"), an_app())
@@ -154,7 +154,7 @@ def test_allocations_are_preempted_for_it_without_a_call() -> None:
 
 
 def test_allocations_are_preempted_on_its_required_node_without_a_call() -> None:
-    talk = Judge(everything)
+    talk = AnsweringRM(everything)
     talk.begin(a_root(a_queue_spec("a"), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 10}))
     talk.apps(an_app("victim", "root.b"), an_app())
@@ -176,7 +176,7 @@ def test_another_value_is_rejected(value: str) -> None:
 
 
 def test_without_callbacks_the_tag_changes_nothing() -> None:
-    talk = Judge(Refuses())
+    talk = AnsweringRM(Refuses())
     talk.begin(predicates=False, preemption=False)
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())

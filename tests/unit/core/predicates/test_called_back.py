@@ -1,4 +1,4 @@
-"""Whose turn it is when a node has room for some of those it did not refuse, and they do not take it (SEMANTICS B4)."""
+"""Which refused asks are called back when a node has room for some of them, and they do not take it (SEMANTICS B4)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.pending import requeue
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
-from tests.unit.core.judges import Judge, Refuses
 
 
-def resting(small: Sequence[str], open_: Sequence[str]) -> Judge:
+def resting(small: Sequence[str], open_: Sequence[str]) -> AnsweringRM:
     """Asks for 10 that were refused on n1, one after the other: those of a queue with a quota of 10, and others."""
     keys = [*small, *open_]
-    talk = Judge(Refuses(*((key, "n1") for key in keys)))
+    talk = AnsweringRM(Refuses(*((key, "n1") for key in keys)))
     talk.begin(a_root(a_queue_spec("small", max={"memory": 10}), a_queue_spec("open")))
     talk.nodes(a_node("n1", {"memory": 100}))
     talk.apps(an_app("small", "root.small"), an_app("open", "root.open"))
@@ -27,13 +27,13 @@ def resting(small: Sequence[str], open_: Sequence[str]) -> Judge:
     return talk
 
 
-def fill(talk: Judge) -> None:
+def fill(talk: AnsweringRM) -> None:
     """Uses up the quota."""
     talk.asks(an_ask("filler", app="small"))
     assert placed(talk.schedule()) == [("small", "filler", "n1")]
 
 
-def how_many(talk: Judge) -> int:
+def how_many(talk: AnsweringRM) -> int:
     """Of them rest."""
     return len(list(talk.model().refused_asks))
 
@@ -52,7 +52,7 @@ def test_one_whose_queue_is_full_gives_its_room_to_the_next() -> None:
     assert placed(talk.schedule()) == [("open", "b", "n2")]
 
 
-def test_nobody_else_is_called_back_when_they_took_it() -> None:
+def test_no_other_ask_is_called_back_when_the_room_is_taken() -> None:
     talk = resting([], ["a", "b", "c"])
     talk.nodes(a_node("n2", {"memory": 20}))
     assert [key for _, key, _ in placed(talk.schedule())] == ["a", "b"]
@@ -84,8 +84,8 @@ def test_a_node_that_is_gone_is_wanted_no_longer() -> None:
     assert not talk.model().refused_asks.nodes_to_retry
 
 
-def test_a_node_that_goes_with_what_ran_there_is_not_wanted_by_those_who_require_it() -> None:
-    talk = Judge(Refuses(("a", "n1"), ("b", "n1")))
+def test_a_node_that_goes_with_its_allocations_is_not_retried_for_asks_that_require_it() -> None:
+    talk = AnsweringRM(Refuses(("a", "n1"), ("b", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())

@@ -12,11 +12,11 @@ from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
 from schedulerd.core.predicates import callbacks
 from schedulerd.core.resources import Resources
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask
-from tests.unit.core.judges import Judge
 
 
-class Scene(Judge):
+class Scene(AnsweringRM):
     """`a` is on predicate check on n2; `down` was refused on n1, the only node when it came."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Scene(Judge):
         self.apps(an_app())
         self.asks(an_ask("down"))
         self.schedule()
-        self.is_silent = True
+        self.withholds_answers = True
         self.nodes(a_node("n2", {"memory": 5}))
         self.asks(an_ask("a", 5))
         self.schedule()
@@ -70,7 +70,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
     ),
     "the node is gone": (lambda s: s.model().nodes.pop("n2"), "its node is not in the partition"),
     "held too little": (lambda s: s.predicate_check.node.reserved.clear(), "reserved on node n2 is"),
-    "claimed too much": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "reserved in root is"),
+    "too much quota reserved": (lambda s: s.model().root.quota_reserved.add([("memory", 1)]), "reserved in root is"),
     "on predicate check twice": (
         lambda s: s.model().root.predicate_reserved.add([("memory", 5)]),
         "on predicate check in root is",

@@ -9,23 +9,23 @@ from schedulerd.core.facts import Allocated, ItemIgnored
 from schedulerd.core.predicates import callbacks, refused_asks
 from schedulerd.core.predicates.facts import PredicateAnswered, PredicateNotWanted, PredicateOutcome, PredicateWanted
 from schedulerd.core.specs import SECOND_NS, Timeouts
+from tests.unit.core.answering_rm import AnsweringRM, Refuses, Wanted, outcomes
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, of, only, placed
-from tests.unit.core.judges import Judge, Refuses, Wanted, outcomes
 
 TIMES = Timeouts()
 
 
-def a_talk(*nodes: str, refuses: Refuses | None = None, memory: int = 20, silent: bool = False) -> Judge:
-    talk = Judge(refuses)
+def a_talk(*nodes: str, refuses: Refuses | None = None, memory: int = 20, silent: bool = False) -> AnsweringRM:
+    talk = AnsweringRM(refuses)
     talk.begin()
     talk.nodes(*(a_node(name, {"memory": memory}) for name in nodes))
     talk.apps(an_app())
-    talk.is_silent = silent
+    talk.withholds_answers = silent
     return talk
 
 
-def test_without_a_callback_stream_nobody_is_asked() -> None:
-    talk = Judge()
+def test_without_a_callback_stream_no_check_begins() -> None:
+    talk = AnsweringRM()
     talk.begin(predicates=False)
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
@@ -47,11 +47,11 @@ def test_an_ask_is_placed_when_the_resource_manager_agrees_and_not_before() -> N
 
 
 def test_the_room_is_held_meanwhile_and_counts_against_the_quota() -> None:
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin(a_root(a_queue_spec("a", max={"memory": 30})))
     talk.nodes(a_node("n1", {"memory": 20}), a_node("n2", {"memory": 40}))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("a", 20))
     talk.schedule()
     assert talk.queue().quota_reserved == {"memory": 20}
@@ -59,7 +59,7 @@ def test_the_room_is_held_meanwhile_and_counts_against_the_quota() -> None:
     assert talk.node("n1").reserved == {"memory": 20}
     talk.asks(an_ask("b", 20), an_ask("c", 10))
     talk.schedule()
-    assert talk.pairs() == [("a", "n1"), ("c", "n2")], "b is more than the quota, which a and c have between them"
+    assert talk.take_asked() == [("a", "n1"), ("c", "n2")], "b is more than the quota, which a and c have between them"
     assert "reserved for others" in talk.app().asks[1].waiting_for
 
 
@@ -67,7 +67,7 @@ def test_others_go_on_in_the_same_cycle_on_other_nodes() -> None:
     talk = a_talk("n1", "n2", memory=10, silent=True)
     talk.asks(an_ask("a"), an_ask("b"), an_ask("c"))
     talk.schedule()
-    assert talk.pairs() == [("a", "n1"), ("b", "n2")]
+    assert talk.take_asked() == [("a", "n1"), ("b", "n2")]
 
 
 def test_an_ask_for_several_is_tried_several_times_at_once() -> None:
@@ -75,7 +75,7 @@ def test_an_ask_for_several_is_tried_several_times_at_once() -> None:
     talk.asks(an_ask("a", count=3))
     talk.schedule()
     assert len(talk.asked) == 3
-    talk.is_silent = False
+    talk.withholds_answers = False
     assert [key for _, key, _ in placed(talk.answer(*talk.asked))] == ["a"] * 3
 
 
@@ -83,8 +83,8 @@ def test_one_refused_of_several_is_tried_elsewhere_while_the_others_stay() -> No
     talk = a_talk("n1", "n2", memory=20, silent=True, refuses=Refuses(("a", "n1")))
     talk.asks(an_ask("a", count=3))
     talk.schedule()
-    assert sorted(talk.pairs()) == [("a", "n1"), ("a", "n1"), ("a", "n2")]
-    talk.is_silent = False
+    assert sorted(talk.take_asked()) == [("a", "n1"), ("a", "n1"), ("a", "n2")]
+    talk.withholds_answers = False
     calls = talk.model().callbacks.open_predicate_checks
     facts = talk.give(
         *(
@@ -107,16 +107,16 @@ def test_the_next_node_is_tried_and_none_twice() -> None:
     talk = a_talk("n1", "n2", "n3", refuses=Refuses(("a", "n1"), ("a", "n2"), ("a", "n3")))
     talk.asks(an_ask("a"))
     assert placed(talk.schedule()) == []
-    assert talk.pairs() == [("a", "n1"), ("a", "n2"), ("a", "n3")]
+    assert talk.take_asked() == [("a", "n1"), ("a", "n2"), ("a", "n3")]
     assert not talk.scheduler.wants_cycle()
 
 
-def refused_everywhere() -> Judge:
+def refused_everywhere() -> AnsweringRM:
     """`a` was refused on n1, and on n2, where `other` runs."""
     talk = a_talk("n1", "n2", refuses=Refuses(("a", "n1"), ("a", "n2")))
     talk.asks(an_ask("a"), an_ask("other"))
     assert [node for _, _, node in placed(talk.schedule())] == ["n2"]
-    talk.pairs()
+    talk.take_asked()
     return talk
 
 
@@ -142,13 +142,13 @@ def test_after_a_while_every_node_is_asked_about_again() -> None:
     talk = refused_everywhere()
     talk.sleep(TIMES.predicate_retry_delay_ns - 1)
     talk.schedule()
-    assert talk.pairs() == []
-    talk.opinion = Refuses()
+    assert talk.take_asked() == []
+    talk.refusal_of = Refuses()
     talk.sleep(1)
     assert placed(talk.schedule()) == [("app", "a", "n1")]
 
 
-def test_no_verdict_in_time_is_a_refusal_with_that_reason() -> None:
+def test_no_result_in_time_is_a_refusal_with_that_reason() -> None:
     talk = a_talk("n1", silent=True)
     talk.asks(an_ask("a"))
     talk.schedule()
@@ -196,16 +196,16 @@ def test_no_more_calls_are_open_than_allowed_and_others_wait_for_them(monkeypatc
     assert talk.open_calls == 2
 
 
-def test_an_ask_waits_for_the_room_of_another_that_is_on_trial_if_no_other_node_is_left() -> None:
+def test_an_ask_awaits_the_room_of_an_open_check_if_no_other_node_is_left() -> None:
     talk = a_talk("n1", refuses=Refuses(("a", "n1")))
     talk.asks(an_ask("a", 20))
     talk.schedule()
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.nodes(a_node("n2", {"memory": 20}))
     talk.asks(an_ask("first", 20, priority=1))
     talk.schedule()
     held_by = [one.ask.key for one in talk.model().callbacks.open_predicate_checks.values() if one.node.node_id == "n2"]
-    talk.is_silent = False
+    talk.withholds_answers = False
     for predicate_check in list(talk.model().callbacks.open_predicate_checks.values()):
         talk.give(PredicateResult(predicate_check.call_id, "tainted"))
     facts = talk.schedule()
@@ -224,37 +224,37 @@ def test_an_ask_waits_for_the_room_of_several_together() -> None:
     assert (a.allocation_key, a.node_id) == ("a", "n1")
     talk.give(PredicateResult(a.call_id, "tainted"))
     talk.schedule()
-    talk.pairs()
+    talk.take_asked()
     talk.give(PredicateResult(b.call_id, "tainted"), PredicateResult(c.call_id, "tainted"))
     talk.schedule()
-    assert ("a", "n2") in talk.pairs()
+    assert ("a", "n2") in talk.take_asked()
 
 
-def test_it_waits_for_no_other_trial_when_there_is_room_and_not_behind_those_who_were_refused_there() -> None:
-    talk, _, c = a_talk_of_those_who_wait()
+def test_an_ask_awaits_no_open_check_when_there_is_room_nor_one_on_a_node_that_refused_it() -> None:
+    talk, _, c = a_talk_of_waiting_asks()
     talk.answer(c)
     talk.schedule()
-    assert ("w", "n2") in talk.pairs()
+    assert ("w", "n2") in talk.take_asked()
 
 
-def test_so_many_of_those_who_wait_are_looked_at_and_the_rest_when_their_trial_is_over(
+def test_so_many_waiting_asks_are_visited_and_the_rest_when_their_check_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("schedulerd.core.predicates.refused_asks.AWAITING_MAX", 0)
-    talk, b, c = a_talk_of_those_who_wait()
+    talk, b, c = a_talk_of_waiting_asks()
     talk.answer(c)
     talk.schedule()
-    assert ("w", "n2") not in talk.pairs()
+    assert ("w", "n2") not in talk.take_asked()
     talk.answer(b)
     talk.schedule()
-    assert ("w", "n2") in talk.pairs()
+    assert ("w", "n2") in talk.take_asked()
 
 
-def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
+def a_talk_of_waiting_asks() -> tuple[AnsweringRM, Wanted, Wanted]:
     """`refused` rests, as it may run nowhere; `w` waits for the first of the predicate checks on n2, which has room
     for two."""
     talk = a_talk("n2", silent=True)
-    talk.opinion = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
+    talk.refusal_of = Refuses(("refused", "n1"), ("refused", "n2"), ("w", "n1"), ("c", "n2"))
     talk.asks(an_ask("refused"))
     talk.schedule()
     talk.answer(*talk.asked)
@@ -268,7 +268,7 @@ def a_talk_of_those_who_wait() -> tuple[Judge, Wanted, Wanted]:
     talk.schedule()
     talk.answer(talk.asked[-1])
     talk.schedule()
-    assert talk.pairs()[-2:] == [("refused", "n1"), ("w", "n1")]
+    assert talk.take_asked()[-2:] == [("refused", "n1"), ("w", "n1")]
     assert len(list(talk.model().refused_asks)) == 2
     return talk, b, c
 
@@ -280,21 +280,21 @@ def test_so_many_refusals_are_remembered_and_not_more(monkeypatch: pytest.Monkey
     talk = a_talk(*names, refuses=Refuses(*(("a", name) for name in names)))
     talk.asks(an_ask("a"))
     talk.schedule()
-    assert len(talk.pairs()) == 3, "it rests before all nodes were asked about"
+    assert len(talk.take_asked()) == 3, "it rests before all nodes were asked about"
     assert talk.model().refused_asks.remembered == 0
-    talk.opinion = Refuses()
+    talk.refusal_of = Refuses()
     talk.sleep(TIMES.predicate_retry_delay_ns)
     assert placed(talk.schedule()) == [("app", "a", "n0")]
 
 
-def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resting_asks_are_called_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedulerd.core.predicates.handlers.predicate_checks.CALLED_BACK_MAX", 2)
     keys = [f"a{number}" for number in range(5)]
     talk = a_talk("n1", memory=100, refuses=Refuses(*((key, "n1") for key in keys)))
     talk.asks(*(an_ask(key) for key in keys))
     talk.schedule()
-    talk.pairs()
-    talk.opinion = Refuses()
+    talk.take_asked()
+    talk.refusal_of = Refuses()
     talk.sleep(TIMES.predicate_retry_delay_ns)
     assert len(placed(talk.schedule())) == 2
     talk.sleep(SECOND_NS)
@@ -303,7 +303,7 @@ def test_those_who_rested_are_called_back_a_few_at_a_time(monkeypatch: pytest.Mo
     assert len(placed(talk.schedule())) == 1
 
 
-def test_of_those_turned_down_the_highest_priority_gets_new_room_first() -> None:
+def test_of_refused_asks_the_highest_priority_gets_new_room_first() -> None:
     talk = a_talk("n1", refuses=Refuses(("low", "n1"), ("high", "n1")))
     talk.asks(an_ask("low", 20))
     talk.schedule()
@@ -313,15 +313,15 @@ def test_of_those_turned_down_the_highest_priority_gets_new_room_first() -> None
     assert placed(talk.schedule()) == [("app", "high", "n2")]
 
 
-def test_queues_share_what_is_on_trial_as_if_it_were_placed() -> None:
-    talk = Judge()
+def test_queues_share_what_open_checks_hold_as_if_it_were_placed() -> None:
+    talk = AnsweringRM()
     talk.begin(a_root(a_queue_spec("a"), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 40}))
     talk.apps(an_app("one", "root.a"), an_app("two", "root.b"))
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("a", count=4, app="one"), an_ask("b", count=4, app="two"))
     talk.schedule()
-    assert sorted(key for key, _ in talk.pairs()) == ["a", "a", "b", "b"]
+    assert sorted(key for key, _ in talk.take_asked()) == ["a", "a", "b", "b"]
 
 
 def test_people_see_what_an_ask_waits_for() -> None:
@@ -347,6 +347,6 @@ def test_the_refusal_of_the_node_as_it_is_holds_also_if_an_older_question_is_ans
     older, newer = talk.asked
     talk.give(PredicateResult(newer.call_id, "tainted"))
     talk.give(PredicateResult(older.call_id, "tainted"))
-    talk.pairs()
+    talk.take_asked()
     talk.schedule()
-    assert talk.pairs() == []
+    assert talk.take_asked() == []

@@ -7,15 +7,15 @@ import pytest
 from schedulerd.core.commands import GivePredicateResults, PredicateResult, RunCycle
 from schedulerd.core.facts import Fact
 from schedulerd.core.predicates.facts import PredicateWanted
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask, of, placed
-from tests.unit.core.judges import Judge
 from tests.unit.core.test_work import calls_during
 
 ROUND = 50
 """How many asks are tried in a cycle."""
 
 
-class Bare(Judge):
+class Bare(AnsweringRM):
     """Without the recount after each step, which is not what is counted."""
 
     def step(self, command: object) -> list[Fact]:
@@ -46,7 +46,7 @@ def a_round(talk: Bare, refusal: str = "") -> int:
     return calls
 
 
-def test_a_placement_with_a_verdict_costs_the_same_whatever_waits() -> None:
+def test_a_placement_with_a_predicate_result_costs_the_same_whatever_waits() -> None:
     def calls(asks: int) -> int:
         talk = a_crowd(asks)
         a_round(talk)
@@ -65,17 +65,17 @@ def test_a_refusal_costs_the_same_whatever_waits() -> None:
 
 
 @pytest.mark.parametrize("refused_asks", [50, 800])
-def test_room_that_comes_wakes_as_many_as_fit_of_those_that_were_turned_down(refused_asks: int) -> None:
-    talk = Judge(lambda one: "tainted" if one.node_id == "n000" else "")
+def test_room_that_comes_calls_back_as_many_refused_asks_as_fit(refused_asks: int) -> None:
+    talk = AnsweringRM(lambda one: "tainted" if one.node_id == "n000" else "")
     talk.begin()
     talk.nodes(a_node("n000", {"memory": 1_000}))
     talk.apps(an_app())
     talk.asks(*(an_ask(f"k{number}", 1) for number in range(refused_asks)))
     talk.schedule()
-    assert len(talk.pairs()) == refused_asks
+    assert len(talk.take_asked()) == refused_asks
     talk.nodes(a_node("n001", {"memory": 3}))
     assert len(placed(talk.schedule())) == 3
-    assert len(talk.pairs()) == 3, "nobody else is looked at"
+    assert len(talk.take_asked()) == 3, "nobody else is looked at"
 
 
 def test_a_cycle_that_finds_all_calls_open_is_over_at_once() -> None:

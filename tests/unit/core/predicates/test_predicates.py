@@ -9,6 +9,7 @@ from schedulerd.core.facts import ReleaseRequested
 from schedulerd.core.gangs.facts import GangGaveWay
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     a_node,
     a_placeholder,
@@ -20,18 +21,17 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.judges import Judge, Refuses
 
 
-def a_talk(says: Refuses, *nodes: str, memory: int = 20) -> Judge:
-    talk = Judge(says)
+def a_talk(says: Refuses, *nodes: str, memory: int = 20) -> AnsweringRM:
+    talk = AnsweringRM(says)
     talk.begin()
     talk.nodes(*(a_node(name, {"memory": memory}) for name in nodes))
     talk.apps(an_app(placeholder_ask=Resources(memory=10)))
     return talk
 
 
-def a_swap(says: Refuses, *later_nodes: str) -> Judge:
+def a_swap(says: Refuses, *later_nodes: str) -> AnsweringRM:
     """A placeholder on n1, nodes that came later, and a real ask `r` for it."""
     talk = a_talk(says, "n1")
     talk.asks(a_placeholder())
@@ -41,7 +41,7 @@ def a_swap(says: Refuses, *later_nodes: str) -> Judge:
     return talk
 
 
-def confirm(talk: Judge, request: ReleaseRequested) -> list[tuple[str, str, str]]:
+def confirm(talk: AnsweringRM, request: ReleaseRequested) -> list[tuple[str, str, str]]:
     return placed(talk.release(uuid=request.uuid, termination=request.termination))
 
 
@@ -95,8 +95,8 @@ def test_a_placeholder_is_not_given_up_for_an_ask_that_no_node_takes() -> None:
     assert confirm(talk, only(ReleaseRequested, talk.schedule())) == [("app", "r", "n3")]
 
 
-def test_nobody_gives_way_to_a_gang_that_may_not_use_the_room() -> None:
-    talk = Judge(Refuses(("p2", "n1")), Timeouts(gang_deadlock_timeout_ns=SECOND_NS))
+def test_no_gang_is_released_for_one_that_may_not_use_the_room() -> None:
+    talk = AnsweringRM(Refuses(("p2", "n1")), Timeouts(gang_deadlock_timeout_ns=SECOND_NS))
     talk.begin(a_root(a_queue_spec("a"), a_queue_spec("b")))
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(

@@ -56,7 +56,7 @@ def place_of(node_candidate: NodeCandidate) -> tuple[object, ...]:
 
 
 @given(nodes_with_pods)
-def test_each_node_comes_in_the_order_of_what_it_promises_and_keeps(
+def test_each_node_comes_in_the_order_of_its_lowest_cost(
     layout: Sequence[tuple[tuple[int, int], Sequence[tuple[tuple[int, int], int, bool]]]],
 ) -> None:
     application = an_application()
@@ -96,7 +96,7 @@ def best_on(node: Node, need: Resources) -> VictimSet | None:
     return smallest_set([candidate(one, UNIT) for one in node.allocations.values()], need, UNIT)
 
 
-def test_only_those_count_who_may_be_ended() -> None:
+def test_only_allocations_count_that_may_be_preempted() -> None:
     application, node = an_application(), a_model_node("n1", {})
     node_candidates = NodeCandidates(SPEC, UNIT, WorkBudget())
     node_candidates.consider(node, resources((2, 0)))
@@ -127,7 +127,7 @@ def test_it_may_be_interrupted_after_a_portion() -> None:
     assert [(next(order), budget.visits - before) for _ in range(3)] == [(None, PORTION * at) for at in (1, 2, 3)]
 
 
-def test_who_runs_on_a_node_is_looked_at_once_and_only_when_it_is_its_turn() -> None:
+def test_the_allocations_of_a_node_are_read_once_and_only_when_it_is_its_turn() -> None:
     application, budget = an_application(), WorkBudget()
     node_candidates = NodeCandidates(SPEC, UNIT, budget)
     nodes = [a_model_node(f"n{at}", {}) for at in range(5)]

@@ -22,7 +22,7 @@ from tests.unit.core.builders import (
     an_existing,
     placed,
 )
-from tests.unit.core.claims import a_claim, a_daemon, preempted, wait
+from tests.unit.core.preemption_builders import a_daemon, an_entitled_ask, preempted, wait
 
 DELAY_NS = 60 * SECOND_NS
 TAG = "yunikorn.apache.org/allow-preemption"
@@ -54,7 +54,7 @@ def say(talk: Conversation, opt_out: OptOut, most: int | None = None) -> None:
 
 
 def for_a_guarantee(talk: Conversation) -> list[str]:
-    talk.asks(a_claim("c", 20))
+    talk.asks(an_entitled_ask("c", 20))
     return preempted(wait(talk, DELAY_NS))
 
 
@@ -72,7 +72,7 @@ WAYS = pytest.mark.parametrize("way", [for_a_guarantee, for_a_required_node, for
 
 
 @WAYS
-def test_it_never_ends_for_others_unless_the_queue_file_says_last(way: Any) -> None:
+def test_it_is_never_preempted_unless_the_queue_file_says_last(way: Any) -> None:
     nobody_else = [] if way is not for_a_quota else ["any"]
     assert way(a_cluster(OptOut.NEVER, allow_preempt_self=False)) == nobody_else
     assert sorted(way(a_cluster(OptOut.LAST, allow_preempt_self=False))) == ["any", "spared"]
@@ -80,8 +80,8 @@ def test_it_never_ends_for_others_unless_the_queue_file_says_last(way: Any) -> N
 
 
 @WAYS
-@pytest.mark.parametrize(("tag", "ends"), [("false", False), ("False", False), ("true", True), ("", True)])
-def test_of_an_existing_allocation_a_tag_says_so(way: Any, tag: str, ends: bool) -> None:
+@pytest.mark.parametrize(("tag", "is_preempted"), [("false", False), ("False", False), ("true", True), ("", True)])
+def test_of_an_existing_allocation_a_tag_says_so(way: Any, tag: str, is_preempted: bool) -> None:
     tags = {TAG: tag} if tag else {}
     talk = a_cluster(OptOut.NEVER, an_existing("e1", "k1", memory=20, tags=tags))
-    assert way(talk) == (["k1"] if ends else [])
+    assert way(talk) == (["k1"] if is_preempted else [])

@@ -1,4 +1,4 @@
-"""Others end for who has a right to their room: carried out, waited for, and called off."""
+"""Preemption for an ask with a right to the room: carried out, waited for, and called off."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import (
-    a_claim,
-    claim_root,
-    ends,
+from tests.unit.core.configurations import reload
+from tests.unit.core.preemption_builders import (
+    an_entitled_ask,
+    confirm_releases,
+    ended_reservations,
     fill,
     finished,
     full_nodes,
-    gone,
-    kept,
+    guaranteed_root,
     preempted,
     refusals,
+    reservations_of,
     reserved,
     wait,
     without_preemption,
 )
-from tests.unit.core.configurations import reload
 
 TIMES = Timeouts()
 DELAY_NS = 30 * SECOND_NS
@@ -51,7 +51,7 @@ ATTEMPT_NS = TIMES.preemption_attempt_ns
 def a_decision(**fields: Any) -> Conversation:
     """`c` is to have 10 on n1, for which n1_1 was asked to end."""
     talk = full_nodes(n1=[10, 10])
-    talk.asks(a_claim(**fields))
+    talk.asks(an_entitled_ask(**fields))
     assert preempted(wait(talk, DELAY_NS)) == ["n1_1"]
     return talk
 
@@ -59,11 +59,11 @@ def a_decision(**fields: Any) -> Conversation:
 # carried out
 
 
-def test_when_the_ask_is_old_enough_the_youngest_is_asked_to_end_and_the_room_is_kept() -> None:
+def test_when_the_ask_is_old_enough_the_youngest_is_preempted_and_the_room_is_reserved() -> None:
     talk = full_nodes(n1=[10, 10])
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     assert preempted(wait(talk, DELAY_NS - 1)) == []
-    assert kept(talk) == [("c", "n1", False)]
+    assert reservations_of(talk) == [("c", "n1", False)]
     facts = wait(talk, 1)
     request = only(ReleaseRequested, facts)
     assert (request.allocation_key, request.termination) == ("n1_1", TerminationType.PREEMPTED_BY_SCHEDULER)
@@ -72,55 +72,55 @@ def test_when_the_ask_is_old_enough_the_youngest_is_asked_to_end_and_the_room_is
     assert (fact.queue, fact.application_id, fact.allocation_key, fact.node_id) == ("root.c", "claimer", "c", "n1")
     assert fact.victims == (("root.v", request.uuid),)
     assert fact.why == "root.c uses memory 0 of the 50 that it is guaranteed"
-    assert kept(talk) == [("c", "n1", True)]
-    assert ends(facts) == [("c", "n1", "not_needed")]
+    assert reservations_of(talk) == [("c", "n1", True)]
+    assert ended_reservations(facts) == [("c", "n1", "not_needed")]
 
 
 def test_nothing_is_free_before_the_victim_is_gone_and_then_the_ask_is_placed() -> None:
     talk = a_decision()
     assert talk.node().allocated == {"memory": 20}
     assert placed(wait(talk, DELAY_NS)) == []
-    facts = gone(talk, "n1_1")
+    facts = confirm_releases(talk, "n1_1")
     assert only(RoomMade, facts).waited_ns == DELAY_NS
     assert not only(Released, facts).confirm
     facts = talk.schedule()
-    assert (placed(facts), ends(facts)) == ([("claimer", "c", "n1")], [("c", "n1", "placed")])
+    assert (placed(facts), ended_reservations(facts)) == ([("claimer", "c", "n1")], [("c", "n1", "placed")])
 
 
-def test_nobody_else_gets_the_room() -> None:
+def test_no_other_ask_gets_the_room() -> None:
     talk = a_decision()
-    talk.asks(an_ask("high", app="other", priority=100), a_claim("twin", priority=100))
+    talk.asks(an_ask("high", app="other", priority=100), an_entitled_ask("twin", priority=100))
     talk.schedule()
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
 def test_the_delay_is_that_of_the_queue() -> None:
-    talk = full_nodes(claim_root(preemption_delay_ns=5 * SECOND_NS), n1=[10])
-    talk.asks(a_claim())
+    talk = full_nodes(guaranteed_root(preemption_delay_ns=5 * SECOND_NS), n1=[10])
+    talk.asks(an_entitled_ask())
     assert preempted(wait(talk, 5 * SECOND_NS - 1)) == []
     assert preempted(wait(talk, 1)) == ["n1_0"]
 
 
-def test_an_ask_that_does_not_allow_it_has_nobody_ended() -> None:
+def test_nothing_is_preempted_for_an_ask_that_does_not_allow_it() -> None:
     talk = full_nodes(n1=[10])
-    talk.asks(a_claim(allow_preempt_other=False))
+    talk.asks(an_entitled_ask(allow_preempt_other=False))
     facts = wait(talk, 2 * DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [])
 
 
-def test_where_it_is_switched_off_nobody_ends() -> None:
+def test_where_it_is_switched_off_nothing_is_preempted() -> None:
     talk = a_conversation(a_node("n1", {"memory": 10}))
-    talk.step(without_preemption(claim_root()))
+    talk.step(without_preemption(guaranteed_root()))
     fill(talk, "victims", "root.v", k=10)
     talk.apps(an_app("claimer", "root.c"))
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     facts = wait(talk, 2 * DELAY_NS)
     assert (preempted(facts), refusals(facts)) == ([], [])
 
 
-def test_those_first_in_order_claim_first() -> None:
-    talk = full_nodes(claim_root(10), n1=[10, 10])
-    talk.asks(a_claim("low"), a_claim("high", priority=1))
+def test_the_first_in_order_preempts_first() -> None:
+    talk = full_nodes(guaranteed_root(10), n1=[10, 10])
+    talk.asks(an_entitled_ask("low"), an_entitled_ask("high", priority=1))
     facts = wait(talk, DELAY_NS)
     assert only(Preempted, facts).allocation_key == "high"
     assert refusals(facts) == [("low", "not_entitled")]
@@ -129,67 +129,67 @@ def test_those_first_in_order_claim_first() -> None:
 # several
 
 
-def test_what_others_claimed_counts_against_the_guarantee() -> None:
-    talk = full_nodes(claim_root(15), n1=[10, 10])
-    talk.asks(a_claim("c1"), a_claim("c2"))
+def test_what_others_have_reserved_counts_against_the_guarantee() -> None:
+    talk = full_nodes(guaranteed_root(15), n1=[10, 10])
+    talk.asks(an_entitled_ask("c1"), an_entitled_ask("c2"))
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), refusals(facts)) == (["n1_1"], [("c2", "not_entitled")])
 
 
 def test_no_victim_is_taken_twice() -> None:
     talk = full_nodes(n1=[10, 10])
-    talk.asks(a_claim("c1"), a_claim("c2"))
+    talk.asks(an_entitled_ask("c1"), an_entitled_ask("c2"))
     facts = wait(talk, DELAY_NS)
     assert [(one.allocation_key, len(one.victims)) for one in of(Preempted, facts)] == [("c1", 1), ("c2", 1)]
     assert preempted(facts) == ["n1_1", "n1_0"]
     assert preempted(wait(talk, DELAY_NS)) == []
-    assert sorted(placed(gone(talk, "n1_0", "n1_1") + talk.schedule())) == [
+    assert sorted(placed(confirm_releases(talk, "n1_0", "n1_1") + talk.schedule())) == [
         ("claimer", "c1", "n1"),
         ("claimer", "c2", "n1"),
     ]
 
 
-def test_an_ask_for_several_claims_one_node_for_each() -> None:
+def test_an_ask_for_several_reserves_one_node_for_each() -> None:
     talk = full_nodes(n1=[10, 10], n2=[10])
-    talk.asks(a_claim(count=3))
+    talk.asks(an_entitled_ask(count=3))
     facts = wait(talk, DELAY_NS)
     assert sorted(preempted(facts)) == ["n1_1", "n2_0"]
-    assert sorted(kept(talk)) == [("c", "n1", True), ("c", "n2", True)]
-    facts = gone(talk, "n1_1") + talk.schedule()
+    assert sorted(reservations_of(talk)) == [("c", "n1", True), ("c", "n2", True)]
+    facts = confirm_releases(talk, "n1_1") + talk.schedule()
     assert placed(facts) == [("claimer", "c", "n1")]
     assert preempted(facts) == ["n1_0"]
-    gone(talk, "n1_0", "n2_0")
+    confirm_releases(talk, "n1_0", "n2_0")
     assert len(placed(talk.schedule())) == 2
-    assert kept(talk) == []
+    assert reservations_of(talk) == []
 
 
 def test_what_goes_anyway_is_enough_for_a_second_one() -> None:
     talk = a_decision()
     talk.release_asks(application_id="claimer")
-    talk.asks(a_claim("second"))
+    talk.asks(an_entitled_ask("second"))
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), reserved(facts)[-1]) == ([], ("second", "n1", True))
     assert only(Preempted, facts).victims == ()
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "second", "n1")]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("claimer", "second", "n1")]
 
 
-def test_it_looks_past_room_that_is_kept_for_ordinary_asks() -> None:
+def test_aging_reservations_do_not_count() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(an_ask("big", 20, app="other", priority=9))
     wait(talk, DELAY_NS)
     finished(talk, "n1_0")
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     assert placed(talk.schedule()) == []
     facts = wait(talk, DELAY_NS)
     assert (preempted(facts), placed(facts)) == ([], [("claimer", "c", "n1")])
-    assert kept(talk) == [("big", "n1", False)]
+    assert reservations_of(talk) == [("big", "n1", False)]
 
 
 # while the victims are on their way out
 
 
 @pytest.mark.parametrize("termination", [TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT])
-def test_a_victim_that_ends_by_itself_makes_room_as_well(termination: TerminationType) -> None:
+def test_a_victim_that_completes_by_itself_makes_room_as_well(termination: TerminationType) -> None:
     talk = a_decision()
     assert of(RoomMade, talk.release(application_id="victims", allocation_key="n1_1", termination=termination))
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
@@ -201,12 +201,12 @@ def test_so_does_one_whose_application_is_removed() -> None:
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_room_of_somebody_else_that_ends_first_is_as_good() -> None:
+def test_room_of_another_allocation_that_completes_first_is_as_good() -> None:
     talk = a_decision()
     facts = finished(talk, "n1_0")
     assert of(RoomMade, facts) == []
     assert placed(talk.schedule()) == [("claimer", "c", "n1")]
-    assert of(RoomMade, gone(talk, "n1_1")) == []
+    assert of(RoomMade, confirm_releases(talk, "n1_1")) == []
     talk.asks(an_ask("k", app="other"))
     assert placed(talk.schedule()) == [("other", "k", "n1")]
 
@@ -215,60 +215,64 @@ def test_an_ask_that_gets_another_node_meanwhile_leaves_the_room_to_others() -> 
     talk = a_decision()
     talk.nodes(a_node("n2", {"memory": 10}))
     facts = talk.schedule()
-    assert (placed(facts), ends(facts)) == ([("claimer", "c", "n2")], [("c", "n1", "not_needed")])
+    assert (placed(facts), ended_reservations(facts)) == ([("claimer", "c", "n2")], [("c", "n1", "not_needed")])
     talk.asks(an_ask("k", app="other"))
-    assert of(RoomMade, gone(talk, "n1_1")) == []
+    assert of(RoomMade, confirm_releases(talk, "n1_1")) == []
     assert placed(talk.schedule()) == [("other", "k", "n1")]
 
 
-def test_of_several_what_nobody_ends_for_is_given_up_first() -> None:
-    talk = full_nodes(claim_root(10), n1=[10, 10], n2=[10])
-    talk.asks(a_claim(count=2))
+def test_of_several_reservations_those_without_victims_are_given_up_first() -> None:
+    talk = full_nodes(guaranteed_root(10), n1=[10, 10], n2=[10])
+    talk.asks(an_entitled_ask(count=2))
     wait(talk, DELAY_NS)
-    assert [entry[2] for entry in kept(talk)] == [False, True]
+    assert [entry[2] for entry in reservations_of(talk)] == [False, True]
     talk.nodes(a_node("n3", {"memory": 10}))
     facts = talk.schedule()
     assert placed(facts) == [("claimer", "c", "n3")]
-    assert [entry[2] for entry in kept(talk)] == [True]
+    assert [entry[2] for entry in reservations_of(talk)] == [True]
 
 
 def test_an_ask_that_is_taken_back_leaves_the_room_to_others() -> None:
     talk = a_decision()
-    assert ends(talk.release_asks(application_id="claimer", allocation_key="c")) == [("c", "n1", "not_needed")]
+    assert ended_reservations(talk.release_asks(application_id="claimer", allocation_key="c")) == [
+        ("c", "n1", "not_needed")
+    ]
     talk.asks(an_ask("k", app="other"))
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("other", "k", "n1")]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("other", "k", "n1")]
 
 
 def test_so_does_an_application_that_is_removed() -> None:
     talk = a_decision()
-    assert ends(talk.remove("claimer")) == [("c", "n1", "not_needed")]
+    assert ended_reservations(talk.remove("claimer")) == [("c", "n1", "not_needed")]
     talk.asks(an_ask("k", app="other"))
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("other", "k", "n1")]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("other", "k", "n1")]
 
 
 def test_so_does_an_application_that_fails() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.apps(an_app("mortal", "root.c", execution_timeout_ms=40_000))
     talk.nodes(a_node("n2", {"memory": 5}))
-    talk.asks(an_ask("starts", 5, app="mortal"), a_claim(app="mortal"))
+    talk.asks(an_ask("starts", 5, app="mortal"), an_entitled_ask(app="mortal"))
     assert preempted(wait(talk, DELAY_NS)) == ["n1_1"]
-    assert ends(wait(talk, 10 * SECOND_NS)) == [("c", "n1", "not_needed")]
+    assert ended_reservations(wait(talk, 10 * SECOND_NS)) == [("c", "n1", "not_needed")]
 
 
 @pytest.mark.parametrize(("change", "victims"), [({"memory": 10, "priority": -1}, []), ({"memory": 20}, ["n1_0"])])
-def test_an_update_claims_anew_at_once_and_counts_who_goes_already(change: dict[str, Any], victims: list[str]) -> None:
+def test_an_updated_ask_preempts_anew_at_once_and_counts_what_is_being_released(
+    change: dict[str, Any], victims: list[str]
+) -> None:
     talk = a_decision()
-    assert ends(talk.asks(a_claim(**change))) == [("c", "n1", "not_needed")]
+    assert ended_reservations(talk.asks(an_entitled_ask(**change))) == [("c", "n1", "not_needed")]
     facts = talk.schedule()
     assert preempted(facts) == victims
-    assert kept(talk) == [("c", "n1", True)]
-    assert placed(gone(talk, "n1_1", *victims) + talk.schedule()) == [("claimer", "c", "n1")]
+    assert reservations_of(talk) == [("c", "n1", True)]
+    assert placed(confirm_releases(talk, "n1_1", *victims) + talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_a_queue_that_drains_keeps_what_was_claimed() -> None:
+def test_a_queue_that_drains_retains_its_entitled_reservations() -> None:
     talk = a_decision()
     reload(talk, a_root(a_queue_spec("v"), a_queue_spec("o")))
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
 @pytest.mark.parametrize(
@@ -281,45 +285,45 @@ def test_a_queue_that_drains_keeps_what_was_claimed() -> None:
     ],
     ids=["drained", "not ready", "too small", "removed"],
 )
-def test_a_node_that_is_no_good_any_longer_makes_it_look_for_another_one(change: NodeUpdate) -> None:
+def test_a_node_that_is_no_good_any_longer_makes_the_ask_look_for_another_one(change: NodeUpdate) -> None:
     talk = full_nodes(n1=[10, 10], n2=[30])
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     assert preempted(wait(talk, DELAY_NS)) == ["n1_1"]
     facts = talk.nodes(change) + talk.schedule()
-    assert ends(facts) == [("c", "n1", "node")]
+    assert ended_reservations(facts) == [("c", "n1", "node")]
     assert of(RoomMade, facts) == []
     facts += wait(talk, ATTEMPT_NS)
     assert preempted(facts)[-1:] == ["n2_0"]
-    assert kept(talk) == [("c", "n2", True)]
+    assert reservations_of(talk) == [("c", "n2", True)]
 
 
 def test_where_the_room_that_was_made_is_not_enough_any_longer_it_is_looked_for_anew() -> None:
     talk = a_decision()
     talk.nodes(a_node("n1", {"memory": 15}, action=NodeAction.UPDATE))
-    gone(talk, "n1_1")
+    confirm_releases(talk, "n1_1")
     facts = talk.schedule()
-    assert ends(facts) == [("c", "n1", "node")]
+    assert ended_reservations(facts) == [("c", "n1", "node")]
     assert preempted(facts) == []
     assert preempted(wait(talk, ATTEMPT_NS)) == ["n1_0"]
-    assert placed(gone(talk, "n1_0") + talk.schedule()) == [("claimer", "c", "n1")]
+    assert placed(confirm_releases(talk, "n1_0") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
 def test_it_waits_for_its_victims_for_as_long_as_they_take() -> None:
     talk = a_decision()
-    assert ends(wait(talk, 3 * TIMES.reservation_ns)) == []
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
+    assert ended_reservations(wait(talk, 3 * TIMES.reservation_ns)) == []
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
 
 
-def test_while_the_rm_is_away_nobody_is_asked_to_end_and_nothing_is_placed() -> None:
+def test_while_the_rm_is_away_nothing_is_preempted_or_placed() -> None:
     talk = full_nodes(n1=[10, 10])
-    talk.asks(a_claim("c1"))
+    talk.asks(an_entitled_ask("c1"))
     wait(talk, SECOND_NS)
     talk.disconnect()
     assert preempted(wait(talk, DELAY_NS)) == []
     talk.connect()
     assert preempted(talk.schedule()) == ["n1_1"]
     talk.disconnect()
-    gone(talk, "n1_1")
+    confirm_releases(talk, "n1_1")
     assert placed(talk.schedule()) == []
     talk.connect()
     assert placed(talk.schedule()) == [("claimer", "c1", "n1")]
@@ -333,6 +337,6 @@ def test_nothing_is_left_of_it_when_the_rm_registers_again() -> None:
 
 def test_what_was_decided_is_not_undone_by_another_queue_file() -> None:
     talk = a_decision()
-    reload(talk, claim_root(0))
-    assert kept(talk) == [("c", "n1", True)]
-    assert placed(gone(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]
+    reload(talk, guaranteed_root(0))
+    assert reservations_of(talk) == [("c", "n1", True)]
+    assert placed(confirm_releases(talk, "n1_1") + talk.schedule()) == [("claimer", "c", "n1")]

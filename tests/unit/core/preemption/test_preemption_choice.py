@@ -1,4 +1,4 @@
-"""Which of those who could end are chosen, and on which node: priorities, quotas, nodes, and others who have a say."""
+"""Which victims are chosen, and on which node: priorities, quotas, nodes, gangs and predicates."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from tests.unit.core.decisions import (
 # priorities
 
 
-@pytest.mark.parametrize(("priority", "ends"), [(4, False), (5, True), (6, True)])
-def test_a_victim_does_not_rank_above_the_ask(priority: int, ends: bool) -> None:
+@pytest.mark.parametrize(("priority", "is_preempted"), [(4, False), (5, True), (6, True)])
+def test_a_victim_does_not_rank_above_the_ask(priority: int, is_preempted: bool) -> None:
     talk = a_talk(leaf("c", 10), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "v", priority=5)
     found = decide(talk, priority=priority)
-    assert (found is NO_NODE) is not ends
+    assert (found is NO_NODE) is not is_preempted
 
 
 @pytest.mark.parametrize(
-    ("claims", "victims", "ends"),
+    ("entitled", "victims", "is_preempted"),
     [
         ({"priority_offset": 5}, {}, True),
         ({"priority_offset": 4}, {}, False),
@@ -53,10 +53,12 @@ def test_a_victim_does_not_rank_above_the_ask(priority: int, ends: bool) -> None
         ({}, {"priority_policy": PriorityPolicy.FENCE, "priority_offset": 1}, False),
     ],
 )
-def test_offsets_and_priority_fences_count(claims: dict[str, Any], victims: dict[str, Any], ends: bool) -> None:
-    talk = a_talk(leaf("c", 10, **claims), leaf("v", **victims), capacity=memory(10))
+def test_offsets_and_priority_fences_count(
+    entitled: dict[str, Any], victims: dict[str, Any], is_preempted: bool
+) -> None:
+    talk = a_talk(leaf("c", 10, **entitled), leaf("v", **victims), capacity=memory(10))
     run(talk, "root.v", "v", priority=5)
-    assert (decide(talk, priority=0) is NO_NODE) is not ends
+    assert (decide(talk, priority=0) is NO_NODE) is not is_preempted
 
 
 def test_offsets_above_where_the_ways_meet_do_not() -> None:
@@ -76,13 +78,13 @@ def test_offsets_above_where_the_ways_meet_do_not() -> None:
 # quotas
 
 
-def test_an_ask_above_its_own_quota_has_nobody_ended() -> None:
+def test_nothing_is_preempted_for_an_ask_above_its_own_quota() -> None:
     talk = a_talk(leaf("c", 5, max={"memory": 9}), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "v")
     assert decide(talk) is QUOTA
 
 
-def test_a_max_that_siblings_use_up_makes_some_of_them_end_on_whatever_node() -> None:
+def test_below_a_max_that_siblings_use_up_some_of_them_are_preempted_on_any_node() -> None:
     talk = a_talk(parent("p", leaf("c", 10), leaf("s"), max={"memory": 20}), leaf("v"), capacity=memory(100))
     run(talk, "root.p.s", "s1")
     run(talk, "root.p.s", "s2")
@@ -91,7 +93,7 @@ def test_a_max_that_siblings_use_up_makes_some_of_them_end_on_whatever_node() ->
     assert chosen(decision) == {"s2"}
 
 
-def test_nobody_outside_a_max_that_is_reached_ends() -> None:
+def test_nothing_outside_a_max_that_is_reached_is_preempted() -> None:
     talk = a_talk(
         parent("p", leaf("c", 10), leaf("s", 20), max={"memory": 20}, guaranteed=20), leaf("v"), capacity=memory(30)
     )
@@ -111,7 +113,7 @@ def test_all_victims_run_on_the_node_that_it_gets() -> None:
     assert decide(talk, amount=20) is NO_NODE
 
 
-def test_it_gets_the_node_where_the_least_harm_is_done() -> None:
+def test_it_gets_the_node_with_the_lowest_cost() -> None:
     talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(30))
     run(talk, "root.v", "large", 30)
     talk.nodes(a_node("n2", memory(30)))
@@ -122,7 +124,7 @@ def test_it_gets_the_node_where_the_least_harm_is_done() -> None:
     assert chosen(decide(talk)) == {"small2"}
 
 
-def test_a_lower_rank_on_another_node_is_less_harm() -> None:
+def test_a_lower_rank_on_another_node_costs_less() -> None:
     talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "high", priority=0)
     talk.nodes(a_node("n2", memory(20)))
@@ -138,7 +140,7 @@ def test_of_equal_nodes_the_first_in_order() -> None:
     assert chosen(decide(talk)) == {"v0"}
 
 
-def test_a_node_with_room_that_is_kept_for_an_ordinary_ask_costs_nothing() -> None:
+def test_a_node_with_an_aging_reservation_costs_nothing() -> None:
     talk = a_talk(leaf("c", 20), leaf("v"), leaf("o"), capacity=memory(20))
     run(talk, "root.v", "v1")
     run(talk, "root.v", "v2")
@@ -189,7 +191,7 @@ def test_a_node_it_would_not_have_even_then_is_left_for_another() -> None:
 
 
 @pytest.mark.parametrize(("index", "ending"), [(0, ["k1"]), (1, ["k1", "k2"])])
-def test_fewer_victims_end_if_that_is_enough(index: int, ending: list[str]) -> None:
+def test_fewer_victims_are_preempted_if_that_is_enough(index: int, ending: list[str]) -> None:
     talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(20))
     for key in ("k1", "k2"):
         run(talk, "root.v", key)
@@ -199,7 +201,7 @@ def test_fewer_victims_end_if_that_is_enough(index: int, ending: list[str]) -> N
     assert [one.key for one in decision.up_to(index)] == ending
 
 
-def test_all_victims_end_if_fewer_would_not_make_room() -> None:
+def test_all_victims_are_preempted_if_fewer_would_not_make_room() -> None:
     talk = a_talk(leaf("c", 20), leaf("v"), capacity=memory(20))
     for key in ("k1", "k2"):
         run(talk, "root.v", key)

@@ -87,35 +87,35 @@ def talk() -> Conversation:
     return talk
 
 
-def claim(talk: Conversation, row: Row) -> list[Fact]:
+def ask_and_wait(talk: Conversation, row: Row) -> list[Fact]:
     """The ask comes and waits for as long as it has to; all facts from its first to its last moment."""
     ask = an_ask(
         row["ask"], app=owner(row), resources=vcores(row), priority=int(row["priority"]), allow_preempt_other=True
     )
     facts = [*talk.asks(ask), *talk.schedule()]
     facts += [*talk.sleep(DELAY_NS - 1), *talk.schedule()]
-    assert of(Preempted, facts) == [], "nobody ends before the delay is over"
+    assert of(Preempted, facts) == [], "nothing is preempted before the delay is over"
     return [*facts, *talk.sleep(1), *talk.schedule()]
 
 
-def ended(talk: Conversation, facts: list[Fact]) -> list[str]:
+def preempted(talk: Conversation, facts: list[Fact]) -> list[str]:
     return [fact.allocation_key for fact in of(ReleaseRequested, facts)]
 
 
 def shown(talk: Conversation, row: Row) -> tuple[str, str]:
-    """Why the ask waits, and why nobody ends for it."""
+    """Why the ask waits, and why nothing is preempted for it."""
     [ask] = [ask for ask in talk.app(owner(row)).asks if ask.allocation_key == row["ask"]]
     return ask.waiting_for, ask.no_preemption_because
 
 
 def test_the_example_comes_out_as_the_page_says(talk: Conversation) -> None:
-    assert [row["ask"] for row in ASKS if row["ended"]] == ["api"], "the page tells of one that makes room"
+    assert [row["ask"] for row in ASKS if row["preempted"]] == ["api"], "the page tells of one that makes room"
     for row in ASKS:
-        facts = claim(talk, row)
-        assert ended(talk, facts) == row["ended"].split()
+        facts = ask_and_wait(talk, row)
+        assert preempted(talk, facts) == row["preempted"].split()
         waiting_for, no_preemption_because = shown(talk, row)
-        assert no_preemption_because == row["reason if nobody"]
-        if row["ended"]:
+        assert no_preemption_because == row["reason if nothing is"]
+        if row["preempted"]:
             decided = only(Preempted, facts)
             assert (decided.node_id, decided.why in TEXT, waiting_for in TEXT) == (row["on"], True, True)
             assert {fact.message in TEXT for fact in of(ReleaseRequested, facts)} == {True}
@@ -124,8 +124,8 @@ def test_the_example_comes_out_as_the_page_says(talk: Conversation) -> None:
 def test_the_numbers_that_the_page_works_with(talk: Conversation) -> None:
     used = {path: talk.queue(path).allocated["vcore"] // CORE for path in ("root.prod", "root.batch", "root.lab")}
     assert used == {"root.prod": 2, "root.batch": 14, "root.lab": 4}
-    for row in ASKS[: 1 + [bool(row["ended"]) for row in ASKS].index(True)]:
-        claim(talk, row)
+    for row in ASKS[: 1 + [bool(row["preempted"]) for row in ASKS].index(True)]:
+        ask_and_wait(talk, row)
     prod, batch = talk.queue("root.prod"), talk.queue("root.batch")
     assert prod.allocated["vcore"] + prod.quota_reserved["vcore"] == 6 * CORE
     assert batch.allocated["vcore"] - batch.leaving["vcore"] == 10 * CORE
@@ -133,10 +133,10 @@ def test_the_numbers_that_the_page_works_with(talk: Conversation) -> None:
 
 def test_the_ask_is_placed_when_its_victim_is_gone_and_not_before(talk: Conversation) -> None:
     for row in ASKS:
-        claim(talk, row)
-    [row] = [row for row in ASKS if row["ended"]]
+        ask_and_wait(talk, row)
+    [row] = [row for row in ASKS if row["preempted"]]
     [victim] = [one for one in talk.app("batch").allocations if one.releasing]
-    assert (victim.allocation_key, victim.releasing) == (row["ended"], "PREEMPTED_BY_SCHEDULER")
+    assert (victim.allocation_key, victim.releasing) == (row["preempted"], "PREEMPTED_BY_SCHEDULER")
     talk.release(application_id="batch", uuid=victim.uuid)
     assert placed(talk.schedule()) == [(owner(row), row["ask"], row["on"])]
 

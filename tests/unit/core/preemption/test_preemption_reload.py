@@ -1,4 +1,4 @@
-"""What a reload of the queue file changes for those who wait to have others end for them."""
+"""What a reload of the queue file changes for asks that wait for preemption."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def reload(talk: Conversation, *leaves: QueueSpec, enabled: bool = True) -> None
     talk.step(UpdateConfiguration(RM, (PartitionSpec("default", a_root(*leaves), preemption_enabled=enabled),)))
 
 
-def ended(facts: list[Fact]) -> list[str]:
+def preempted_keys(facts: list[Fact]) -> list[str]:
     return [one.allocation_key for one in of(ReleaseRequested, facts)]
 
 
-def test_a_guarantee_that_comes_later_counts_at_once_for_who_has_waited_long_enough() -> None:
+def test_a_guarantee_that_comes_later_counts_at_once_for_an_ask_that_is_due() -> None:
     talk = a_talk()
-    assert ended([*talk.sleep(DELAY_NS), *talk.schedule()]) == []
+    assert preempted_keys([*talk.sleep(DELAY_NS), *talk.schedule()]) == []
     reload(talk, leaf("a"), leaf("b", 10))
-    assert ended(talk.schedule()) == ["k1"]
+    assert preempted_keys(talk.schedule()) == ["k1"]
 
 
-def test_nobody_ends_once_it_is_switched_off_and_again_when_it_is_switched_on() -> None:
+def test_nothing_is_preempted_once_it_is_switched_off_and_again_when_it_is_switched_on() -> None:
     talk = a_talk()
     reload(talk, leaf("a"), leaf("b", 10), enabled=False)
-    assert ended([*talk.sleep(10 * DELAY_NS), *talk.schedule()]) == []
+    assert preempted_keys([*talk.sleep(10 * DELAY_NS), *talk.schedule()]) == []
     reload(talk, leaf("a"), leaf("b", 10))
-    assert ended(talk.schedule()) == ["k1"]
+    assert preempted_keys(talk.schedule()) == ["k1"]
 
 
 def test_a_fence_or_a_protection_that_comes_later_holds() -> None:
@@ -62,15 +62,15 @@ def test_a_fence_or_a_protection_that_comes_later_holds() -> None:
     ):
         talk = a_talk()
         reload(talk, *protected)
-        assert ended([*talk.sleep(DELAY_NS), *talk.schedule()]) == []
+        assert preempted_keys([*talk.sleep(DELAY_NS), *talk.schedule()]) == []
 
 
-def test_nobody_ends_for_a_daemon_that_a_lowered_max_does_not_let_in() -> None:
+def test_nothing_is_preempted_for_a_daemon_that_a_lowered_max_does_not_let_in() -> None:
     talk = a_talk()
     reload(talk, leaf("a"), leaf("b"), enabled=False)
     talk.asks(an_ask("daemon", 10, 1, "poor", tags={"yunikorn.apache.org/requiredNode": "n1"}))
     talk.schedule()
     reload(talk, leaf("a"), replace(leaf("b"), max=Limits(memory=5)))
-    assert ended(talk.schedule()) == []
+    assert preempted_keys(talk.schedule()) == []
     reload(talk, leaf("a"), leaf("b"))
-    assert ended(talk.schedule()) == ["k1"]
+    assert preempted_keys(talk.schedule()) == ["k1"]

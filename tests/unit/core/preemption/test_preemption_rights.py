@@ -10,7 +10,6 @@ from tests.unit.core.builders import (
     a_queue_spec,
     an_app,
 )
-from tests.unit.core.claims import a_daemon
 from tests.unit.core.decisions import (
     NO_NODE,
     NO_VICTIMS,
@@ -23,6 +22,7 @@ from tests.unit.core.decisions import (
     parent,
     run,
 )
+from tests.unit.core.preemption_builders import a_daemon
 
 # the right: guarantees on the way of the ask
 
@@ -53,7 +53,7 @@ def test_what_it_uses_counts() -> None:
     assert decide(talk) is NOT_ENTITLED
 
 
-def test_what_was_claimed_counts() -> None:
+def test_what_was_reserved_counts() -> None:
     talk = a_talk(leaf("c", 15), leaf("v"), capacity=memory(20))
     run(talk, "root.v", "v1")
     run(talk, "root.v", "v2")
@@ -147,7 +147,7 @@ def test_a_guarantee_of_something_else_is_no_right() -> None:
 # the victims: their queues keep their guarantees
 
 
-def test_a_queue_keeps_what_it_is_guaranteed() -> None:
+def test_a_queue_retains_what_it_is_guaranteed() -> None:
     talk = a_talk(leaf("c", 30), leaf("v", 15), capacity=memory(30))
     for key in ("v1", "v2", "v3"):
         run(talk, "root.v", key)
@@ -205,7 +205,7 @@ def test_what_requires_its_node_and_what_is_leaving_stays() -> None:
 # fences
 
 
-def test_nothing_beyond_a_fence_ends() -> None:
+def test_nothing_beyond_a_fence_is_preempted() -> None:
     fence = PreemptionPolicy.FENCE
     talk = a_talk(
         parent("p", leaf("c", 20), leaf("s"), guaranteed=40, preemption_policy=fence), leaf("v"), capacity=memory(20)
@@ -224,7 +224,7 @@ def test_within_it_others_do() -> None:
     assert chosen(decide(talk, "root.p.c")) == {"s"}
 
 
-def test_a_fenced_leaf_ends_nothing_at_all() -> None:
+def test_an_ask_in_a_fenced_leaf_preempts_nothing_at_all() -> None:
     talk = a_talk(leaf("c", 20, preemption_policy=PreemptionPolicy.FENCE), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "v")
     assert decide(talk) is NOT_ENTITLED

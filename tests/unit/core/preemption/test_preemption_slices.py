@@ -27,18 +27,18 @@ from tests.unit.core.builders import (
     an_existing,
     placed,
 )
-from tests.unit.core.claims import (
-    a_claim,
-    claim_root,
+from tests.unit.core.configurations import reload
+from tests.unit.core.preemption_builders import (
+    an_entitled_ask,
     finished,
     full_nodes,
-    kept,
+    guaranteed_root,
     preempted,
     refusals,
+    reservations_of,
     wait,
     without_preemption,
 )
-from tests.unit.core.configurations import reload
 
 TIMES = Timeouts()
 DELAY_NS = 30 * SECOND_NS
@@ -57,7 +57,7 @@ def slow_searches(root: QueueSpec | None = None) -> Iterator[Conversation]:
     """The search for `c`, each time one cycle further, as long as it is not finished."""
     for cycles in count(1):
         talk = full_nodes(root, n1=[10, 10], n2=[10, 10])
-        talk.asks(a_claim())
+        talk.asks(an_entitled_ask())
         wait(talk, DELAY_NS - 1)
         talk.sleep(1)
         for _ in range(cycles):
@@ -81,13 +81,13 @@ def test_it_comes_to_the_same_as_at_once() -> None:
     [
         lambda talk: talk.release_asks(application_id="claimer"),
         lambda talk: talk.remove("claimer"),
-        lambda talk: talk.asks(a_claim(allow_preempt_other=False)),
-        lambda talk: talk.asks(a_claim(priority=-1)),
-        lambda talk: talk.asks(a_claim(memory=60)),
+        lambda talk: talk.asks(an_entitled_ask(allow_preempt_other=False)),
+        lambda talk: talk.asks(an_entitled_ask(priority=-1)),
+        lambda talk: talk.asks(an_entitled_ask(memory=60)),
         lambda talk: talk.asks(a_placeholder("p", 1000, app="claimer")),
-        lambda talk: reload(talk, claim_root(0)),
-        lambda talk: reload(talk, claim_root(victims={"guaranteed": {"memory": 40}})),
-        lambda talk: talk.step(without_preemption(claim_root())),
+        lambda talk: reload(talk, guaranteed_root(0)),
+        lambda talk: reload(talk, guaranteed_root(victims={"guaranteed": {"memory": 40}})),
+        lambda talk: talk.step(without_preemption(guaranteed_root())),
         lambda talk: talk.nodes(*(a_node(one, action=NodeAction.DRAIN_NODE) for one in ("n1", "n2"))),
         lambda talk: talk.nodes(*(a_node(one, action=NodeAction.DECOMISSION) for one in ("n1", "n2"))),
         lambda talk: talk.nodes(*(a_node(one, {"memory": 9}, action=NodeAction.UPDATE) for one in ("n1", "n2"))),
@@ -107,15 +107,17 @@ def test_it_comes_to_the_same_as_at_once() -> None:
         "nodes too small",
     ],
 )
-def test_nobody_ends_if_there_is_no_reason_any_longer_when_it_is_done(change: Callable[[Conversation], Any]) -> None:
+def test_nothing_is_preempted_if_there_is_no_reason_any_longer_when_it_is_done(
+    change: Callable[[Conversation], Any],
+) -> None:
     for talk in slow_searches():
         change(talk)
         assert preempted(talk.schedule()) == []
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_uses_up_the_guarantee_meanwhile_leaves_no_right() -> None:
-    for talk in slow_searches(claim_root(15)):
+def test_a_guarantee_that_is_used_up_meanwhile_leaves_no_right() -> None:
+    for talk in slow_searches(guaranteed_root(15)):
         talk.apps(an_app("twin", "root.c"))
         talk.nodes(a_node("n3", {"memory": 9}))
         talk.asks(an_ask("uses", 9, app="twin"))
@@ -125,10 +127,10 @@ def test_who_uses_up_the_guarantee_meanwhile_leaves_no_right() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_could_be_ended_since_the_search_began_is_found_by_the_next_attempt() -> None:
+def test_an_allocation_that_may_be_preempted_since_the_search_began_is_found_by_the_next_attempt() -> None:
     """Nothing moves after the search, which did not see what moved meanwhile."""
     refused = []
-    for talk in slow_searches(claim_root(victims={"guaranteed": {"memory": 35}})):
+    for talk in slow_searches(guaranteed_root(victims={"guaranteed": {"memory": 35}})):
         talk.nodes(a_node("n3", {"memory": 10}, an_existing("e", "e", "victims", 10)))
         facts = talk.schedule()
         refused += refusals(facts)
@@ -137,7 +139,7 @@ def test_who_could_be_ended_since_the_search_began_is_found_by_the_next_attempt(
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_victim_that_is_gone_when_it_is_done_is_not_asked_to_end() -> None:
+def test_a_victim_that_is_gone_when_it_is_done_is_not_preempted() -> None:
     for talk in slow_searches():
         finished(talk, "n1_1")
         assert placed(talk.schedule()) == [("claimer", "c", "n1")]
@@ -145,15 +147,15 @@ def test_a_victim_that_is_gone_when_it_is_done_is_not_asked_to_end() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_room_that_turns_up_behind_a_reservation_is_not_for_who_has_no_right_any_longer() -> None:
+def test_room_that_turns_up_behind_a_reservation_is_not_for_an_ask_without_a_right_any_longer() -> None:
     """What is kept for ordinary asks may be taken by who has a right to it: that is judged when the search is done."""
     for cycles in range(1, 12):
-        talk = full_nodes(claim_root(10), n1=[10, 10], n2=[10, 10])
+        talk = full_nodes(guaranteed_root(10), n1=[10, 10], n2=[10, 10])
         talk.asks(an_ask("big", 20, app="other", count=2, priority=9))
         wait(talk, TIMES.reservation_delay_ns)
-        assert len(kept(talk)) == 2
+        assert len(reservations_of(talk)) == 2
         talk.apps(an_app("twin", "root.c"))
-        talk.asks(a_claim())
+        talk.asks(an_entitled_ask())
         wait(talk, DELAY_NS - 1)
         talk.sleep(1)
         for _ in range(cycles):
@@ -170,17 +172,17 @@ def test_room_that_turns_up_behind_a_reservation_is_not_for_who_has_no_right_any
 
 
 @pytest.mark.usefixtures("slow")
-def test_who_waits_behind_a_search_has_its_turn() -> None:
+def test_an_ask_behind_a_search_has_its_turn() -> None:
     for talk in slow_searches():
         talk.apps(an_app("second", "root.c"))
-        talk.asks(a_claim("s", app="second"))
+        talk.asks(an_entitled_ask("s", app="second"))
         assert len(preempted(wait(talk, DELAY_NS))) == 2
 
 
 # searches for a node to keep
 
 
-def test_looking_for_nodes_to_keep_ends_after_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_nodes_to_reserve_stops_after_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """No node has both the memory and the cores for any of the asks, which wait for long."""
     monkeypatch.setattr(preemption, "VISITS_PER_SLICE", 50)
     nodes, sizes = 40, 10

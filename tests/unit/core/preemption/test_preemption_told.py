@@ -58,14 +58,14 @@ def test_what_it_was_told_is_checked() -> None:
         check_outcome(cluster, rm.decisions(), set(), placed, ())
 
 
-def test_nobody_is_asked_to_end_twice() -> None:
+def test_nothing_is_preempted_twice() -> None:
     talk, rm = decide_all(several()), ClaimingRM()
     rm.take_allocations(told(talk))
     with pytest.raises(WrongResult, match="was released"):
         rm.take_allocations(told(talk))
 
 
-def test_it_must_be_said_for_whom() -> None:
+def test_the_release_names_the_ask_that_it_is_for() -> None:
     response = told(decide_all(several()))
     response.released[0].message = "no reason"
     with pytest.raises(WrongResult, match="not said for whom: no reason"):

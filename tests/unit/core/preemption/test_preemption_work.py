@@ -1,4 +1,4 @@
-"""What it costs to decide who ends for whom, counted and not timed, on small versions of the benchmark's own clusters.
+"""What the search for victims costs, counted and not timed, on small versions of the benchmark's own clusters.
 
 The benchmark's check comes with it: that each decision is legal, and the least harmful that there is.
 """
@@ -67,7 +67,7 @@ def visits_for(cluster: FullCluster, others: Iterable[Ask] = ()) -> int:
 @pytest.mark.parametrize(
     "build", [p, p_dense, p_mixed, p_dense_mixed, partial(p_dense_mixed, asks=8), p_none, p_daemons]
 )
-def test_decisions_are_legal_and_the_least_harmful(build: Callable[[], FullCluster]) -> None:
+def test_decisions_are_legal_and_of_the_lowest_cost(build: Callable[[], FullCluster]) -> None:
     cluster = build()
     talk = decide_all(cluster)
     talk.confirm()
@@ -84,13 +84,11 @@ def one_more(cluster: FullCluster, decision: Preempted) -> Victims:
     return *decision.victims, (cluster.applications[other.application_id], other.uuid)
 
 
-def nobody_there(cluster: FullCluster, decision: Preempted) -> Victims:
+def no_victims(cluster: FullCluster, decision: Preempted) -> Victims:
     return (("root.q000", "u-nobody"),)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"), [(one_less, "too little"), (one_more, "would do"), (nobody_there, "nobody")]
-)
+@pytest.mark.parametrize(("change", "said"), [(one_less, "too little"), (one_more, "would do"), (no_victims, "nobody")])
 def test_the_check_finds_wrong_victims(change: Callable[[FullCluster, Preempted], Victims], said: str) -> None:
     cluster = p_dense_mixed()
     talk = decide_all(cluster)
@@ -102,7 +100,7 @@ def test_the_check_finds_wrong_victims(change: Callable[[FullCluster, Preempted]
         check(cluster, talk.facts, [])
 
 
-def test_queues_within_their_guarantee_cost_a_look_each_and_what_runs_in_them_none() -> None:
+def test_queues_within_their_guarantee_cost_a_visit_each_and_what_runs_in_them_none() -> None:
     walks = 3  # for whether there are victims, for who they are, and when it is decided
     few, many = visits_for(p_dense(leaves=12)), visits_for(p_dense(leaves=60))
     assert few < many <= few + walks * (60 - 12)
@@ -120,7 +118,7 @@ def test_a_decision_costs_no_more_than_nodes_and_victims_do(build: Callable[...,
     assert visits_for(build(nodes=480)) <= 4 * once
 
 
-def test_to_refuse_at_once_looks_at_the_queues_only() -> None:
+def test_to_refuse_at_once_visits_the_queues_only() -> None:
     once = visits_for(p_none())
     assert once <= 12 + len(p_none().asks)
     assert visits_for(p_none(nodes=240)) == once
@@ -132,7 +130,7 @@ def test_for_a_required_node_only_that_node_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("build", [partial(p_dense_mixed, asks=8), partial(p_daemons, asks=60)])
-def test_a_cycle_ends_after_a_slice_of_that(build: Callable[[], FullCluster], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cycle_stops_after_a_slice_of_that(build: Callable[[], FullCluster], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption, "VISITS_PER_SLICE", 100)
     talk = decide_all(build())
     assert sum(talk.cycles) > 1_000

@@ -48,7 +48,7 @@ def fill(talk: Conversation, app: str, queue: str, *keys: str, **fields: Any) ->
         talk.schedule()
 
 
-def ended(facts: list[Fact]) -> list[str]:
+def preempted_keys(facts: list[Fact]) -> list[str]:
     requests = of(ReleaseRequested, facts)
     assert all(one.cause is ReleaseCause.PREEMPTED for one in requests)
     assert all(one.termination is TerminationType.PREEMPTED_BY_SCHEDULER for one in requests)
@@ -64,23 +64,23 @@ def leaf(name: str = "a", most: int | None = None, guaranteed: int = 0, **proper
     )
 
 
-def test_the_youngest_of_what_is_too_much_end_when_the_time_is_over() -> None:
+def test_the_youngest_of_the_excess_are_preempted_when_the_time_is_over() -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4")
-    assert ended(reload(talk, leaf(most=25))) == []
-    assert ended(talk.sleep(DELAY_NS - 1)) == []
+    assert preempted_keys(reload(talk, leaf(most=25))) == []
+    assert preempted_keys(talk.sleep(DELAY_NS - 1)) == []
     facts = talk.sleep(1)
-    assert ended(facts) == ["k3", "k4"]
+    assert preempted_keys(facts) == ["k3", "k4"]
     said = only(QuotaPreempted, facts)
     assert (said.queue, said.victims, said.why) == ("root.a", 2, "uses memory 40 of max 25")
-    assert ended(talk.sleep(10 * DELAY_NS)) == []
+    assert preempted_keys(talk.sleep(10 * DELAY_NS)) == []
     talk.release(application_id="app", termination=TerminationType.PREEMPTED_BY_SCHEDULER, allocation_key="k3")
     talk.release(application_id="app", termination=TerminationType.PREEMPTED_BY_SCHEDULER, allocation_key="k4")
     assert talk.queue("root.a").allocated == {"memory": 20}
     assert talk.scheduler.next_deadline_ns() is None
 
 
-def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_moves_its_end() -> None:
+def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_changes_it() -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4")
     reload(talk, leaf(most=30))
@@ -88,12 +88,12 @@ def test_lowering_it_further_does_not_start_the_time_anew_and_another_delay_move
     reload(talk, leaf(most=20))
     talk.sleep(DELAY_NS // 4)
     reload(talk, leaf(most=20, quota_preemption_delay_ns=2 * DELAY_NS))
-    assert ended(talk.sleep(DELAY_NS)) == []
-    assert ended(talk.sleep(DELAY_NS // 4)) == ["k3", "k4"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == []
+    assert preempted_keys(talk.sleep(DELAY_NS // 4)) == ["k3", "k4"]
 
 
 @pytest.mark.parametrize("why", ["partition", "delay", "raised", "came back"])
-def test_nothing_ends_where_it_is_not_wanted(why: str) -> None:
+def test_nothing_is_preempted_where_it_is_not_wanted(why: str) -> None:
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3")
     reload(talk, leaf(most=20))
@@ -118,7 +118,7 @@ def test_each_branch_gives_by_what_it_uses_above_its_guarantee() -> None:
     fill(talk, "y", "root.p.y", *(f"y{at}" for at in range(8)))
     fill(talk, "z", "root.p.z", *(f"z{at}" for at in range(4)))
     reload(talk, a_tree(110))
-    assert sorted(ended(talk.sleep(DELAY_NS))) == ["x3", "x4", "y4", "y5", "y6", "y7"]
+    assert sorted(preempted_keys(talk.sleep(DELAY_NS))) == ["x3", "x4", "y4", "y5", "y6", "y7"]
 
 
 def test_what_one_branch_may_not_give_the_others_give() -> None:
@@ -130,15 +130,15 @@ def test_what_one_branch_may_not_give_the_others_give() -> None:
     fill(talk, "x", "root.p.x", "x0", "x1", "x2", "x3")
     fill(talk, "y", "root.p.y", "y0", "y1", "y2", "y3")
     reload(talk, a_tree(50))
-    assert sorted(ended(talk.sleep(DELAY_NS))) == ["y1", "y2", "y3"]
+    assert sorted(preempted_keys(talk.sleep(DELAY_NS))) == ["y1", "y2", "y3"]
 
 
-def test_what_may_not_be_ended_stays_and_that_is_said_once() -> None:
+def test_what_may_not_be_preempted_stays_and_that_is_said_once() -> None:
     talk = a_talk(leaf(preemption_policy=PreemptionPolicy.DISABLED), n1=50)
     fill(talk, "app", "root.a", "k1", "k2")
     reload(talk, leaf(most=10, preemption_policy=PreemptionPolicy.DISABLED))
     facts = talk.sleep(10 * DELAY_NS)
-    assert ended(facts) == []
+    assert preempted_keys(facts) == []
     assert only(QuotaPreempted, facts).victims == 0
     assert talk.scheduler.next_deadline_ns() is None
 
@@ -148,22 +148,22 @@ def test_what_comes_back_with_a_node_may_be_too_much_as_well() -> None:
     reload(talk, leaf(most=20))
     talk.apps(an_app())
     talk.nodes(a_node("n2", {"memory": 50}, *(an_existing(f"e{at}", f"k{at}") for at in range(3))))
-    assert ended(talk.sleep(DELAY_NS)) == ["k2"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == ["k2"]
 
 
-def test_the_protected_end_last_and_daemons_never() -> None:
+def test_the_protected_are_preempted_last_and_daemons_never() -> None:
     talk = a_talk(leaf(), n1=100)
     fill(talk, "app", "root.a", "originator", originator=True)
     fill(talk, "app2", "root.a", "important", priority=5)
     fill(talk, "app3", "root.a", "daemon", tags={"yunikorn.apache.org/requiredNode": "n1"})
     fill(talk, "app4", "root.a", "spared", allow_preempt_self=False)
     reload(talk, leaf(most=30))
-    assert ended(talk.sleep(DELAY_NS)) == ["important"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == ["important"]
     reload(talk, leaf(most=10), optout=OptOut.LAST)
-    assert ended(talk.sleep(DELAY_NS)) == ["spared", "originator"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == ["spared", "originator"]
 
 
-def test_no_more_end_than_are_needed_however_many_branches_share_it() -> None:
+def test_no_more_are_preempted_than_needed_however_many_branches_share_it() -> None:
     def a_tree(most: int | None) -> QueueSpec:
         return replace(leaf("p", most), parent=True, children=tuple(leaf(f"q{at}") for at in range(5)))
 
@@ -171,7 +171,7 @@ def test_no_more_end_than_are_needed_however_many_branches_share_it() -> None:
     for at in range(5):
         fill(talk, f"app{at}", f"root.p.q{at}", f"k{at}")
     reload(talk, a_tree(45))
-    assert len(ended(talk.sleep(DELAY_NS))) == 1
+    assert len(preempted_keys(talk.sleep(DELAY_NS))) == 1
 
 
 def test_sizes_count_in_bytes_as_well() -> None:
@@ -181,11 +181,11 @@ def test_sizes_count_in_bytes_as_well() -> None:
     talk.asks(an_ask("large", 2000 * gib, 1, "app"), an_ask("small", 8 * gib, 1, "app"), an_ask("tiny", gib, 1, "app"))
     talk.schedule()
     reload(talk, leaf(most=2005 * gib))
-    assert ended(talk.sleep(DELAY_NS)) == ["small"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == ["small"]
 
 
 @pytest.mark.parametrize("finished", [False, True], ids=["all stay", "one finishes meanwhile"])
-def test_a_long_look_is_taken_in_slices_and_judged_again(monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
+def test_a_long_search_runs_in_slices_and_is_judged_again(monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
     monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
 
     def a_tree(most: int | None) -> QueueSpec:
@@ -202,14 +202,14 @@ def test_a_long_look_is_taken_in_slices_and_judged_again(monkeypatch: pytest.Mon
         slices.append(talk.sleep(quota_preemption.SLICE_EACH_NS))
     assert len(slices) > 3
     assert slices[:-1] == [[]] * (len(slices) - 1)
-    assert ended(slices[-1]) == (["y2", "z2"] if finished else ["x2", "y2", "z2"])
+    assert preempted_keys(slices[-1]) == (["y2", "z2"] if finished else ["x2", "y2", "z2"])
 
 
-def test_many_are_asked_to_end_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_preempted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 2)
     talk = a_talk(leaf(), n1=50)
     fill(talk, "app", "root.a", "k1", "k2", "k3", "k4", "k5")
     reload(talk, leaf(most=10))
-    assert ended(talk.sleep(DELAY_NS)) == ["k2", "k3"]
-    assert ended(talk.sleep(quota_preemption.SLICE_EACH_NS)) == ["k4", "k5"]
+    assert preempted_keys(talk.sleep(DELAY_NS)) == ["k2", "k3"]
+    assert preempted_keys(talk.sleep(quota_preemption.SLICE_EACH_NS)) == ["k4", "k5"]
     assert of(QuotaPreempted, talk.sleep(DELAY_NS)) == []

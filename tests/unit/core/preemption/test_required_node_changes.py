@@ -1,4 +1,4 @@
-"""Others end for what may run on one node only, and then something else happens."""
+"""Preemption for an ask with a required node, and then something else happens."""
 
 from __future__ import annotations
 
@@ -19,9 +19,17 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_daemon, ends, finished, gone, preempted, reserved, wait
 from tests.unit.core.configurations import reload
 from tests.unit.core.only_node import TIMES, a_talk, the_root
+from tests.unit.core.preemption_builders import (
+    a_daemon,
+    confirm_releases,
+    ended_reservations,
+    finished,
+    preempted,
+    reserved,
+    wait,
+)
 
 # when something else happens
 
@@ -57,24 +65,24 @@ def test_a_draining_node_makes_room_as_well() -> None:
     talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
     talk.asks(a_daemon())
     assert preempted(talk.schedule()) == ["v"]
-    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert placed(confirm_releases(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_a_claim_survives_the_draining_of_its_node() -> None:
+def test_an_entitled_reservation_survives_the_draining_of_its_node() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
     talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE))
-    assert ends(talk.schedule()) == []
-    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert ended_reservations(talk.schedule()) == []
+    assert placed(confirm_releases(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_its_node_goes_with_the_victims_and_nobody_says_that_there_was_room() -> None:
+def test_its_node_goes_with_the_victims_and_no_fact_says_that_there_was_room() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
     facts = talk.nodes(a_node("n1", action=NodeAction.DECOMISSION))
-    assert ends(facts) == [("d", "n1", "node")]
+    assert ended_reservations(facts) == [("d", "n1", "node")]
     assert of(RoomMade, facts) == []
     talk.nodes(a_node("n1", {"memory": 10}))
     assert placed(talk.schedule()) == [("daemons", "d", "n1")]
@@ -87,7 +95,7 @@ def test_the_time_it_took_counts_from_when_they_were_asked_to_go() -> None:
     reload(talk, the_root())
     assert preempted(talk.schedule()) == ["v"]
     wait(talk, 3 * SECOND_NS)
-    assert only(RoomMade, gone(talk, "v")).waited_ns == 3 * SECOND_NS
+    assert only(RoomMade, confirm_releases(talk, "v")).waited_ns == 3 * SECOND_NS
 
 
 @pytest.mark.parametrize("termination", [TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT])
@@ -107,26 +115,26 @@ def test_a_victim_whose_application_is_removed_makes_room_as_well() -> None:
     assert placed(talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_it_waits_for_its_victims_longer_than_room_is_kept_otherwise() -> None:
+def test_it_waits_for_its_victims_longer_than_reservations_last_otherwise() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon())
     talk.schedule()
-    assert ends(wait(talk, 3 * TIMES.reservation_ns)) == []
-    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert ended_reservations(wait(talk, 3 * TIMES.reservation_ns)) == []
+    assert placed(confirm_releases(talk, "v") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_without_victims_it_ends_in_time_rests_and_is_kept_again() -> None:
+def test_without_victims_the_reservation_expires_and_is_made_again_after_a_pause() -> None:
     talk = a_talk("v", priority=1)
     talk.asks(a_daemon())
     talk.schedule()
-    assert ends(wait(talk, TIMES.reservation_ns)) == [("d", "n1", "expired")]
+    assert ended_reservations(wait(talk, TIMES.reservation_ns)) == [("d", "n1", "expired")]
     talk.asks(a_daemon("d2"))
     assert reserved(talk.schedule()) == [("d2", "n1", True)]
     assert reserved(wait(talk, TIMES.reservation_ns - 1)) == []
     assert ("d", "n1", True) in reserved(wait(talk, 1))
 
 
-def test_a_placeholder_may_have_to_end() -> None:
+def test_a_placeholder_may_be_preempted() -> None:
     talk = a_talk(memory=20)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=20)))
     talk.asks(a_placeholder("p", count=2, app="gang"))
@@ -138,7 +146,7 @@ def test_a_placeholder_may_have_to_end() -> None:
     assert [one.termination for one in requests] == [TerminationType.PLACEHOLDER_REPLACED]
 
 
-def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
+def test_a_placeholder_that_is_being_replaced_is_not_preempted_for_it() -> None:
     talk = a_talk(memory=10)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=10)))
     talk.asks(a_placeholder("p", app="gang"))
@@ -151,16 +159,16 @@ def test_a_placeholder_that_is_being_replaced_does_not_end_for_it() -> None:
     assert preempted(talk.schedule()) == ["r"]
 
 
-def test_who_asks_for_several_there_gets_them_one_after_the_other() -> None:
+def test_an_ask_for_several_there_gets_them_one_after_the_other() -> None:
     talk = a_talk("v1", "v2")
     talk.asks(a_daemon("d", count=2))
     assert preempted(talk.schedule()) == ["v2"]
-    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == [("daemons", "d", "n1")]
     assert preempted(wait(talk, TIMES.reservation_delay_ns)) == ["v1"]
-    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d", "n1")]
+    assert placed(confirm_releases(talk, "v1") + talk.schedule()) == [("daemons", "d", "n1")]
 
 
-def test_it_looks_past_room_that_is_kept_for_an_ordinary_ask() -> None:
+def test_aging_reservations_of_the_node_do_not_count() -> None:
     talk = a_talk("v1", "v2")
     talk.apps(an_app("large"))
     talk.asks(an_ask("big", 20, app="large", priority=9))

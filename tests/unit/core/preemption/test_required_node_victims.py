@@ -1,4 +1,4 @@
-"""Others end for what may run on one node only: at once, as few as needed, whatever their queues are guaranteed."""
+"""Preemption for an ask with a required node: at once, as few as needed, whatever the queues are guaranteed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,22 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import a_daemon, ends, finished, gone, kept, preempted, reserved, wait, without_preemption
 from tests.unit.core.configurations import reload
 from tests.unit.core.only_node import TIMES, a_talk, the_root
+from tests.unit.core.preemption_builders import (
+    a_daemon,
+    confirm_releases,
+    ended_reservations,
+    finished,
+    preempted,
+    reservations_of,
+    reserved,
+    wait,
+    without_preemption,
+)
 
 
-def test_room_is_kept_at_once_and_as_few_as_needed_end() -> None:
+def test_room_is_reserved_at_once_and_as_few_as_needed_are_preempted() -> None:
     talk = a_talk("v1", "v2", "v3")
     talk.asks(a_daemon("d", memory=15))
     facts = talk.schedule()
@@ -44,15 +54,15 @@ def test_it_is_placed_when_all_of_them_are_gone_and_the_rest_is_for_others() -> 
     talk = a_talk("v1", "v2", "v3")
     talk.asks(a_daemon("d", memory=15))
     talk.schedule()
-    assert placed(gone(talk, "v2") + talk.schedule()) == []
-    fact = only(RoomMade, gone(talk, "v3"))
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == []
+    fact = only(RoomMade, confirm_releases(talk, "v3"))
     assert (fact.application_id, fact.allocation_key, fact.node_id) == ("daemons", "d", "n1")
     talk.asks(an_ask("k", 5))
     assert placed(talk.schedule()) == [("daemons", "d", "n1"), ("app", "k", "n1")]
-    assert kept(talk) == []
+    assert reservations_of(talk) == []
 
 
-def test_of_equal_ones_the_youngest_ends_and_the_lowest_priority_before_that() -> None:
+def test_of_equal_ones_the_youngest_is_preempted_and_the_lowest_priority_before_that() -> None:
     talk = a_talk()
     talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
     for key, priority in (("low", -5), ("old", 0), ("young", 0)):
@@ -64,7 +74,7 @@ def test_of_equal_ones_the_youngest_ends_and_the_lowest_priority_before_that() -
     assert preempted(talk.schedule()) == ["young"]
 
 
-def test_those_end_last_that_are_opted_out_where_they_may_and_originators_after_them() -> None:
+def test_opted_out_allocations_are_preempted_last_where_they_may_and_originators_after_them() -> None:
     talk = a_talk()
     last = replace(talk.model().spec, preemption_optout=OptOut.LAST)
     talk.step(UpdateConfiguration(RM, (last,)))
@@ -80,7 +90,7 @@ def test_those_end_last_that_are_opted_out_where_they_may_and_originators_after_
         assert preempted(talk.schedule()) == [victim]
 
 
-def test_who_ranks_above_it_stays_and_equals_do_not() -> None:
+def test_a_higher_rank_stays_and_an_equal_one_does_not() -> None:
     talk = a_talk("v", priority=1)
     talk.asks(a_daemon("d", priority=0))
     assert preempted(talk.schedule()) == []
@@ -94,20 +104,20 @@ def test_guarantees_do_not_protect_from_it() -> None:
     assert preempted(talk.schedule()) == ["v"]
 
 
-def test_nothing_ends_in_a_queue_that_does_not_want_that() -> None:
+def test_nothing_is_preempted_in_a_queue_that_does_not_want_that() -> None:
     talk = a_talk("v", root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
     talk.asks(a_daemon())
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([("d", "n1", True)], [])
 
 
-def test_nothing_of_its_own_application_ends() -> None:
+def test_nothing_of_its_own_application_is_preempted() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon(app="app"))
     assert preempted(talk.schedule()) == []
 
 
-def test_no_daemon_ends_for_another_one() -> None:
+def test_no_daemon_is_preempted_for_another_one() -> None:
     talk = a_talk(memory=10)
     talk.asks(a_daemon("d1", app="app"))
     talk.schedule()
@@ -123,10 +133,10 @@ def test_what_goes_anyway_is_counted_first() -> None:
     talk.asks(a_daemon("d2"))
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], [])
-    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
 
 
-def test_it_does_not_help_to_end_some_if_that_is_not_enough() -> None:
+def test_nothing_is_preempted_if_that_is_not_enough() -> None:
     talk = a_talk("v1", memory=20)
     talk.asks(an_ask("v2", priority=9))
     talk.schedule()
@@ -134,7 +144,7 @@ def test_it_does_not_help_to_end_some_if_that_is_not_enough() -> None:
     assert preempted(talk.schedule()) == []
 
 
-def test_it_is_said_why_nobody_ends_and_again_only_when_that_changes() -> None:
+def test_it_is_said_why_nothing_is_preempted_and_again_only_when_that_changes() -> None:
     talk = a_talk("v1", "v2", priority=5)
     talk.asks(a_daemon("d"))
     told = only(PreemptionRefused, talk.schedule())
@@ -153,14 +163,14 @@ def test_it_is_said_why_nobody_ends_and_again_only_when_that_changes() -> None:
     assert told.reason == f"nothing is preempted for ask d: {quota}; preemption makes room on its node, not in a quota"
 
 
-def test_who_could_never_fit_there_has_nothing_kept() -> None:
+def test_an_ask_that_could_never_fit_there_has_no_reservation() -> None:
     talk = a_talk("v")
     talk.asks(a_daemon("d", memory=11))
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([], [])
 
 
-def test_nobody_ends_where_that_is_switched_off_and_room_is_kept_all_the_same() -> None:
+def test_nothing_is_preempted_where_that_is_switched_off_and_room_is_reserved_all_the_same() -> None:
     talk = a_talk("v")
     talk.step(without_preemption(the_root()))
     talk.asks(a_daemon())
@@ -175,7 +185,7 @@ def test_it_is_not_for_a_queue_without_quota() -> None:
     assert (reserved(facts), preempted(facts)) == ([], [])
 
 
-def test_others_end_as_soon_as_the_quota_it_lacked_is_free_again() -> None:
+def test_allocations_are_preempted_as_soon_as_the_quota_it_lacked_is_free_again() -> None:
     talk = a_talk("v", root=the_root(most=15, preemption_policy=PreemptionPolicy.DISABLED))
     talk.asks(a_daemon("d"))
     talk.schedule()
@@ -186,7 +196,7 @@ def test_others_end_as_soon_as_the_quota_it_lacked_is_free_again() -> None:
     assert preempted(talk.schedule()) == ["v"]
 
 
-def test_nobody_ends_yet_while_the_quota_is_still_used_by_what_is_on_its_way_out() -> None:
+def test_nothing_is_preempted_yet_while_the_quota_is_still_used_by_what_is_being_released() -> None:
     talk = a_talk("v", root=the_root(most=15, preemption_policy=PreemptionPolicy.DISABLED))
     talk.asks(a_daemon("d"))
     talk.schedule()
@@ -196,56 +206,59 @@ def test_nobody_ends_yet_while_the_quota_is_still_used_by_what_is_on_its_way_out
     reload(talk, the_root(most=15))
     facts = talk.schedule()
     assert (preempted(facts), of(PreemptionRefused, facts)) == ([], [])
-    assert preempted(gone(talk, "k") + talk.schedule()) == ["v"]
+    assert preempted(confirm_releases(talk, "k") + talk.schedule()) == ["v"]
 
 
 # several on one node
 
 
-def test_several_have_room_kept_on_one_node_and_for_each_others_end() -> None:
+def test_several_have_reservations_on_one_node_and_victims_of_their_own() -> None:
     talk = a_talk("v1", "v2")
     talk.asks(a_daemon("d1"))
     assert preempted(talk.schedule()) == ["v2"]
     talk.asks(a_daemon("d2"))
     facts = talk.schedule()
     assert (reserved(facts), preempted(facts)) == ([("d2", "n1", True)], ["v1"])
-    assert placed(gone(talk, "v1") + talk.schedule()) == [("daemons", "d1", "n1")]
-    assert placed(gone(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v1") + talk.schedule()) == [("daemons", "d1", "n1")]
+    assert placed(confirm_releases(talk, "v2") + talk.schedule()) == [("daemons", "d2", "n1")]
 
 
 def test_both_at_once() -> None:
     talk = a_talk("v1", "v2", "v3")
     talk.asks(a_daemon("d1"), a_daemon("d2", memory=9))
     assert set(preempted(talk.schedule())) == {"v2", "v3"}
-    assert placed(gone(talk, "v2", "v3") + talk.schedule()) == [("daemons", "d1", "n1"), ("daemons", "d2", "n1")]
+    assert placed(confirm_releases(talk, "v2", "v3") + talk.schedule()) == [
+        ("daemons", "d1", "n1"),
+        ("daemons", "d2", "n1"),
+    ]
 
 
-def test_what_the_first_needs_does_not_depend_on_who_waits_behind_it() -> None:
+def test_what_the_first_needs_does_not_depend_on_what_waits_behind_it() -> None:
     """Room for two is kept on a node where one may end: that is enough for the first of them."""
     talk = a_talk("v", memory=20, root=the_root(preemption_policy=PreemptionPolicy.DISABLED))
     talk.asks(an_ask("stays", priority=9))
     talk.schedule()
     talk.asks(a_daemon("d1"), a_daemon("d2"))
-    assert (preempted(talk.schedule()), len(kept(talk))) == ([], 2)
+    assert (preempted(talk.schedule()), len(reservations_of(talk))) == ([], 2)
     reload(talk, the_root())
     assert preempted(talk.schedule()) == ["v"]
-    assert placed(gone(talk, "v") + talk.schedule()) == [("daemons", "d1", "n1")]
+    assert placed(confirm_releases(talk, "v") + talk.schedule()) == [("daemons", "d1", "n1")]
 
 
-def test_one_that_ends_for_want_of_quota_does_not_stand_in_the_way_of_the_next() -> None:
+def test_a_reservation_that_ends_for_want_of_quota_does_not_delay_the_next() -> None:
     talk = a_talk("v", root=the_root(most=20, preemption_policy=PreemptionPolicy.DISABLED))
     talk.apps(an_app("more", "root.a"))
     talk.asks(a_daemon("d1"), a_daemon("d2", app="more"))
     talk.schedule()
-    assert kept(talk) == [("d1", "n1", True), ("d2", "n1", True)]
+    assert reservations_of(talk) == [("d1", "n1", True), ("d2", "n1", True)]
     reload(talk, the_root(most=5, preemption_policy=PreemptionPolicy.DISABLED))
     facts = finished(talk, "v") + talk.schedule()
-    assert ends(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
+    assert ended_reservations(facts) == [("d1", "n1", "quota"), ("d2", "n1", "placed")]
     assert placed(facts) == [("more", "d2", "n1")]
 
 
 @pytest.mark.parametrize("open_by", ["quota", "turn"])
-def test_who_may_wait_only_later_has_its_turn_when_others_of_its_size_had_theirs(open_by: str) -> None:
+def test_an_ask_that_is_due_only_later_has_its_turn_when_others_of_its_class_had_theirs(open_by: str) -> None:
     """While it was held up by its queue it was not looked at; the room is not there any sooner for that."""
     order = ApplicationOrder.STATE_AWARE if open_by == "turn" else ApplicationOrder.FIFO
     first = a_queue_spec("b", max={"memory": 15} if open_by == "quota" else None, order=order)

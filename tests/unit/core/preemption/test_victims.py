@@ -94,7 +94,7 @@ def test_one_small_one_before_a_larger_one_that_is_younger() -> None:
     assert best(candidates(30, 10), 5) == {"1"}
 
 
-def test_a_large_one_that_comes_first_does_not_end_the_search() -> None:
+def test_a_large_one_that_comes_first_does_not_stop_the_search() -> None:
     assert best(candidates(100, 10, 10), 20) == {"1", "2"}
 
 
@@ -130,7 +130,7 @@ def test_ranks(fields: dict[str, Any], rank: Rank) -> None:
     assert rank_of(one) == rank
 
 
-def test_who_frees_nothing_that_is_needed_stays() -> None:
+def test_an_allocation_that_frees_nothing_that_is_needed_stays() -> None:
     assert best(candidates({"vcore": 5}, {"memory": 5}), 5) == {"1"}
     assert best(candidates({"vcore": 5}), 5) is None
 
@@ -150,7 +150,7 @@ def test_there_is_not_enough() -> None:
     assert best([], 1) is None
 
 
-def test_the_set_comes_with_its_harm_and_the_least_protected_first() -> None:
+def test_the_set_comes_with_its_cost_and_the_least_protected_first() -> None:
     low, high = (0, 0), (2, 0)
     found = smallest_set(candidates(5, 7, 2, ranks=[high, low, low]), {"memory": 14}, UNIT)
     assert found is not None
@@ -224,7 +224,7 @@ def test_it_says_the_least_protected_first_as_well() -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_it_keeps_to_the_budgets_too() -> None:
+def test_it_stays_within_the_budgets_too() -> None:
     budget = Budget({"memory": 9})
     assert best(candidates(5, 5, 5, budgets=[(budget,), (budget,), ()]), 10) == {"0", "2"}
     assert best(candidates(5, 5, budgets=[(budget,), (budget,)]), 10) is None

@@ -38,7 +38,7 @@ def limits(talk: Conversation) -> tuple[dict[str, int], dict[str, int], int]:
     return dict(queue.max), dict(queue.guaranteed), queue.max_applications
 
 
-def test_a_raised_quota_lets_in_who_waits_and_a_lowered_one_keeps_out() -> None:
+def test_a_raised_quota_lets_waiting_asks_in_and_a_lowered_one_does_not() -> None:
     talk = talk_to_namespaces()
     talk.apps(app(quota=quota(memory=10)))
     talk.asks(an_ask("a"), an_ask("b"), an_ask("c"))
@@ -89,7 +89,7 @@ def test_the_newest_report_of_a_leaf_wins() -> None:
     assert limits(talk)[0] == {"memory": 10}
 
 
-def test_the_number_of_applications_holds_for_those_who_have_not_started() -> None:
+def test_the_number_of_applications_holds_for_applications_that_have_not_started() -> None:
     talk = talk_to_namespaces()
     talk.apps(app("one"), app("two"), app("three"))
     talk.asks(an_ask("a", app="one"))

@@ -180,7 +180,7 @@ def test_a_rule_names_a_queue(root: Queue, rule: RuleSpec, fields: dict[str, Any
     assert place(root, named.pop("queue"), rule, **named) == expected
 
 
-def test_the_lowest_queue_that_exists_decides_who_may_create(root: Queue) -> None:
+def test_the_lowest_queue_that_exists_decides_which_users_may_create(root: Queue) -> None:
     assert place(root, "root.team.new.leaf", CREATE, user="ann") == "root.team[new][leaf]"
     for named in ("root.new", "root.team.new"):
         assert refusal(root, named, CREATE, user="eve").code is RejectCode.ACCESS_DENIED
@@ -216,7 +216,7 @@ def test_when_a_rule_does_not_match_the_next_is_tried(
     assert place(root, "root.open", rule, PROVIDED, **fields) == "root.open"
 
 
-def test_who_may_not_submit_by_one_rule_may_by_the_next(root: Queue) -> None:
+def test_a_user_that_may_not_submit_by_one_rule_may_by_the_next(root: Queue) -> None:
     rules = (PROVIDED, RuleSpec(K.FIXED, value="root.open"))
     assert place(root, "root.team.a", *rules, user="eve") == "root.open"
     mistake = refusal(root, "root.team.a", PROVIDED, RuleSpec(K.TAG, value="t"), user="eve")
@@ -306,7 +306,7 @@ def test_a_created_queue_is_the_same_however_it_is_written() -> None:
         (FilterSpec(allow=False, users=("^[[:lower:]]+$",), is_user_pattern=True), False),
     ],
 )
-def test_a_filter_says_for_whom_a_rule_is(root: Queue, filter_: FilterSpec, passes: bool) -> None:
+def test_a_filter_says_for_which_users_a_rule_is(root: Queue, filter_: FilterSpec, passes: bool) -> None:
     found = place(root, "root.open", RuleSpec(K.PROVIDED, filter=filter_), groups=("dev",))
     assert (found == "root.open") is passes
 

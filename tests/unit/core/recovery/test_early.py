@@ -222,7 +222,7 @@ def test_a_release_waits_behind_the_node_that_brings_its_allocation() -> None:
     assert [one.uuid for one in talk.node().allocations] == ["e2"]
 
 
-def test_a_release_of_what_is_there_does_not_wait_for_a_node_that_claims_the_same_uuid() -> None:
+def test_a_release_of_what_is_there_does_not_wait_for_a_node_that_reports_the_same_uuid() -> None:
     talk = a_conversation(a_node("n1", ROOM, an_existing("e1")))
     talk.nodes(a_node("n2", ROOM, an_existing("e1", app="late")))
     assert only(Released, talk.release(uuid="e1")).node_id == "n1"

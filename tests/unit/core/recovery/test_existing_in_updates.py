@@ -19,6 +19,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
+from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -33,7 +34,6 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.judges import Judge
 
 
 def an_update(node_id: str, *existing: ExistingAllocation) -> NodeUpdate:
@@ -58,7 +58,7 @@ def where(talk: Conversation) -> dict[str, tuple[str, str, int]]:
     }
 
 
-def test_one_that_nobody_knew_is_taken_over_and_its_resource_manager_is_not_told() -> None:
+def test_an_unknown_allocation_is_taken_over_and_its_resource_manager_is_not_told() -> None:
     talk = a_talk()
     facts = talk.nodes(an_update("n1", an_existing("e1", "k", memory=15)))
     assert only(Allocated, facts).recovered
@@ -84,11 +84,11 @@ def test_a_pending_ask_of_its_key_is_withdrawn() -> None:
 
 
 def test_an_ask_that_waits_for_an_answer_is_withdrawn_with_its_call() -> None:
-    talk = Judge()
+    talk = AnsweringRM()
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
-    talk.is_silent = True
+    talk.withholds_answers = True
     talk.asks(an_ask("k"))
     talk.schedule()
     assert talk.open_calls == 1
@@ -139,7 +139,7 @@ def test_the_same_report_twice_changes_nothing() -> None:
     assert where(talk) == {"e1": ("k", "n1", 15)}
 
 
-def test_room_that_it_leaves_is_for_those_who_wait() -> None:
+def test_room_that_it_leaves_is_for_waiting_asks() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}), a_node("n2", {"memory": 5}))
     talk.asks(an_ask("k", 15), an_ask("waits", 16))
     talk.schedule()

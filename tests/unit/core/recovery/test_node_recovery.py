@@ -1,4 +1,4 @@
-"""The allocations that nodes come with: who reports a node again says what runs there (SEMANTICS D, G7)."""
+"""The allocations that nodes come with: an RM that reports a node again says what runs there (SEMANTICS D, G7)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_placeholders_are_recovered_as_placeholders() -> None:
     assert talk.scheduler.next_deadline_ns() is not None
 
 
-def test_a_recovered_placeholder_does_not_wake_a_completing_application(talk: Conversation) -> None:
+def test_a_recovered_placeholder_does_not_resume_a_completing_application(talk: Conversation) -> None:
     """There is nothing to do for it yet, and its leftovers have to go in the end."""
     talk.asks(an_ask())
     talk.schedule()
@@ -83,7 +83,7 @@ def test_a_recovered_placeholder_does_not_wake_a_completing_application(talk: Co
     assert talk.app().state == S.COMPLETING
 
 
-def test_a_recovered_allocation_wakes_a_completing_application(talk: Conversation) -> None:
+def test_a_recovered_allocation_resumes_a_completing_application(talk: Conversation) -> None:
     talk.asks(an_ask())
     talk.schedule()
     talk.release()
@@ -191,7 +191,7 @@ def test_the_core_does_not_count_in_what_the_rm_sent() -> None:
     assert capacity == ROOM
 
 
-def test_an_action_nobody_knows_is_named_in_the_reason() -> None:
+def test_an_unknown_action_is_named_in_the_reason() -> None:
     talk = a_conversation()
     unknown = a_node("n1", action=NodeAction.UNKNOWN)
     unknown.action_number = 99

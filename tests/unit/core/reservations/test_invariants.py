@@ -1,4 +1,4 @@
-"""What is wrong with room that is kept, or about to come free, is named; each sentence is provoked once."""
+"""What is wrong with reservations, or with room that is being released, is named; each sentence is provoked once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.specs import SECOND_NS
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
-from tests.unit.core.claims import a_daemon, fill, wait
+from tests.unit.core.preemption_builders import a_daemon, fill, wait
 
 
 def a_talk() -> Conversation:
-    """`d` claims n1, for which `v` was asked to end; `big` has n2 kept, and nobody has to end for that."""
+    """`d` has an entitled reservation on n1, for which `v` is preempted; `big` has an aging one on n2."""
     talk = a_conversation(
         a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a"), a_queue_spec("v"), a_queue_spec("d"))
     )
@@ -43,7 +43,7 @@ def victim_runs_in_the_same_application(partition: Partition) -> None:
     entitled(partition).application = victim.application
 
 
-def nobody_knows_the_victim(partition: Partition) -> None:
+def the_victim_is_unknown(partition: Partition) -> None:
     entitled(partition).victims.clear()
 
 
@@ -81,15 +81,15 @@ def more_is_leaving(partition: Partition) -> None:
     partition.root.leaving["memory"] += 1
 
 
-def more_is_claimed(partition: Partition) -> None:
+def more_quota_is_reserved(partition: Partition) -> None:
     partition.root.children["a"].quota_reserved["memory"] = 3
 
 
-def more_is_kept(partition: Partition) -> None:
+def more_is_reserved(partition: Partition) -> None:
     partition.nodes["n2"].reserved["memory"] += 1
 
 
-def more_is_firmly_kept(partition: Partition) -> None:
+def more_is_reserved_with_entitlement(partition: Partition) -> None:
     partition.nodes["n2"].entitled_reserved["memory"] = 1
 
 
@@ -127,11 +127,11 @@ def test_a_state_with_reservations_is_sound() -> None:
             victim_runs_in_the_same_application,
             "the reservation of ask d on node n1 has the victim uuid-1 of its own application",
         ),
-        (nobody_knows_the_victim, "uuid-1 is preempted for a reservation that does not have it as a victim"),
+        (the_victim_is_unknown, "uuid-1 is preempted for a reservation that does not have it as a victim"),
         (more_is_leaving, "leaving root is {'memory': 11}, counted {'memory': 10}"),
-        (more_is_claimed, "reserved in root.a is {'memory': 3}, counted {}"),
-        (more_is_kept, "reserved on node n2 is {'memory': 21}, counted {'memory': 20}"),
-        (more_is_firmly_kept, "reserved with entitlement on node n2 is {'memory': 1}, counted {}"),
+        (more_quota_is_reserved, "reserved in root.a is {'memory': 3}, counted {}"),
+        (more_is_reserved, "reserved on node n2 is {'memory': 21}, counted {'memory': 20}"),
+        (more_is_reserved_with_entitlement, "reserved with entitlement on node n2 is {'memory': 1}, counted {}"),
         (more_leaves_the_node, "leaving on node n2 is {'memory': 1}, counted {}"),
         (too_much_is_free, "free of node n2 is {'memory': 5}, not available minus reserved"),
     ],

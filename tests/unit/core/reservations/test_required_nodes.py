@@ -72,7 +72,7 @@ def test_it_is_tried_again_when_its_node_has_more_room(change: NodeUpdate) -> No
     assert placed(talk.schedule()) == [("app", "d", "n2")]
 
 
-def test_room_on_another_node_does_not_wake_it() -> None:
+def test_room_on_another_node_does_not_requeue_it() -> None:
     talk = a_talk(n1=10, n2=5)
     talk.asks(a_daemon())
     talk.schedule()
@@ -92,7 +92,7 @@ def test_a_draining_node_takes_what_requires_it_and_nothing_else(action: NodeAct
     assert placed(talk.schedule()) == [("app", "d", "n2")]
 
 
-def test_what_ends_on_a_draining_node_makes_room_for_what_requires_it() -> None:
+def test_what_completes_on_a_draining_node_makes_room_for_what_requires_it() -> None:
     talk = a_talk(n2=10)
     talk.asks(an_ask("k"))
     talk.schedule()

@@ -1,4 +1,4 @@
-"""How room that is kept for an ask is given up, and who else has a say meanwhile."""
+"""How reservations end, and what else decides meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from schedulerd.core.alarm_events import ReconnectTimeout
 from schedulerd.core.commands import NodeAction, NodeUpdate
 from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import ReservationEnded
+from schedulerd.core.reservations.facts import ReservationEnded
 from schedulerd.core.resources import Resources
 from tests.unit.core.builders import (
     a_node,
@@ -21,9 +21,9 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import ends, finished, kept, reserved, wait
 from tests.unit.core.configurations import reload
-from tests.unit.core.reserved import DELAY_NS, KEPT_NS, a_reserved_node, a_talk
+from tests.unit.core.preemption_builders import ended_reservations, finished, reservations_of, reserved, wait
+from tests.unit.core.reserved import DELAY_NS, RESERVED_NS, a_reserved_node, a_talk
 
 # how it ends
 
@@ -33,28 +33,28 @@ def test_it_ends_when_another_node_has_room() -> None:
     talk.nodes(a_node("n2", {"memory": 100}))
     facts = talk.schedule()
     assert placed(facts) == [("app", "big", "n2")]
-    assert ends(facts) == [("big", "n1", "not_needed")]
+    assert ended_reservations(facts) == [("big", "n1", "not_needed")]
 
 
-def test_of_several_the_last_kept_ends_when_one_is_placed_elsewhere() -> None:
+def test_of_several_reservations_the_last_one_ends_when_one_ask_is_placed_elsewhere() -> None:
     talk = a_talk(n1=90, n2=80)
     talk.asks(an_ask("big", 60, count=2))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n2", False), ("big", "n1", False)]
     talk.nodes(a_node("n3", {"memory": 60}))
     facts = talk.schedule()
     assert placed(facts) == [("app", "big", "n3")]
-    assert ends(facts) == [("big", "n1", "not_needed")]
+    assert ended_reservations(facts) == [("big", "n1", "not_needed")]
 
 
 def test_it_ends_with_the_ask() -> None:
     talk = a_reserved_node()
-    assert ends(talk.release_asks(allocation_key="big")) == [("big", "n1", "not_needed")]
+    assert ended_reservations(talk.release_asks(allocation_key="big")) == [("big", "n1", "not_needed")]
     assert talk.model().nodes["n1"].free == {"memory": 10}
 
 
 def test_it_ends_with_the_application() -> None:
     talk = a_reserved_node()
-    assert ends(talk.remove("app")) == [("big", "n1", "not_needed")]
+    assert ended_reservations(talk.remove("app")) == [("big", "n1", "not_needed")]
 
 
 def test_it_ends_when_the_application_fails() -> None:
@@ -63,15 +63,15 @@ def test_it_ends_when_the_application_fails() -> None:
     talk.asks(an_ask("starts", 10, app="mortal"), an_ask("big", 60, app="mortal"))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
     facts = wait(talk, 60 * 10**9)
-    assert ends(facts) == [("big", "n1", "not_needed")]
-    assert kept(talk) == []
+    assert ended_reservations(facts) == [("big", "n1", "not_needed")]
+    assert reservations_of(talk) == []
 
 
 @pytest.mark.parametrize("change", [{"memory": 70}, {"memory": 60, "priority": 3}], ids=["size", "priority"])
 def test_an_updated_ask_is_old_enough_at_once(change: dict[str, Any]) -> None:
     talk = a_reserved_node()
     facts = talk.asks(an_ask("big", **change))
-    assert ends(facts) == [("big", "n1", "not_needed")]
+    assert ended_reservations(facts) == [("big", "n1", "not_needed")]
     assert reserved(talk.schedule()) == [("big", "n1", False)]
     [reservation] = talk.model().reservations
     assert reservation.items == (("memory", change["memory"]),)
@@ -83,7 +83,7 @@ def test_an_update_to_fewer_leaves_it_at_one() -> None:
     wait(talk, DELAY_NS)
     talk.asks(an_ask("big", 50, count=1))
     talk.schedule()
-    assert kept(talk) == [("big", "n2", False)]
+    assert reservations_of(talk) == [("big", "n2", False)]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_it_ends_with_what_the_node_is_good_for_and_moves_to_another(change: Nod
     talk = a_talk(n1=50, n2=90)
     talk.asks(an_ask("big", 60))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
-    assert ends(talk.nodes(change) + talk.schedule()) == [("big", "n1", "node")]
+    assert ended_reservations(talk.nodes(change) + talk.schedule()) == [("big", "n1", "node")]
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n2", False)]
 
 
 def test_it_stays_while_the_node_changes_in_other_ways() -> None:
     talk = a_reserved_node()
     talk.nodes(a_node("n1", {"memory": 95}, action=NodeAction.UPDATE))
-    assert ends(talk.schedule()) == []
+    assert ended_reservations(talk.schedule()) == []
     talk.nodes(a_node("n1", {"memory": 150}, action=NodeAction.UPDATE))
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
@@ -119,38 +119,38 @@ def test_it_ends_if_there_is_room_but_no_quota_any_longer() -> None:
     talk.asks(an_ask("more", 50))
     assert placed(talk.schedule()) == [("app", "more", "n2")]
     facts = finished(talk, "on_n1") + talk.schedule()
-    assert (ends(facts), placed(facts)) == ([("big", "n1", "quota")], [])
+    assert (ended_reservations(facts), placed(facts)) == ([("big", "n1", "quota")], [])
     talk.release(allocation_key="more")
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
 
-def test_it_ends_in_time_and_leaves_the_room_to_others_for_as_long() -> None:
+def test_it_expires_and_the_ask_gets_no_other_for_as_long() -> None:
     talk = a_reserved_node()
-    assert ends(wait(talk, KEPT_NS - 1)) == []
+    assert ended_reservations(wait(talk, RESERVED_NS - 1)) == []
     fact = only(ReservationEnded, wait(talk, 1))
-    assert (fact.end, fact.kept_ns) == ("expired", KEPT_NS)
+    assert (fact.end, fact.kept_ns) == ("expired", RESERVED_NS)
     talk.asks(an_ask("small", 5))
     assert placed(talk.schedule()) == [("app", "small", "n1")]
-    assert reserved(wait(talk, KEPT_NS - 1)) == []
+    assert reserved(wait(talk, RESERVED_NS - 1)) == []
     assert reserved(wait(talk, 1)) == [("big", "n1", False)]
 
 
-def test_who_rests_may_still_be_placed() -> None:
+def test_an_ask_whose_reservation_expired_may_still_be_placed() -> None:
     talk = a_reserved_node()
-    wait(talk, KEPT_NS)
+    wait(talk, RESERVED_NS)
     finished(talk, "on_n1")
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
 
-def test_a_node_that_was_kept_in_vain_rests_as_well_and_is_for_others_meanwhile() -> None:
+def test_a_node_whose_reservation_expired_gets_no_other_for_a_while_and_is_for_others() -> None:
     talk = a_reserved_node()
     talk.asks(an_ask("twin", 60))
-    facts = wait(talk, KEPT_NS)
-    assert ends(facts) == [("big", "n1", "expired")]
+    facts = wait(talk, RESERVED_NS)
+    assert ended_reservations(facts) == [("big", "n1", "expired")]
     assert reserved(facts) == []
     talk.asks(an_ask("small", 5))
     assert [key for _, key, _ in placed(talk.schedule())] == ["small"]
-    assert reserved(wait(talk, KEPT_NS - 1)) == []
+    assert reserved(wait(talk, RESERVED_NS - 1)) == []
     assert reserved(wait(talk, 1)) == [("big", "n1", False)]
 
 
@@ -162,7 +162,7 @@ def test_the_time_goes_on_while_the_rm_is_away_and_nothing_is_placed() -> None:
     talk.disconnect()
     finished(talk, "on_n1")
     assert placed(talk.schedule()) == []
-    assert ends(wait(talk, KEPT_NS - 2)) == []
+    assert ended_reservations(wait(talk, RESERVED_NS - 2)) == []
     talk.connect()
     assert placed(talk.schedule()) == [("app", "big", "n1")]
 
@@ -171,24 +171,24 @@ def test_it_ends_in_time_while_the_rm_is_away() -> None:
     talk = a_reserved_node()
     wait(talk, 10)
     talk.disconnect()
-    assert ends(wait(talk, KEPT_NS - 10)) == [("big", "n1", "expired")]
+    assert ended_reservations(wait(talk, RESERVED_NS - 10)) == [("big", "n1", "expired")]
 
 
 def test_nothing_is_left_of_it_when_the_rm_registers_again() -> None:
     talk = a_reserved_node()
     talk.register()
-    assert kept(talk) == []
+    assert reservations_of(talk) == []
     assert [type(alarm.event) for alarm in talk.scheduler.cluster.alarms.live()] == [ReconnectTimeout]
 
 
 def test_it_survives_another_queue_file_and_is_judged_by_that() -> None:
     talk = a_reserved_node()
     reload(talk, a_root(a_queue_spec("a", max={"memory": 59}), a_queue_spec("b")))
-    assert kept(talk) == [("big", "n1", False)]
-    assert ends(finished(talk, "on_n1") + talk.schedule()) == [("big", "n1", "quota")]
+    assert reservations_of(talk) == [("big", "n1", False)]
+    assert ended_reservations(finished(talk, "on_n1") + talk.schedule()) == [("big", "n1", "quota")]
 
 
-def test_the_ask_keeps_its_room_while_its_queue_drains() -> None:
+def test_the_ask_retains_its_reservation_while_its_queue_drains() -> None:
     talk = a_reserved_node()
     reload(talk, a_root(a_queue_spec("b")))
     assert placed(finished(talk, "on_n1") + talk.schedule()) == [("app", "big", "n1")]
@@ -197,12 +197,12 @@ def test_the_ask_keeps_its_room_while_its_queue_drains() -> None:
 def test_it_ends_with_the_turn_of_a_real_ask_that_has_to_wait_for_its_gang() -> None:
     talk = a_reserved_node()
     talk.asks(a_placeholder("p", 20))
-    assert ends(talk.schedule()) == [("big", "n1", "not_needed")]
+    assert ended_reservations(talk.schedule()) == [("big", "n1", "not_needed")]
     talk.release_asks(allocation_key="p")
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
 
 
-def test_a_placeholder_may_have_room_kept_and_is_one_when_it_is_placed() -> None:
+def test_a_placeholder_may_have_a_reservation_and_is_one_when_it_is_placed() -> None:
     talk = a_talk(n1=90)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=60)))
     talk.asks(a_placeholder("p", 60, app="gang"))
@@ -211,7 +211,7 @@ def test_a_placeholder_may_have_room_kept_and_is_one_when_it_is_placed() -> None
     assert [one.placeholder for one in talk.app("gang").allocations] == [True]
 
 
-def test_a_swap_takes_no_more_of_a_kept_node_than_its_placeholder_had() -> None:
+def test_a_swap_takes_no_more_of_a_reserved_node_than_its_placeholder_had() -> None:
     talk = a_talk(n1=50)
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=40)))
     talk.asks(a_placeholder("p", 40, app="gang"))

@@ -1,4 +1,4 @@
-"""Room that is kept for asks which wait for long: when, where, for how long, and what others see of it."""
+"""Aging reservations: when, where, for how long, and what other asks see of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.commands import NodeAction, NodeUpdate
 from schedulerd.core.facts import Allocated
 from schedulerd.core.partition import RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption.facts import Reserved
+from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.reservations.handlers import reserving
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import LimitSpec
@@ -20,14 +20,14 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.claims import ends, finished, kept, reserved, wait
 from tests.unit.core.gang_builders import a_gang, a_held_place, asked_to_release, real
-from tests.unit.core.reserved import DELAY_NS, KEPT_NS, a_reserved_node, a_talk
+from tests.unit.core.preemption_builders import ended_reservations, finished, reservations_of, reserved, wait
+from tests.unit.core.reserved import DELAY_NS, RESERVED_NS, a_reserved_node, a_talk
 
 # who gets room kept, when and where
 
 
-def test_the_node_that_lacks_least_is_kept_when_the_ask_is_old_enough() -> None:
+def test_the_node_that_lacks_least_is_reserved_when_the_ask_is_old_enough() -> None:
     talk = a_talk(n1=90, n2=60, n3=70)
     talk.asks(an_ask("big", 50))
     assert reserved(wait(talk, DELAY_NS - 1)) == []
@@ -36,16 +36,16 @@ def test_the_node_that_lacks_least_is_kept_when_the_ask_is_old_enough() -> None:
     assert (fact.queue, fact.resources) == ("root.a", {"memory": 50})
 
 
-def test_an_ask_that_is_placed_in_time_has_nothing_kept() -> None:
+def test_an_ask_that_is_placed_in_time_has_no_reservation() -> None:
     talk = a_talk(n1=90)
     talk.asks(an_ask("big", 50))
     wait(talk, DELAY_NS - 1)
     finished(talk, "on_n1")
     assert placed(talk.schedule()) == [("app", "big", "n1")]
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
 
 
-def test_a_node_that_could_never_hold_it_is_not_kept() -> None:
+def test_a_node_that_could_never_hold_it_is_not_reserved() -> None:
     talk = a_talk(n1=90)
     talk.nodes(a_node("small", {"memory": 49}), a_node("occupied", {"memory": 100}, occupied={"memory": 51}))
     talk.asks(an_ask("big", 50))
@@ -56,29 +56,29 @@ def test_a_node_that_could_never_hold_it_is_not_kept() -> None:
     "shut",
     [a_node("n2", action=NodeAction.DRAIN_NODE), a_node("n2", action=NodeAction.UPDATE, attributes={"ready": "false"})],
 )
-def test_a_node_that_takes_nothing_new_is_not_kept(shut: NodeUpdate) -> None:
+def test_a_node_that_takes_nothing_new_is_not_reserved(shut: NodeUpdate) -> None:
     talk = a_talk(n1=90, n2=60)
     talk.nodes(shut)
     talk.asks(an_ask("big", 50))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
 
 
-def test_each_node_is_kept_for_one_and_the_first_to_be_placed_has_the_first_choice() -> None:
+def test_each_node_has_one_aging_reservation_and_the_first_in_order_has_the_first_choice() -> None:
     talk = a_talk(n1=90, n2=80)
     talk.asks(an_ask("low", 50), an_ask("high", 60, priority=5), an_ask("lowest", 50, priority=-1))
     assert reserved(wait(talk, DELAY_NS)) == [("high", "n2", False), ("low", "n1", False)]
 
 
-def test_who_asks_for_several_may_have_several_nodes_kept_but_each_once() -> None:
+def test_an_ask_for_several_may_have_several_nodes_reserved_but_each_once() -> None:
     talk = a_talk(n1=90, n2=80, n3=70)
     talk.asks(an_ask("big", 50, count=2))
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n3", False), ("big", "n2", False)]
 
 
-def test_an_ask_above_its_quota_has_nothing_kept() -> None:
+def test_an_ask_above_its_quota_has_no_reservation() -> None:
     talk = a_talk(a_root(a_queue_spec("a", max={"memory": 40}), a_queue_spec("b")), n1=90)
     talk.asks(an_ask("big", 50))
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
 
 
 def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
@@ -91,7 +91,7 @@ def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
     talk.asks(an_ask("small", 20))
     small = only(Allocated, talk.schedule())
     assert small.allocation_key == "small"
-    assert reserved(wait(talk, KEPT_NS)) == []
+    assert reserved(wait(talk, RESERVED_NS)) == []
     talk.release(uuid=small.uuid)
     talk.nodes(
         a_node("n1", {"memory": 101}, action=NodeAction.UPDATE)
@@ -99,12 +99,12 @@ def test_an_ask_above_the_limit_of_its_user_gets_no_reservation() -> None:
     assert reserved(talk.schedule()) == [("big", "n1", False)]
 
 
-def test_no_more_nodes_are_kept_than_the_bound_and_the_next_has_its_turn_when_one_ends() -> None:
+def test_no_more_nodes_are_reserved_than_the_bound_and_the_next_has_its_turn_when_one_ends() -> None:
     names = [f"n{number}" for number in range(RESERVED_NODES_MIN + 2)]
     talk = a_talk(**dict.fromkeys(names, 90))
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(len(names))))
     assert len(reserved(wait(talk, DELAY_NS))) == RESERVED_NODES_MIN
-    [(key, node, _), *_] = kept(talk)
+    [(key, node, _), *_] = reservations_of(talk)
     talk.release_asks(allocation_key=key)
     [(next_key, next_node, _)] = reserved(talk.schedule())
     assert (next_key, next_node) == (f"k{RESERVED_NODES_MIN}", node)
@@ -117,23 +117,23 @@ def test_in_a_large_cluster_the_bound_is_a_share_of_the_nodes(monkeypatch: pytes
     assert len(reserved(wait(talk, DELAY_NS))) == 2
 
 
-def test_more_asks_than_are_lined_up_at_once_have_their_turn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_due_asks_than_the_list_holds_have_their_turn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 1)
     monkeypatch.setattr("schedulerd.core.partition.RESERVED_NODES_MIN", 1)
     talk = a_talk(n1=90)
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3)))
     wait(talk, DELAY_NS)
     for number in range(3):
-        assert [key for key, _, _ in kept(talk)] == [f"k{number}"]
+        assert [key for key, _, _ in reservations_of(talk)] == [f"k{number}"]
         talk.release_asks(allocation_key=f"k{number}")
         talk.schedule()
 
 
-def test_however_many_find_no_node_a_cycle_comes_to_its_end() -> None:
+def test_however_many_asks_find_no_node_a_cycle_stops() -> None:
     talk = a_talk(n1=90)
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.RETRY_LIST_MAX)))
     assert len(reserved(wait(talk, DELAY_NS))) == 1
-    talk.release_asks(allocation_key=kept(talk)[0][0])
+    talk.release_asks(allocation_key=reservations_of(talk)[0][0])
     assert len(reserved(talk.schedule() + wait(talk, DELAY_NS))) == 1
 
 
@@ -148,7 +148,7 @@ def test_a_younger_ask_of_the_same_size_waits_until_it_is_old_enough_itself() ->
     assert reserved(wait(talk, 1)) == [("young", "n1", False)]
 
 
-def test_who_finds_all_nodes_kept_has_its_turn_when_one_is_free_of_that() -> None:
+def test_an_ask_that_finds_all_nodes_reserved_has_its_turn_when_one_is_not_any_longer() -> None:
     talk = a_talk(n1=90)
     talk.asks(an_ask("first", 60), an_ask("second", 50))
     assert reserved(wait(talk, DELAY_NS)) == [("first", "n1", False)]
@@ -156,7 +156,7 @@ def test_who_finds_all_nodes_kept_has_its_turn_when_one_is_free_of_that() -> Non
     assert reserved(wait(talk, DELAY_NS)) == [("second", "n1", False)]
 
 
-def test_who_finds_no_node_large_enough_has_one_kept_that_comes_later() -> None:
+def test_an_ask_that_finds_no_node_large_enough_reserves_one_that_comes_later() -> None:
     talk = a_talk(n1=90)
     talk.nodes(a_node("n1", {"memory": 95}, action=NodeAction.UPDATE))
     talk.asks(an_ask("big", 100))
@@ -165,7 +165,7 @@ def test_who_finds_no_node_large_enough_has_one_kept_that_comes_later() -> None:
     assert reserved(wait(talk, DELAY_NS)) == [("big", "n1", False)]
 
 
-def test_who_was_held_up_by_a_quota_has_its_turn_when_others_of_its_size_had_theirs() -> None:
+def test_an_ask_that_a_quota_delayed_has_its_turn_when_others_of_its_class_had_theirs() -> None:
     talk = a_talk(a_root(a_queue_spec("a", max={"memory": 55}), a_queue_spec("b")), n1=90, n2=90)
     talk.nodes(a_node("n3", {"memory": 10}))
     talk.asks(an_ask("uses", 10))
@@ -190,13 +190,13 @@ def test_others_see_the_node_without_that_room() -> None:
     assert "1 reserved" in talk.app().asks[1].waiting_for
 
 
-def test_whoever_it_is_kept_for_has_the_room_before_higher_priorities() -> None:
+def test_the_reserved_ask_has_the_room_before_higher_priorities() -> None:
     talk = a_reserved_node()
     talk.asks(an_ask("high", 60, priority=100))
     talk.schedule()
     facts = finished(talk, "on_n1") + talk.schedule()
     assert placed(facts) == [("app", "big", "n1")]
-    assert ends(facts) == [("big", "n1", "placed")]
+    assert ended_reservations(facts) == [("big", "n1", "placed")]
 
 
 def test_what_is_beyond_it_goes_to_others() -> None:
@@ -206,7 +206,7 @@ def test_what_is_beyond_it_goes_to_others() -> None:
     assert sorted(placed(finished(talk, "on_n1") + talk.schedule())) == [("app", "big", "n1"), ("app", "small", "n1")]
 
 
-def test_the_next_has_room_kept_before_smaller_asks_are_placed_in_the_same_cycle() -> None:
+def test_the_next_reservation_is_made_before_smaller_asks_are_placed_in_the_same_cycle() -> None:
     talk = a_talk(n1=100)
     talk.apps(an_app("next"))
     talk.asks(an_ask("a", 60), an_ask("b", 70, app="next"))
@@ -218,7 +218,7 @@ def test_the_next_has_room_kept_before_smaller_asks_are_placed_in_the_same_cycle
     assert reserved(facts) == [("b", "n1", False)]
 
 
-def test_who_has_a_placeholder_meanwhile_takes_its_room_and_not_what_is_kept() -> None:
+def test_an_ask_that_has_a_placeholder_meanwhile_takes_its_room_and_not_the_reserved_one() -> None:
     talk = a_talk(n1=90)
     talk.apps(a_gang(memory=60))
     talk.asks(real("r", 60))

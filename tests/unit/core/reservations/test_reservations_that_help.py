@@ -1,4 +1,4 @@
-"""Room is reserved only where it helps: an ask that waits for nodes to come holds up nobody (SEMANTICS I9)."""
+"""Room is reserved only where it helps: an ask that waits for new nodes does not delay others (SEMANTICS I9)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tests.unit.core.builders import (
     of,
     placed,
 )
-from tests.unit.core.claims import (
-    a_claim,
-    claim_root,
-    ends,
+from tests.unit.core.constraint_builders import HOST, on, one_of
+from tests.unit.core.gang_builders import a_gang
+from tests.unit.core.preemption_builders import (
+    an_entitled_ask,
+    confirm_releases,
+    ended_reservations,
     fill,
     finished,
     full_nodes,
-    gone,
-    kept,
+    guaranteed_root,
     preempted,
+    reservations_of,
     reserved,
     wait,
 )
-from tests.unit.core.constraint_builders import HOST, on, one_of
-from tests.unit.core.gang_builders import a_gang
 from tests.unit.core.reserved import DELAY_NS, TWO_LEAVES, a_talk
 
 
@@ -106,7 +106,7 @@ def test_members_for_one_node_count_there_and_nowhere_else() -> None:
     assert [node for key, node, _ in reserved(wait(talk, DELAY_NS)) if key == "p"] == ["n1"]
     talk.asks(a_placeholder("q", 50, app="gang", task_group="q", tags=tags))
     wait(talk, DELAY_NS)
-    assert [key for key, _, is_entitled in kept(talk) if not is_entitled] == []
+    assert [key for key, _, is_entitled in reservations_of(talk) if not is_entitled] == []
 
 
 def test_members_that_choose_their_nodes_count_there_and_nowhere_else() -> None:
@@ -169,7 +169,7 @@ def test_a_reservation_ends_when_its_own_application_has_taken_the_room() -> Non
     finished(talk, "others")
     talk.asks(daemon)
     facts = talk.schedule()
-    assert ("big", "n1", "placed") in ends(facts) or ("big", "n1", "node") in ends(facts)
+    assert ("big", "n1", "placed") in ended_reservations(facts) or ("big", "n1", "node") in ended_reservations(facts)
 
 
 # it ends, and comes again, as nodes and the gang change
@@ -189,7 +189,7 @@ def test_the_reservations_of_a_gang_end_when_a_node_goes_without_which_it_is_not
     talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
     talk.asks(an_ask("small", 10, app="other"))
     facts = talk.cycle()
-    assert ends(facts) == [("p", "n1", "gang")]
+    assert ended_reservations(facts) == [("p", "n1", "gang")]
     assert placed(facts) == [("other", "small", "n1")]
 
 
@@ -204,14 +204,14 @@ def test_they_stay_when_what_is_left_is_enough(change: object) -> None:
     talk.schedule()
     talk.nodes(change)  # type: ignore[arg-type]
     facts = talk.schedule()
-    assert ("p", "n1", "gang") not in ends(facts)
-    assert ("p", "n1", False) in kept(talk)
+    assert ("p", "n1", "gang") not in ended_reservations(facts)
+    assert ("p", "n1", False) in reservations_of(talk)
 
 
 def test_they_end_when_the_gang_asks_for_more_than_fits_and_come_again_when_it_takes_that_back() -> None:
     talk = a_reserved_gang()
     talk.asks(a_placeholder("more", 50, 2, "gang"))
-    assert ends(talk.schedule()) == [("p", "n1", "gang"), ("p", "n2", "gang")]
+    assert ended_reservations(talk.schedule()) == [("p", "n1", "gang"), ("p", "n2", "gang")]
     assert reserved(wait(talk, 10 * DELAY_NS)) == []
     talk.release_asks(application_id="gang", allocation_key="more")
     assert reserved(wait(talk, DELAY_NS)) == [("p", "n1", False), ("p", "n2", False)]
@@ -229,7 +229,7 @@ def test_room_is_reserved_when_a_full_node_comes_that_the_gang_would_fit_on() ->
 # what else holds others up for a gang
 
 
-def test_later_gangs_are_not_held_back_any_longer_when_the_earlier_one_needs_nodes() -> None:
+def test_later_gangs_do_not_wait_any_longer_when_the_earlier_one_needs_nodes() -> None:
     talk = a_conversation(root=TWO_LEAVES, timeouts=Timeouts(gang_deadlock_timeout_ns=10 * SECOND_NS))
     talk.apps(a_gang("first", 50), a_gang("second", 50, "root.b"))
     talk.asks(a_placeholder("p1", 10, 5, "first"), a_placeholder("p2", 10, 5, "second"))
@@ -242,28 +242,28 @@ def test_later_gangs_are_not_held_back_any_longer_when_the_earlier_one_needs_nod
     assert talk.model().priority_gang is None
 
 
-def test_nobody_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
-    talk = a_conversation(root=claim_root(guaranteed=500))
+def test_nothing_is_preempted_for_a_gang_that_waits_for_nodes() -> None:
+    talk = a_conversation(root=guaranteed_root(guaranteed=500))
     fill(talk, "nobody", "root.v")
     talk.nodes(a_node("n1", {"memory": 100}))
     fill(talk, "victims", "root.v", v1=50, v2=50)
     talk.apps(a_gang("claimer", 150, "root.c"))
-    talk.asks(a_claim("p", 50, 3, placeholder=True, task_group="group"))
+    talk.asks(an_entitled_ask("p", 50, 3, placeholder=True, task_group="group"))
     assert preempted(wait(talk, 60 * SECOND_NS)) == []
     talk.nodes(a_node("n2", {"memory": 100}, an_existing("e2", "on_n2", "victims", 100)))
     assert len(preempted(wait(talk, 60 * SECOND_NS))) == 2
 
 
-def test_nobody_is_preempted_where_an_allocation_of_the_application_itself_is_in_the_way_though_it_is_to_go() -> None:
+def test_nothing_is_preempted_while_the_application_itself_is_in_the_way_though_it_is_to_go() -> None:
     talk = full_nodes(n1=[10])
     talk.nodes(a_node("n1", {"memory": 20}, action=NodeAction.UPDATE))
     talk.asks(an_ask("own", 10, app="claimer", execution_timeout_ms=1_000))
     assert [one for one in placed(talk.schedule()) if one[0] == "claimer"] == [("claimer", "own", "n1")]
-    talk.asks(a_claim(memory=20))
+    talk.asks(an_entitled_ask(memory=20))
     facts = wait(talk, 60 * SECOND_NS)
     assert [one.allocation_key for one in of(ReleaseRequested, facts)] == ["own"]
     assert reserved(facts) == []
-    gone(talk, "own")
+    confirm_releases(talk, "own")
     assert preempted(wait(talk, 60 * SECOND_NS)) == ["n1_0"]
 
 

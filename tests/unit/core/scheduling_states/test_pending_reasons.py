@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.resources import Limits
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
 from tests.unit.core.builders import (
     RM,
@@ -68,7 +68,7 @@ def test_lack_of_room_needs_no_rule() -> None:
     assert told.queue == "root.a"
 
 
-def test_who_gets_no_room_because_of_asks_before_it_hears_how_many() -> None:
+def test_an_ask_without_room_because_of_earlier_asks_is_told_how_many() -> None:
     talk = listening(a_conversation(a_node("n1", {"memory": 50}), root=a_root(a_queue_spec("a", max={"memory": 250}))))
     talk.asks(*(an_ask(f"k{number}", 60) for number in range(6)))
     told = play(talk)
@@ -102,7 +102,7 @@ def test_an_application_that_waits_for_its_turn_to_start_says_so() -> None:
     assert (told.state, told.inactive) == ("application_inactive", "Accepted")
 
 
-def test_who_waits_for_its_turn_hears_what_is_ahead() -> None:
+def test_an_ask_that_waits_for_its_turn_is_told_what_is_ahead() -> None:
     """No cycle runs: the daemon is busy with other things."""
     talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
     talk.apps(an_app("later", "root.a"))

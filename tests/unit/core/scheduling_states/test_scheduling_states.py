@@ -9,10 +9,11 @@ import pytest
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, NodeAction, RingAlarms, StopCause
 from schedulerd.core.facts import Fact
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.predicates.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -25,7 +26,6 @@ from tests.unit.core.builders import (
     an_ask,
     of,
 )
-from tests.unit.core.judges import Judge, Refuses
 
 S = SchedulingState
 ROOM = {"memory": 100, "vcore": 10}
@@ -57,7 +57,7 @@ def talk() -> Conversation:
     return talk
 
 
-def test_who_is_placed_hears_it_at_once_and_with_the_node(talk: Conversation) -> None:
+def test_an_allocated_ask_is_scheduled_at_once_with_the_node(talk: Conversation) -> None:
     talk.asks(an_ask("k"))
     facts = talk.cycle()
     assert told(facts) == [("app", "k", S.SCHEDULED)]
@@ -65,7 +65,7 @@ def test_who_is_placed_hears_it_at_once_and_with_the_node(talk: Conversation) ->
     assert told(play(talk)) == []
 
 
-def test_who_lacks_room_on_nodes_fails_and_who_lacks_quota_is_skipped(talk: Conversation) -> None:
+def test_an_ask_that_lacks_room_on_nodes_fails_and_one_that_lacks_quota_is_skipped(talk: Conversation) -> None:
     talk.asks(an_ask("large", 200), an_ask("huge", 300))
     assert told(talk.schedule()) == [], "some time later, as it may have room by then"
     facts = play(talk)
@@ -77,7 +77,7 @@ def test_who_lacks_room_on_nodes_fails_and_who_lacks_quota_is_skipped(talk: Conv
     assert told(play(talk, MINUTE_NS)) == []
 
 
-def test_who_is_above_a_limit_is_skipped() -> None:
+def test_an_ask_above_a_limit_is_skipped() -> None:
     limited = a_queue_spec("a", limits=(LimitSpec(("ann",), max=Limits(memory=5)),))
     talk = a_conversation(a_node("n1", ROOM), root=a_root(limited))
     talk.apps(an_app("ann's", user="ann"))
@@ -96,14 +96,14 @@ def test_no_more_of_equal_asks_fail_than_the_quota_would_let_in(talk: Conversati
     assert reasons(facts)[4:] == ["quotas and limits have room only for asks before it, which fit on no node"] * 2
 
 
-def test_who_gets_room_after_all_hears_it(talk: Conversation) -> None:
+def test_an_ask_that_gets_room_after_all_is_told_so(talk: Conversation) -> None:
     talk.asks(an_ask("k", 60, count=2))
     assert told(play(talk, SECOND_NS)) == [("app", "k", S.SCHEDULED), ("app", "k", S.FAILED)]
     talk.nodes(a_node("n2", ROOM))
     assert told(talk.schedule()) == [("app", "k", S.SCHEDULED)]
 
 
-def test_room_that_is_kept_is_told(talk: Conversation) -> None:
+def test_a_reservation_is_told(talk: Conversation) -> None:
     talk.asks(an_ask("k", 60, app="other", priority=1), an_ask("more", 60))
     assert told(play(talk, SECOND_NS)) == [("other", "k", S.SCHEDULED), ("app", "more", S.FAILED)]
     facts = play(talk, 5 * SECOND_NS)
@@ -114,13 +114,13 @@ def test_room_that_is_kept_is_told(talk: Conversation) -> None:
     assert told(talk.schedule()) == [("app", "more", S.SCHEDULED)]
 
 
-def test_when_room_is_kept_no_longer_it_fails_again(talk: Conversation) -> None:
+def test_when_its_reservation_ends_it_fails_again(talk: Conversation) -> None:
     talk.asks(an_ask("k", 60, app="other", priority=1), an_ask("more", 60))
     play(talk, 5 * SECOND_NS)
     assert told(play(talk, 5 * MINUTE_NS + 2 * SECOND_NS)) == [("app", "more", S.FAILED)]
 
 
-def test_what_nobody_tried_is_not_told(talk: Conversation) -> None:
+def test_an_ask_that_was_not_tried_is_not_told(talk: Conversation) -> None:
     talk.apps(an_app("gang", placeholder_ask=Resources(memory=400)))
     talk.asks(an_ask("real", 10, app="gang", task_group="group"))
     play(talk)
@@ -143,7 +143,7 @@ def test_another_queue_in_the_way_is_news(talk: Conversation) -> None:
     assert told(play(talk, 20 * SECOND_NS)) == []
 
 
-def test_nobody_hears_the_same_twice_nor_another_thing_too_soon(talk: Conversation) -> None:
+def test_no_ask_is_told_the_same_twice_nor_another_state_too_soon(talk: Conversation) -> None:
     talk.asks(an_ask("k", 200))
     assert told(play(talk)) == [("app", "k", S.FAILED)]
     talk.asks(an_ask("fill", 90))
@@ -163,7 +163,7 @@ def test_new_ones_of_a_kind_that_failed_hear_it_too(talk: Conversation) -> None:
     assert ("other", "two", S.FAILED) in told(play(talk, 12 * SECOND_NS))
 
 
-def test_who_connects_anew_hears_everything_again(talk: Conversation) -> None:
+def test_a_new_stream_is_told_everything_again(talk: Conversation) -> None:
     talk.asks(an_ask("k", 200))
     assert told(play(talk)) == [("app", "k", S.FAILED)]
     talk.step(DisconnectCallbacks(RM))
@@ -174,7 +174,7 @@ def test_who_connects_anew_hears_everything_again(talk: Conversation) -> None:
     assert {(app, key) for app, key, _ in told(play(talk))} == {("app", "k"), ("other", "other")}
 
 
-def test_who_does_not_want_to_hear_costs_and_gets_nothing() -> None:
+def test_an_rm_that_does_not_want_states_costs_and_gets_nothing() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     listen(talk, scheduling_states=False)
     talk.asks(an_ask("k"), an_ask("large", 200))
@@ -214,7 +214,7 @@ def test_a_stopped_rm_leaves_no_alarm(talk: Conversation) -> None:
 
 @pytest.mark.parametrize("applications", [1, 40])
 def test_many_are_told_in_slices(talk: Conversation, monkeypatch: pytest.MonkeyPatch, applications: int) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 50)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 50)
     talk.apps(*(an_app(f"many-{number}", "root.b") for number in range(applications)))
     talk.asks(*(an_ask(f"k{n:03}", 200, app=f"many-{n % applications}") for n in range(400)))
     talk.schedule()
@@ -233,7 +233,7 @@ def test_many_are_told_in_slices(talk: Conversation, monkeypatch: pytest.MonkeyP
 
 
 def test_those_that_go_while_others_are_told_are_left_out(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 10)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 10)
     talk.asks(*(an_ask(f"k{n}", 200, app="other") for n in range(30)))
     talk.schedule()
     talk.now_ns += scheduling_states.ROUND_NS
@@ -243,8 +243,8 @@ def test_those_that_go_while_others_are_told_are_left_out(talk: Conversation, mo
     assert told(play(talk, MINUTE_NS)) == []
 
 
-def test_whom_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
-    talk = Judge(Refuses(("k", "n1")))
+def test_an_ask_that_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
+    talk = AnsweringRM(Refuses(("k", "n1")))
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 20}))
     talk.apps(an_app())
@@ -255,9 +255,9 @@ def test_whom_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
     assert reasons(facts) == ["the resource manager refuses it on every node with room: node n1: tainted"]
 
 
-def test_who_waits_for_a_verdict_is_told_nothing_until_it_is_there() -> None:
-    talk = Judge()
-    talk.is_silent = True
+def test_an_ask_that_awaits_a_predicate_result_is_told_nothing_until_it_is_there() -> None:
+    talk = AnsweringRM()
+    talk.withholds_answers = True
     talk.begin()
     talk.nodes(a_node("n1", {"memory": 15}))
     talk.apps(an_app())
@@ -270,7 +270,7 @@ def test_who_waits_for_a_verdict_is_told_nothing_until_it_is_there() -> None:
 def test_what_happens_while_others_are_told_is_told_as_well(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduling_states, "QUERIES_MAX", 10)
+    monkeypatch.setattr(scheduling_states, "VISITS_MAX", 10)
     talk.asks(*(an_ask(f"k{n}", 200, app="other") for n in range(30)))
     talk.schedule()
     talk.now_ns = talk.scheduler.next_deadline_ns() or 0

@@ -1,4 +1,4 @@
-"""Why asks wait, and why nobody ends for them: one sentence for each reason, with its numbers."""
+"""Why asks wait, and why nothing is preempted for them: one sentence for each reason, with its numbers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def a_full_cluster(*, enabled: bool = True, used: int = 0, **a: Any) -> Conversa
     return talk
 
 
-def a_claim(memory: int = 20, **fields: Any) -> NewAsk:
+def an_entitled_ask(memory: int = 20, **fields: Any) -> NewAsk:
     fields.setdefault("allow_preempt_other", True)
     return an_ask("k", memory, app="asker", **fields)
 
@@ -120,26 +120,26 @@ def said_after(talk: Conversation, ask: NewAsk, wait_ns: int = DELAY_NS) -> str:
 
 def test_one_that_was_not_tried_yet_has_no_reason() -> None:
     talk = a_full_cluster()
-    talk.asks(a_claim())
+    talk.asks(an_entitled_ask())
     assert talk.app("asker").asks[0].no_preemption_because == ""
 
 
 def test_one_that_is_too_young_says_when() -> None:
-    assert said_after(a_full_cluster(), a_claim(), DELAY_NS - 1) == YOUNG
+    assert said_after(a_full_cluster(), an_entitled_ask(), DELAY_NS - 1) == YOUNG
 
 
 def test_one_that_may_not_says_so() -> None:
-    assert said_after(a_full_cluster(), a_claim(allow_preempt_other=False)) == NOT_ALLOWED
+    assert said_after(a_full_cluster(), an_entitled_ask(allow_preempt_other=False)) == NOT_ALLOWED
 
 
 def test_where_preemption_is_off_that_comes_first() -> None:
     talk = a_full_cluster(enabled=False)
-    assert said_after(talk, a_claim(allow_preempt_other=False)) == "preemption is off in this partition"
+    assert said_after(talk, an_entitled_ask(allow_preempt_other=False)) == "preemption is off in this partition"
 
 
-def test_one_for_which_somebody_ends_says_who_instead() -> None:
+def test_an_ask_with_victims_names_them_instead() -> None:
     talk = a_full_cluster()
-    assert said_after(talk, a_claim()) == ""
+    assert said_after(talk, an_entitled_ask()) == ""
     assert waiting(talk, "asker") == {
         "k": "no node has room: 1 considered: 1 not enough memory; "
         "room is reserved for it on node n1, 2 allocations have to be released first"
@@ -152,45 +152,45 @@ def test_one_for_which_somebody_ends_says_who_instead() -> None:
 
 def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -> None:
     talk = a_full_cluster()
-    said = said_after(talk, a_claim(40, count=2))
+    said = said_after(talk, an_entitled_ask(40, count=2))
     assert said == "root.a would use memory 80 of 60 guaranteed"
 
 
 @pytest.mark.parametrize(
-    ("cluster", "claim", "reason"),
+    ("cluster", "entitled_ask", "reason"),
     [
-        ({"used": 50}, a_claim(), "root.a would use memory 70 of 60 guaranteed"),
+        ({"used": 50}, an_entitled_ask(), "root.a would use memory 70 of 60 guaranteed"),
         (
             {"guaranteed": {"vcore": 5}},
-            a_claim(),
+            an_entitled_ask(),
             "none of its queues, up to a fence or a max that is reached, is guaranteed what it asks for",
         ),
         (
             {"used": 100, "guaranteed": {"memory": 200}},
-            a_claim(),
+            an_entitled_ask(),
             "no queue that it may take from uses more than it is guaranteed",
         ),
         (
             {},
-            a_claim(priority=-1),
+            an_entitled_ask(priority=-1),
             "on no node would the allocations that may be preempted make enough room (1 considered)",
         ),
     ],
     ids=["not entitled", "nothing guaranteed", "no victims", "no node"],
 )
-def test_one_that_was_refused_says_why(cluster: dict[str, Any], claim: NewAsk, reason: str) -> None:
-    assert said_after(a_full_cluster(**cluster), claim) == reason
+def test_one_that_was_refused_says_why(cluster: dict[str, Any], entitled_ask: NewAsk, reason: str) -> None:
+    assert said_after(a_full_cluster(**cluster), entitled_ask) == reason
 
 
 def test_what_is_guaranteed_beyond_a_fence_is_not_the_reason() -> None:
     fence: dict[str, Any] = {"preemption_policy": PreemptionPolicy.FENCE, "guaranteed": {"vcore": 1}}
-    assert said_after(a_full_cluster(**fence), a_claim()).startswith("none of its queues, up to a fence")
+    assert said_after(a_full_cluster(**fence), an_entitled_ask()).startswith("none of its queues, up to a fence")
 
 
 def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> None:
     talk = a_full_cluster(used=50)
-    said_after(talk, a_claim(priority=1))
-    talk.asks(an_ask("low", 20, app="asker", allow_preempt_other=True), a_claim(priority=1))
+    said_after(talk, an_entitled_ask(priority=1))
+    talk.asks(an_ask("low", 20, app="asker", allow_preempt_other=True), an_entitled_ask(priority=1))
     talk.asks(an_ask("high", 20, app="asker", priority=2, allow_preempt_other=True))
     talk.schedule()
     reasons = {ask.allocation_key: ask.no_preemption_because for ask in talk.app("asker").asks}
@@ -198,8 +198,8 @@ def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> 
     assert reasons == {"k": refused, "low": refused, "high": YOUNG}
 
 
-def test_one_that_may_run_on_one_node_only_says_why_nobody_ends_there() -> None:
-    daemon = a_claim(tags={REQUIRED_NODE_TAG: "n1"}, priority=-1)
+def test_an_ask_with_a_required_node_says_why_nothing_is_preempted_there() -> None:
+    daemon = an_entitled_ask(tags={REQUIRED_NODE_TAG: "n1"}, priority=-1)
     reason = "the allocations that may be preempted on node n1 would not make enough room"
     assert said_after(a_full_cluster(), daemon, 0) == reason
     assert said_after(a_full_cluster(enabled=False), daemon, 0) == "preemption is off in this partition"
@@ -207,12 +207,12 @@ def test_one_that_may_run_on_one_node_only_says_why_nobody_ends_there() -> None:
 
 def test_one_that_a_quota_keeps_out_says_which() -> None:
     reason = "quota of queue root.a: memory 0 used + 20 asked is more than max 10, whatever is preempted"
-    assert said_after(a_full_cluster(max={"memory": 10}), a_claim()) == reason
+    assert said_after(a_full_cluster(max={"memory": 10}), an_entitled_ask()) == reason
 
 
 def test_one_that_is_not_tried_for_another_reason_says_that_alone() -> None:
     talk = a_full_cluster()
-    said_after(talk, a_claim(), 0)
+    said_after(talk, an_entitled_ask(), 0)
     talk.disconnect()
     [shown] = talk.app("asker").asks
     assert (shown.waiting_for[:27], shown.no_preemption_because) == ("the resource manager is pau", "")

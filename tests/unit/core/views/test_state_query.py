@@ -49,7 +49,7 @@ def test_without_a_limit_everything_is_taken() -> None:
     assert look.left_out == {}
 
 
-def test_a_bounded_look_shows_no_more_than_its_limit_of_each_kind(talk: Conversation) -> None:
+def test_a_bounded_query_shows_no_more_than_its_limit_of_each_kind(talk: Conversation) -> None:
     everything = view.resource_managers(talk.scheduler)
     for limit in range(1, 10):
         look = StateQuery(limit=limit)
@@ -92,7 +92,7 @@ def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> 
         (StateQuery(application_id="app-3", node_id="n2", limit=1), ["app-3"], ["n2"]),
     ],
 )
-def test_a_look_at_one_application_or_node(
+def test_a_query_of_one_application_or_node(
     talk: Conversation, look: StateQuery, applications: list[str], nodes: list[str]
 ) -> None:
     (manager,) = view.resource_managers(talk.scheduler, look)
@@ -101,7 +101,7 @@ def test_a_look_at_one_application_or_node(
     assert [one.node_id for one in partition.nodes] == nodes
 
 
-def test_a_look_at_one_resource_manager_or_partition(talk: Conversation) -> None:
+def test_a_query_of_one_resource_manager_or_partition(talk: Conversation) -> None:
     Conversation(talk.scheduler, "another").register()
     assert [one.rm_id for one in view.resource_managers(talk.scheduler, StateQuery(rm_id=RM))] == [RM]
     assert view.resource_managers(talk.scheduler, StateQuery(rm_id="nobody")) == []

@@ -116,7 +116,7 @@ def test_nothing_in_a_view_leads_back_into_the_state() -> None:
     assert view.resource_managers(talk.scheduler) == before
 
 
-def test_who_is_unknown_has_no_view() -> None:
+def test_an_unknown_resource_manager_has_no_view() -> None:
     talk = a_conversation()
     with pytest.raises(KeyError, match="nobody"):
         view.partition(talk.scheduler, "nobody", "default")

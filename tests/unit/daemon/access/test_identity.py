@@ -138,7 +138,7 @@ def test_the_name_for_every_client_opens_what_it_lists_and_nothing_else() -> Non
         assert identities.refusal("", client) is not None
 
 
-def test_a_refusal_names_the_rm_and_the_client_and_nobody_else() -> None:
+def test_a_refusal_names_the_rm_and_the_client_and_no_other() -> None:
     refuse = Identities(BOUND).refusal
     known = Client("shim", (DNS, "pod-7"), (EMAIL, "not@counted"))
     assert refuse("dev", known) == "rmID: the client 'cn:shim', 'dns:pod-7' may not use 'dev'"
@@ -148,7 +148,7 @@ def test_a_refusal_names_the_rm_and_the_client_and_nobody_else() -> None:
     )
 
 
-def test_where_nobody_is_bound_nobody_is_asked_for_a_name() -> None:
+def test_where_no_client_is_bound_no_name_is_asked_for() -> None:
     class Nameless:
         def auth_context(self) -> NoReturn:
             raise AssertionError("costs nothing while it is off")

@@ -34,7 +34,7 @@ def tell(refusals: Refusals, code: grpc.StatusCode, times: int = 1) -> None:
         refusals.tell("UpdateNode", code, "why", rm_id=f"rm-{number}", peer="ipv4:127.0.0.1:1")
 
 
-def test_a_line_says_who_was_refused_and_why() -> None:
+def test_a_line_names_the_refused_client_and_the_reason() -> None:
     with capture_logs() as lines:
         tell(Refusals(Seconds().call_later), INVALID)
     assert lines == [

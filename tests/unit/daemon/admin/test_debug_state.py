@@ -36,7 +36,7 @@ def test_invariants_are_checked_up_to_the_bound_and_not_beyond() -> None:
 
 
 @pytest.mark.parametrize("part", ["rm", "partition", "application", "node"])
-def test_invariants_are_not_checked_for_who_asks_for_a_part(part: str) -> None:
+def test_invariants_are_not_checked_for_a_partial_query(part: str) -> None:
     state = debug_state(a_scheduler(), recount_items_max=10)(StateParameters.model_validate({part: "x"}))
     assert state.violations is None
     assert state.not_checked_because == "the query selects a part of the state, and the check needs all of it"

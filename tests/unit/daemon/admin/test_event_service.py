@@ -261,7 +261,7 @@ def test_a_stream_goes_on_after_one_that_broke() -> None:
     play(story)
 
 
-def test_who_has_seen_another_run_learns_what_is_gone_of_this_one() -> None:
+def test_a_client_of_another_run_learns_what_is_gone_of_this_one() -> None:
     async def story() -> None:
         world = a_world(events_max=4)
         world.happen(applications=5)  # ids 3 to 12

@@ -99,7 +99,7 @@ def test_metrics_as_text(daemon: Daemon, path: str) -> None:
     assert values["schedulerd_tests_total"] == 3
 
 
-def test_metrics_as_openmetrics_for_who_asks_for_it(daemon: Daemon) -> None:
+def test_metrics_as_openmetrics_on_request(daemon: Daemon) -> None:
     Counter("schedulerd_tests", "Tests.", registry=daemon.registry).inc(3)
     accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
     response = daemon.request("GET", "/metrics", headers={"accept": accept})
@@ -238,7 +238,7 @@ def test_more_looks_than_may_be_asked_for_are_turned_away(daemon: Daemon, monkey
     assert daemon.queries == []
 
 
-def test_who_goes_away_while_it_waits_for_its_look_costs_none(daemon: Daemon) -> None:
+def test_a_client_that_leaves_while_it_waits_for_its_query_costs_none(daemon: Daemon) -> None:
     daemon.look_seconds = 0.01
     pause = daemon.look_seconds / LOOP_SHARE_MAX
     sent: list[Message] = []

@@ -175,7 +175,7 @@ def test_the_shortest_and_the_longest_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", ["http_loglevel", "http_debug_state"])
-def test_a_token_that_nobody_knows_is_refused(setting: str) -> None:
+def test_an_unknown_token_is_refused(setting: str) -> None:
     with pytest.raises(ValueError, match=f"{setting}.*http_token_file"):
         Settings.model_validate({setting: "token"})
 

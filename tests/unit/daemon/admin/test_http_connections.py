@@ -225,7 +225,7 @@ def test_a_body_that_trickles_in_gains_no_time() -> None:
     run(story)
 
 
-def test_a_body_that_nobody_wants_gains_no_time_either() -> None:
+def test_an_unwanted_body_gains_no_time_either() -> None:
     async def story(world: World) -> None:
         client = world.connect()
         client.say(b"GET /small HTTP/1.1\r\nHost: daemon\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -325,7 +325,7 @@ def test_the_head_of_a_request_has_so_many_bytes_at_most(form: str, size: int) -
     run(story)
 
 
-def test_one_connection_too_many_takes_the_place_of_who_has_asked_for_nothing_for_longest(
+def test_one_connection_too_many_replaces_the_one_that_was_idle_for_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http_connections, "CONNECTIONS_MAX", 4)
@@ -349,7 +349,7 @@ def test_one_connection_too_many_takes_the_place_of_who_has_asked_for_nothing_fo
     run(story)
 
 
-def test_who_does_not_read_makes_room_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_makes_room_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connections, "CONNECTIONS_MAX", 1)
 
     async def story(world: World) -> None:

@@ -1,4 +1,4 @@
-"""One text at a time, for all who wait for it, and never older than the question."""
+"""One text at a time, for all clients that wait for it, and never older than the question."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def value(text: bytes) -> float:
     return family.samples[0].value
 
 
-def test_all_who_wait_share_the_next_text() -> None:
+def test_all_waiting_clients_share_the_next_text() -> None:
     async def story() -> None:
         source = Source()
         those = source.scrapes()
@@ -82,7 +82,7 @@ def test_what_a_client_writes_beside_the_format_makes_no_text_of_its_own(kind: s
     asyncio.run(story())
 
 
-def test_who_goes_away_takes_nothing_from_others() -> None:
+def test_a_client_that_leaves_takes_nothing_from_others() -> None:
     async def story() -> None:
         those = Source().scrapes()
         gone, stays = asyncio.create_task(those.text("")), asyncio.create_task(those.text(""))

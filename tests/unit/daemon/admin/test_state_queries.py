@@ -121,7 +121,7 @@ def test_one_client_cannot_have_all_of_them() -> None:
     play(story)
 
 
-def test_who_gives_up_waiting_costs_nothing() -> None:
+def test_a_client_that_gives_up_waiting_costs_nothing() -> None:
     async def story(world: World) -> None:
         asked = [world.ask(str(number)) for number in range(QUERIES_MAX)]
         await asked[0]
@@ -177,7 +177,7 @@ def test_a_short_text_is_written_in_one_go() -> None:
     play(story)
 
 
-def test_who_goes_while_its_text_is_written_leaves_the_turn_to_others() -> None:
+def test_a_client_that_leaves_while_its_text_is_written_leaves_the_turn_to_others() -> None:
     async def story(world: World) -> None:
         world.state = Things(world, SLICE_SECONDS)
         first, second = world.ask("first"), world.ask("second")

@@ -120,7 +120,7 @@ def test_closing_ends_what_is_read() -> None:
 
 
 @pytest.mark.parametrize("niceness", [0, 3])
-def test_it_gives_way_as_it_is_told(niceness: int) -> None:
+def test_it_has_the_priority_that_it_is_told(niceness: int) -> None:
     process = ReadingProcess(niceness)
     try:
         process.start()

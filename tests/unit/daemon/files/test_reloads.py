@@ -1,4 +1,4 @@
-"""Which queue files are read anew for whom, and what is sent to the scheduler, counted and logged."""
+"""Which queue files are read again for which RMs, and what is sent to the scheduler, counted and logged."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class World:
         return {queue.path for queue in root.subtree() if not queue.draining}
 
 
-def test_each_changed_file_is_read_once_and_goes_to_those_who_live_by_it() -> None:
+def test_each_changed_file_is_read_once_and_goes_to_all_rms_that_use_it() -> None:
     async def play(world: World) -> None:
         world.files["gpu"] = a_file("g")
         await world.register("one")
@@ -205,7 +205,7 @@ def test_without_any_resource_manager_the_daemons_own_file_is_still_looked_at() 
     }
 
 
-def test_who_is_gone_by_the_time_is_left_out() -> None:
+def test_an_rm_that_is_gone_by_the_time_is_left_out() -> None:
     async def play(world: World) -> None:
         world.files["gpu"] = a_file("g")
         await world.register("rm", policy_group="gpu")
@@ -218,7 +218,7 @@ def test_who_is_gone_by_the_time_is_left_out() -> None:
     World().play(play)
 
 
-def test_who_sends_its_own_configuration_while_a_file_is_read_keeps_it() -> None:
+def test_an_rm_that_sends_its_own_configuration_while_a_file_is_read_keeps_it() -> None:
     async def play(world: World) -> None:
         world.files["gpu"] = a_file("a")
         await world.register("rm", policy_group="gpu")

@@ -1,4 +1,4 @@
-"""Cyclic garbage: what is old is walked when nobody waits, and it is found then."""
+"""Cyclic garbage: old objects are walked when no client waits, and the garbage is found then."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_telling_twice_is_telling_once() -> None:
         (False, BUSY_SECONDS_MIN, True),
     ],
 )
-def test_everything_is_walked_when_nobody_waits_and_once_an_hour_at_the_latest(
+def test_everything_is_walked_when_nothing_waits_and_once_an_hour_at_the_latest(
     is_idle: bool, seconds: float, is_due: bool
 ) -> None:
     assert Collector(lambda: is_idle, lambda: 1_000).is_due(seconds) is is_due

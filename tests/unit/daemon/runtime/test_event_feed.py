@@ -1,4 +1,4 @@
-"""Who follows the events costs nothing while it does not read, and nothing is recorded that nobody wants."""
+"""A follower of events that does not read costs nothing, and nothing is recorded without a follower."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_events_are_recorded_without_followers_if_they_are_tracked() -> None:
     assert world.feed.ring.next_id == REGISTRATION_EVENTS
 
 
-def test_the_recorder_is_not_even_called_while_nobody_follows_and_nothing_is_tracked() -> None:
+def test_the_recorder_is_not_even_called_without_followers_and_tracking() -> None:
     world = EventWorld(tracked=False)
     world.register()
     assert world.recorder.calls == 0
@@ -86,7 +86,7 @@ def test_the_recorder_is_not_even_called_while_nobody_follows_and_nothing_is_tra
     assert world.recorder.calls == 2
 
 
-def test_closing_wakes_everybody() -> None:
+def test_closing_notifies_all_followers() -> None:
     world = EventWorld()
     woken: list[None] = []
     with world.feed.follow(lambda: woken.append(None)):
@@ -94,7 +94,7 @@ def test_closing_wakes_everybody() -> None:
     assert (len(woken), world.feed.closed) == (1, True)
 
 
-def test_a_turn_without_events_wakes_nobody() -> None:
+def test_a_turn_without_events_notifies_no_follower() -> None:
     world = EventWorld()
     world.register()
     woken: list[None] = []

@@ -127,7 +127,7 @@ def test_the_first_user_of_this_system_has_its_primary_group_first() -> None:
     assert operating_system_groups(root.pw_name)[0] == grp.getgrgid(root.pw_gid).gr_name
 
 
-def test_a_user_who_is_remembered_is_answered_although_the_directory_hangs() -> None:
+def test_a_remembered_user_is_answered_although_the_directory_hangs() -> None:
     go_on = threading.Event()
 
     def look_up(user: str) -> tuple[str, ...]:

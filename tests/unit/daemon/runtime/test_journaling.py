@@ -79,7 +79,7 @@ def test_it_ends_with_the_daemon_and_says_how(failed: bool, reason: str, tmp_pat
     }
 
 
-def test_a_directory_that_cannot_be_written_is_said_and_stops_nobody(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_said_and_stops_nothing(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     settings, metrics = Settings(journal=gone), Metrics()

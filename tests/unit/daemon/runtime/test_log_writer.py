@@ -51,7 +51,7 @@ def test_lines_are_written_in_order_and_all_of_them_when_they_are_flushed(pipe: 
     assert pipe.read() == [f"line {number} \\udce9" for number in range(100)]
 
 
-def test_a_reader_that_stops_holds_nobody_and_learns_what_it_has_missed(
+def test_a_reader_that_stops_blocks_nothing_and_learns_what_it_has_missed(
     pipe: Pipe, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_writer, "WAITING_BYTES_MAX", 2**18)

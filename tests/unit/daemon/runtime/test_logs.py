@@ -41,7 +41,7 @@ def test_json_is_one_object_a_line_and_leads_with_what_matters(stream: io.String
     assert line["node_id"] == "n1\nforged line"
 
 
-def test_console_is_one_line_too_and_has_no_colours_where_nobody_sees_them(stream: io.StringIO) -> None:
+def test_console_is_one_line_too_and_has_no_colours_without_a_terminal(stream: io.StringIO) -> None:
     logs.configure("info", "console", stream)
     structlog.stdlib.get_logger("core.scheduler.node").info("node changed", node_id="n1\nforged line")
     (text,) = stream.getvalue().splitlines()
@@ -85,7 +85,7 @@ def test_warnings_are_log_lines(stream: io.StringIO) -> None:
     assert "careful" in json.loads(text)["event"]
 
 
-def test_the_level_changes_for_everybody_at_once(stream: io.StringIO) -> None:
+def test_the_level_changes_for_all_loggers_at_once(stream: io.StringIO) -> None:
     level = logs.configure("warning", "json", stream)
     ours, theirs = structlog.stdlib.get_logger("core.scheduler"), logging.getLogger("grpc")
 

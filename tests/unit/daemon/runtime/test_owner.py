@@ -188,7 +188,7 @@ def test_a_flood_of_commands_does_not_keep_cycles_from_running(
     run(World(scheduler=Slow()), play)
 
 
-def test_a_full_inbox_makes_who_submits_wait() -> None:
+def test_submitting_to_a_full_inbox_waits() -> None:
     async def play(world: World) -> None:
         first = [await world.owner.submit(command) for command in SETUP]
         late = asyncio.create_task(world.take(asks(0, 1)))

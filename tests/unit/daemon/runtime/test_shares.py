@@ -27,7 +27,7 @@ def test_a_client_gets_a_quarter_and_others_the_rest(total: int, each: int) -> N
     assert CLIENTS_MIN == 4
 
 
-def test_who_has_no_share_may_hold_all() -> None:
+def test_a_client_without_a_share_may_hold_all() -> None:
     shared = Shared(8, "looks are asked for")
     with ExitStack() as holding:
         for _ in range(8):

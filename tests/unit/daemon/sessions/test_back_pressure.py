@@ -40,7 +40,7 @@ def test_the_fullest_outbox_counts() -> None:
     assert not backlog.keeps_up
 
 
-def test_only_who_does_not_keep_up_can_have_too_much() -> None:
+def test_only_a_client_that_does_not_keep_up_can_have_too_much() -> None:
     outbox = Outbox()
     backlog = Backlog([outbox], 1000)
     seen = []

@@ -59,7 +59,7 @@ def line() -> Line:
 
 
 @KINDS
-def test_who_comes_over_another_connection_is_stopped_once_and_told_why(line: Line, kind: Stream) -> None:
+def test_an_rm_that_comes_over_another_connection_is_stopped_once_and_told_why(line: Line, kind: Stream) -> None:
     line.lose(kind)
     assert STOP not in line.posted, "it may have cancelled its call"
     stream, _ = line.attach(kind, OTHER)
@@ -82,7 +82,7 @@ def test_the_next_stream_of_any_kind_shows_it(line: Line) -> None:
 
 
 @KINDS
-def test_who_goes_on_over_the_same_connection_has_cancelled_its_call(line: Line, kind: Stream) -> None:
+def test_an_rm_that_goes_on_over_the_same_connection_has_cancelled_its_call(line: Line, kind: Stream) -> None:
     line.lose(kind)
     line.lose(kind, written_seconds_ago=IN_DOUBT_SECONDS)
     line.attach(kind, OTHER)
@@ -106,7 +106,7 @@ def test_a_stream_that_we_ended_is_not_lost(line: Line, kind: Stream) -> None:
 
 
 @KINDS
-def test_unless_it_is_wanted_nobody_is_stopped(kind: Stream) -> None:
+def test_unless_it_is_wanted_no_rm_is_stopped(kind: Stream) -> None:
     line = Line(in_doubt_seconds=None)
     line.lose(kind)
     line.attach(kind, OTHER)
@@ -120,7 +120,7 @@ def test_whose_loss_is_noticed_after_another_connection_has_taken_over_is_stoppe
 ) -> None:
     older, session = line.attach(kind)
     newer, _ = line.attach(kind, OTHER)
-    assert older.asked_to_give_way
+    assert older.was_superseded
     older.is_lost, older.written_seconds_ago = is_lost, 0.0
     line.sessions.detach(session, kind, older)
     line.sessions.detach(session, kind, newer)
@@ -129,7 +129,7 @@ def test_whose_loss_is_noticed_after_another_connection_has_taken_over_is_stoppe
 
 
 @KINDS
-def test_who_takes_over_from_itself_over_the_same_connection_is_not_stopped(line: Line, kind: Stream) -> None:
+def test_an_rm_that_takes_over_from_itself_over_the_same_connection_is_not_stopped(line: Line, kind: Stream) -> None:
     older, session = line.attach(kind)
     newer, _ = line.attach(kind)
     older.written_seconds_ago = 0.0
@@ -140,7 +140,7 @@ def test_who_takes_over_from_itself_over_the_same_connection_is_not_stopped(line
     assert STOP not in line.posted
 
 
-def test_the_one_that_gives_way_may_be_the_one_that_loses(line: Line) -> None:
+def test_the_older_stream_may_be_the_one_that_is_lost(line: Line) -> None:
     older, session = line.attach(Stream.UPDATE)
     newer, _ = line.attach(Stream.UPDATE)
     older.is_lost = newer.is_lost = True
@@ -151,7 +151,7 @@ def test_the_one_that_gives_way_may_be_the_one_that_loses(line: Line) -> None:
     assert line.posted[-1] == STOP
 
 
-def test_who_registers_again_has_left_all_doubt_behind(line: Line) -> None:
+def test_an_rm_that_registers_again_has_left_all_doubt_behind(line: Line) -> None:
     line.lose(Stream.UPDATE)
     line.say(ResourceManagerState.INIT, "registered again")
     line.attach(Stream.UPDATE, OTHER)

@@ -57,7 +57,7 @@ def test_cleared_while_a_message_is_on_its_way() -> None:
     assert (outbox.size_bytes, sent(outbox)) == (2, [b"bb"])
 
 
-def test_a_writer_that_waits_is_woken() -> None:
+def test_a_writer_that_waits_is_notified() -> None:
     outbox = Outbox()
     assert not outbox.changed.is_set()
     outbox.put(b"a")

@@ -176,10 +176,10 @@ def test_headers_tell_a_client_that_it_may_go_on_and_come_no_sooner() -> None:
     run(play)
 
 
-@pytest.mark.parametrize("claim", [headers(0, 5), headers(3, 0), ((SENT_HEADER, "-1"),)])
-def test_who_cannot_go_on_is_not_told_that_it_may(claim: tuple[tuple[str, str], ...]) -> None:
+@pytest.mark.parametrize("position", [headers(0, 5), headers(3, 0), ((SENT_HEADER, "-1"),)])
+def test_an_rm_that_cannot_go_on_is_not_told_that_it_may(position: tuple[tuple[str, str], ...]) -> None:
     async def play(world: World) -> None:
-        context, served = world.open(claim)
+        context, served = world.open(position)
         context.hello()
         await served
         assert context.headers == ()
@@ -188,12 +188,12 @@ def test_who_cannot_go_on_is_not_told_that_it_may(claim: tuple[tuple[str, str], 
 
 
 @pytest.mark.parametrize(
-    ("claim", "details"),
+    ("position", "details"),
     [(headers(0, 5), "RESYNC: more was lost"), (headers(3, 0), "another client has registered it")],
 )
-def test_a_client_that_is_somewhere_else_is_told(claim: tuple[tuple[str, str], ...], details: str) -> None:
+def test_a_client_that_is_somewhere_else_is_told(position: tuple[tuple[str, str], ...], details: str) -> None:
     async def play(world: World) -> None:
-        context, served = world.open(claim)
+        context, served = world.open(position)
         context.hello()
         await served
         assert context.status[0] is grpc.StatusCode.ABORTED

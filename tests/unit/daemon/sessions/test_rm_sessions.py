@@ -102,7 +102,7 @@ def test_the_first_stream_decides_which_dialect_an_rm_speaks(world: World, first
     assert session.dialect is first.dialect
 
 
-def test_who_registers_again_may_choose_anew(world: World) -> None:
+def test_an_rm_that_registers_again_may_choose_anew(world: World) -> None:
     world.attach(Stream.UPDATE)
     world.say(INIT)
     _, session = world.attach(Stream.NODE)
@@ -121,7 +121,7 @@ def test_each_rm_has_a_dialect_of_its_own(world: World) -> None:
     assert len(mine.outboxes[Stream.NODE]) == len(others.outboxes[Stream.UPDATE]) == 0
 
 
-def test_who_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
+def test_an_rm_that_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
     _, session = world.attach(Stream.UPDATE)
     world.say(accepted())
     world.say(stopped(StopCause.RECONNECT_TIMEOUT))
@@ -131,7 +131,7 @@ def test_who_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
 def test_a_newer_stream_takes_over_without_the_rm_being_away(world: World) -> None:
     older, session = world.attach()
     newer, _ = world.attach()
-    assert (older.asked_to_give_way, newer.asked_to_give_way) == (True, False)
+    assert (older.was_superseded, newer.was_superseded) == (True, False)
     world.sessions.detach(session, Stream.ALLOCATION, older)
     assert named(world.posted) == ["ConnectResourceManager"]
 
@@ -148,7 +148,7 @@ def test_responses_wait_for_a_stream_and_one_too_many_stops_the_rm(world: World)
     assert session.outboxes[Stream.NODE].head() is None
 
 
-def test_one_large_answer_does_not_stop_who_has_read_until_then(world: World) -> None:
+def test_one_large_answer_does_not_stop_an_rm_that_has_read_until_then(world: World) -> None:
     _, session = world.attach()
     world.say(*(accepted(f"{at}" + "n" * 90) for at in range(BOUND // 10)))
     assert session.outboxes[Stream.NODE].size_bytes > 5 * BOUND
@@ -157,7 +157,7 @@ def test_one_large_answer_does_not_stop_who_has_read_until_then(world: World) ->
     assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
 
-def test_what_is_placed_before_the_scheduler_hears_of_it_does_not_stop_who_falls_behind(world: World) -> None:
+def test_what_is_placed_before_the_scheduler_hears_of_it_does_not_stop_an_rm_that_falls_behind(world: World) -> None:
     _, session = world.attach()
     world.say(ResourceManagerChanged("rm", ResourceManagerState.RUNNING, "its allocation stream is open"))
     for _ in range(3):
@@ -169,7 +169,7 @@ def test_what_is_placed_before_the_scheduler_hears_of_it_does_not_stop_who_falls
     assert world.posted[-1] == StopResourceManager("rm", StopCause.OUTBOX_OVERFLOW)
 
 
-def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> None:
+def test_an_rm_that_does_not_read_counts_as_away_until_it_has_read(world: World) -> None:
     stream, session = world.attach()
     others, _ = world.attach(Stream.NODE)
     while stream.may_read:
@@ -186,7 +186,7 @@ def test_who_does_not_read_counts_as_away_until_it_has_read(world: World) -> Non
     assert named(world.posted) == ["ConnectResourceManager", "DisconnectResourceManager", "ConnectResourceManager"]
 
 
-def test_who_reads_slowly_is_away_until_little_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_rm_that_reads_slowly_is_away_until_little_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MESSAGE_BYTES_MAX", 1)
     stream, session = world.attach()
     waiting = session.outboxes[Stream.NODE]
@@ -275,7 +275,7 @@ def test_a_stopped_rm_is_told_to_resync_until_it_registers(world: World, cause: 
     world.attach(Stream.NODE)
 
 
-def test_who_unregistered_is_simply_unknown(world: World) -> None:
+def test_an_rm_that_unregistered_is_simply_unknown(world: World) -> None:
     stream, _ = world.attach()
     world.say(stopped(StopCause.UNREGISTERED))
     assert stream.ending is not None

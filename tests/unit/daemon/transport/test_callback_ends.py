@@ -1,4 +1,4 @@
-"""How callback streams begin and end, who takes over from whom, and what the scheduler hears of it."""
+"""How callback streams begin and end, which stream takes over, and what the scheduler hears of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.core.predicates.facts import (
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from tests.unit.daemon.callback_world import CallbackCall, World, run
 from tests.unit.daemon.fake_call import turns
@@ -138,7 +135,7 @@ def test_nothing_is_placed_without_its_say_if_an_rm_comes_back_at_once(comes_bac
 
 
 @pytest.mark.parametrize("how", ["cancelled", "lost", "finished"])
-def test_the_scheduler_hears_of_an_end_whoever_causes_it(how: str) -> None:
+def test_the_scheduler_hears_of_an_end_whatever_causes_it(how: str) -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
         if how == "cancelled":

@@ -9,11 +9,8 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import ConnectCallbacks
-from schedulerd.core.predicates.facts import (
-    PredicateNotWanted,
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateNotWanted
+from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.admin.state_service import DUMP_TIMEOUT_SECONDS
 from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.transport import calls as calls_module
@@ -69,7 +66,7 @@ def test_nothing_is_sent_before_the_scheduler_has_taken_the_hello() -> None:
     run(play)
 
 
-def test_answers_that_nobody_waits_for_are_counted_and_go_no_further() -> None:
+def test_answers_to_no_call_are_counted_and_go_no_further() -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
         world.want(1, 2)
@@ -147,7 +144,7 @@ def test_the_loop_turns_while_a_message_full_of_rubbish_is_read(monkeypatch: pyt
     run(play)
 
 
-def test_events_go_to_those_who_want_them_in_their_version() -> None:
+def test_events_go_to_the_streams_that_want_them_in_their_version() -> None:
     async def play(world: World) -> None:
         context, served = world.open()
         context.hello(version=callback_pb2.INTERFACE_VERSION_2023_06, events=True)

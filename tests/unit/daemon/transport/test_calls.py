@@ -9,13 +9,8 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.predicates.facts import (
-    PendingReasonChanged,
-    PredicateWanted,
-    PreemptionPredicateWanted,
-    SchedulingState,
-    SchedulingStateChanged,
-)
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.transport import calls as module
 from schedulerd.daemon.transport.calls import Calls
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
@@ -157,7 +152,7 @@ def test_of_each_ask_the_newest_reason_waits_for_a_reader_that_falls_behind(
     assert world.tally.dropped[CallKind.SCHEDULING_STATE] == 1
 
 
-def test_whoever_sends_is_woken_by_everything_there_is_to_send(world: World) -> None:
+def test_the_sender_is_notified_of_everything_there_is_to_send(world: World) -> None:
     puts: list[Callable[[], None]] = [
         lambda: world.want(1),
         lambda: world.want_preemption(2),
@@ -216,7 +211,7 @@ def test_what_an_rm_says_in_place_of_a_dump_is_cut(world: World) -> None:
     asyncio.run(play())
 
 
-def test_a_dump_that_nobody_waits_for_any_longer_is_not_asked_for_and_leaves_nothing(world: World) -> None:
+def test_a_dump_that_is_not_waited_for_any_longer_is_not_asked_for_and_leaves_nothing(world: World) -> None:
     async def play() -> None:
         task = asyncio.create_task(world.calls.state_dump())
         await turns(2)

@@ -87,7 +87,7 @@ def test_2022_has_its_shape_too() -> None:
     run(story)
 
 
-def test_who_says_no_version_gets_that_of_its_update_stream() -> None:
+def test_a_stream_that_says_no_version_gets_that_of_its_update_stream() -> None:
     async def story(delivery: Delivery) -> None:
         for rm_id, kind in (("rm", Stream.UPDATE), ("other", Stream.NODE)):
             delivery.world.sessions.attach(rm_id, kind, FakeStream())
@@ -101,7 +101,7 @@ def test_who_says_no_version_gets_that_of_its_update_stream() -> None:
     run(story)
 
 
-def test_nothing_is_recorded_for_who_does_not_want_events() -> None:
+def test_nothing_is_recorded_for_streams_that_do_not_want_events() -> None:
     async def story(delivery: Delivery) -> None:
         await delivery.world.connected(predicates=True)
         await delivery.submit("app-1")
@@ -110,7 +110,7 @@ def test_nothing_is_recorded_for_who_does_not_want_events() -> None:
     run(story)
 
 
-def test_who_leaves_is_followed_no_longer_and_who_comes_back_begins_with_what_is_new() -> None:
+def test_a_stream_that_ends_is_not_followed_and_the_next_begins_with_what_is_new() -> None:
     async def story(delivery: Delivery) -> None:
         first, served = await delivery.connected()
         first.half_close()

@@ -102,7 +102,7 @@ def test_one_client_registers_a_quarter_of_them() -> None:
     assert refused.value.ending.details.startswith("this client has registered 2 resource managers already, a quarter")
 
 
-def test_verdicts_are_items_too() -> None:
+def test_predicate_results_are_items_too() -> None:
     answer = callback_pb2.CallbackAnswer(predicates=[callback_pb2.PredicatesResult()] * 3)
     raw = answer.SerializeToString()
     assert parsed(raw, callback_pb2.CallbackAnswer, 3) == answer

@@ -137,7 +137,7 @@ def test_a_client_that_cannot_be_told_gets_the_status(monkeypatch: pytest.Monkey
     run(play)
 
 
-def test_who_unregisters_or_registers_again_is_not_told_to_resync() -> None:
+def test_an_rm_that_unregisters_or_registers_again_is_not_told_to_resync() -> None:
     async def play(world: World) -> None:
         context, served = opened(world)
         await turns()

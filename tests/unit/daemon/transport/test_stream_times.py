@@ -13,10 +13,10 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from schedulerd.daemon.transport.update_stream import (
     FINISH_SECONDS,
-    GIVE_WAY_IDLE_SECONDS,
-    GIVE_WAY_SECONDS_MAX,
-    GIVE_WAY_WRITE_SECONDS,
     IN_DOUBT_SECONDS,
+    SUPERSEDED_IDLE_SECONDS,
+    SUPERSEDED_SECONDS_MAX,
+    SUPERSEDED_WRITE_SECONDS,
 )
 from tests.unit import virtual_loop
 from tests.unit.daemon import stream_world
@@ -57,11 +57,11 @@ async def overtaken(world: World) -> tuple[NodeCall, asyncio.Task[None], asyncio
     return older, first, second
 
 
-def test_a_stream_gives_way_when_its_client_has_been_silent_for_so_long() -> None:
+def test_a_superseded_stream_ends_when_its_client_has_been_silent_for_so_long() -> None:
     async def play(world: World) -> None:
         _, first, second = await overtaken(world)
         await first
-        assert seconds() == GIVE_WAY_IDLE_SECONDS
+        assert seconds() == SUPERSEDED_IDLE_SECONDS
         await turns()
         assert world.nodes == ["older-0", "newer-0"]
         second.cancel()
@@ -69,13 +69,13 @@ def test_a_stream_gives_way_when_its_client_has_been_silent_for_so_long() -> Non
     run(play)
 
 
-def test_a_stream_gives_way_after_so_long_although_its_client_goes_on() -> None:
+def test_a_superseded_stream_ends_after_so_long_although_its_client_goes_on() -> None:
     async def play(world: World) -> None:
         older, first, second = await overtaken(world)
         while not first.done():
             older.send("older-again")
-            await asyncio.wait({first}, timeout=GIVE_WAY_IDLE_SECONDS / 3)
-        assert seconds() == pytest.approx(GIVE_WAY_SECONDS_MAX)
+            await asyncio.wait({first}, timeout=SUPERSEDED_IDLE_SECONDS / 3)
+        assert seconds() == pytest.approx(SUPERSEDED_SECONDS_MAX)
         await turns()
         assert world.nodes[-1] == "newer-0"
         second.cancel()
@@ -87,7 +87,7 @@ def test_a_request_that_was_read_is_taken_to_its_end_however_long_that_is() -> N
     async def parse(raw: bytes) -> si_pb2.NodeRequest:
         request = si_pb2.NodeRequest.FromString(raw)
         if request.nodes[0].nodeID == "older-1":
-            await asyncio.sleep(2 * GIVE_WAY_SECONDS_MAX)
+            await asyncio.sleep(2 * SUPERSEDED_SECONDS_MAX)
         return request
 
     async def play(world: World) -> None:
@@ -98,7 +98,7 @@ def test_a_request_that_was_read_is_taken_to_its_end_however_long_that_is() -> N
         newer, second = world.open()
         newer.send("newer-0")
         await first
-        assert seconds() == 2 * GIVE_WAY_SECONDS_MAX
+        assert seconds() == 2 * SUPERSEDED_SECONDS_MAX
         await turns()
         assert world.nodes == ["older-0", "older-1", "newer-0"], "of what came later nothing is begun"
         second.cancel()
@@ -106,7 +106,7 @@ def test_a_request_that_was_read_is_taken_to_its_end_however_long_that_is() -> N
     run(play)
 
 
-def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
+def test_a_drain_goes_on_on_the_superseded_stream() -> None:
     async def play(world: World) -> None:
         older, first = await taking_nothing(world)
         older.send("node-1")
@@ -126,9 +126,9 @@ def test_a_drain_goes_on_on_the_stream_that_gives_way() -> None:
 
 @pytest.mark.parametrize(
     ("reads_after_seconds", "comes_again"),
-    [(GIVE_WAY_WRITE_SECONDS - MOMENT_SECONDS, False), (GIVE_WAY_WRITE_SECONDS + MOMENT_SECONDS, True)],
+    [(SUPERSEDED_WRITE_SECONDS - MOMENT_SECONDS, False), (SUPERSEDED_WRITE_SECONDS + MOMENT_SECONDS, True)],
 )
-def test_what_is_being_written_when_a_stream_gives_way_has_so_long_to_get_there(
+def test_what_a_superseded_stream_is_writing_has_so_long_to_get_there(
     reads_after_seconds: float, comes_again: bool
 ) -> None:
     async def play(world: World) -> None:
@@ -141,7 +141,7 @@ def test_what_is_being_written_when_a_stream_gives_way_has_so_long_to_get_there(
         older.reading.set()
         await first
         await turns()
-        assert seconds() == pytest.approx(min(reads_after_seconds, GIVE_WAY_WRITE_SECONDS))
+        assert seconds() == pytest.approx(min(reads_after_seconds, SUPERSEDED_WRITE_SECONDS))
         assert older.status == (grpc.StatusCode.OK, "")
         assert older.answered == ([] if comes_again else ["node-0"])
         assert newer.answered == (["node-0", "node-1"] if comes_again else ["node-1"])

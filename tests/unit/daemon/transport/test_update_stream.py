@@ -43,8 +43,8 @@ def test_a_newer_stream_begins_where_the_older_one_ended() -> None:
     run(play)
 
 
-def test_a_stream_gives_way_only_when_the_request_it_is_reading_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GIVE_WAY_IDLE_SECONDS", 0.001)
+def test_a_superseded_stream_ends_only_when_the_request_it_is_reading_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SUPERSEDED_IDLE_SECONDS", 0.001)
 
     async def play(world: World) -> None:
         looks, may_go_on = 0, asyncio.Event()
@@ -93,7 +93,7 @@ def test_three_streams_follow_each_other() -> None:
     run(play)
 
 
-def test_one_that_goes_while_it_waits_for_its_turn_lets_nobody_pass_the_one_before_it() -> None:
+def test_a_stream_that_goes_while_it_waits_for_its_turn_does_not_change_the_order_of_others() -> None:
     async def play(world: World) -> None:
         older, first = world.open()
         older.send("older-0")
@@ -226,7 +226,7 @@ def test_requests_wait_while_the_client_does_not_read() -> None:
     run(play, World(outbox_bytes_max=2000))
 
 
-def test_a_stream_that_gives_way_reads_on_even_if_its_client_does_not_read() -> None:
+def test_a_superseded_stream_reads_on_even_if_its_client_does_not_read() -> None:
     async def play(world: World) -> None:
         older, first = world.open()
         older.reading.clear()

@@ -1,4 +1,4 @@
-"""A resource manager that has a say in where its asks run, for tests: what it is asked, and what it answers."""
+"""A resource manager that takes part in predicates, for tests: what it is asked, and what it answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from schedulerd.core.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import Conversation, a_partition_spec, numbered, of
 
 Wanted: TypeAlias = PredicateWanted | PreemptionPredicateWanted
-Opinion: TypeAlias = Callable[[Wanted], str]
-"""Why not; '' if the ask may run there."""
+Refusal: TypeAlias = Callable[[Wanted], str]
+"""Why the RM refuses the ask there; '' if the ask may run there."""
 
 
 class Refuses:
@@ -35,13 +35,13 @@ class Refuses:
         return self.reason if (wanted.allocation_key, wanted.node_id) in self.pairs else ""
 
 
-class Judge(Conversation):
-    """Answers at once what it is asked in a step, unless it is told to wait."""
+class AnsweringRM(Conversation):
+    """Answers at once what it is asked in a step, unless `withholds_answers` is set."""
 
-    def __init__(self, opinion: Opinion | None = None, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, refusal_of: Refusal | None = None, timeouts: Timeouts | None = None) -> None:
         super().__init__(Scheduler(timeouts or Timeouts(), numbered(), matches))
-        self.opinion = opinion or Refuses()
-        self.is_silent = False
+        self.refusal_of = refusal_of or Refuses()
+        self.withholds_answers = False
         self.asked: list[Wanted] = []
         """Everything it was asked, in order."""
 
@@ -54,28 +54,28 @@ class Judge(Conversation):
     def callbacks(self, *, predicates: bool = True, preemption: bool = True) -> list[Fact]:
         return self.step(ConnectCallbacks(self.rm_id, predicates, preemption))
 
-    def hang_up(self) -> list[Fact]:
+    def disconnect_callbacks(self) -> list[Fact]:
         return self.step(DisconnectCallbacks(self.rm_id))
 
     def step(self, command: Command) -> list[Fact]:
         facts = super().step(command)
         wanted: list[Wanted] = [fact for fact in facts if isinstance(fact, Wanted)]
         self.asked += wanted
-        if wanted and not self.is_silent:
+        if wanted and not self.withholds_answers:
             facts = facts + self.answer(*wanted)
         return facts
 
     def answer(self, *wanted: Wanted) -> list[Fact]:
-        """Says what it thinks of these."""
+        """Gives the results of these calls."""
         return self.give(*(self.result(one) for one in wanted))
 
     def result(self, one: Wanted) -> PredicateResult:
-        return PredicateResult(one.call_id, self.opinion(one), getattr(one, "start_index", 0))
+        return PredicateResult(one.call_id, self.refusal_of(one), getattr(one, "start_index", 0))
 
     def give(self, *results: PredicateResult) -> list[Fact]:
         return self.step(GivePredicateResults(self.rm_id, list(results)))
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def take_asked(self) -> list[tuple[str, str]]:
         """Key and node of everything it was asked so far, which is forgotten then."""
         pairs, self.asked = self.asked_pairs, []
         return pairs

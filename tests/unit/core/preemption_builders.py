@@ -1,4 +1,4 @@
-"""Short ways to say what a test about reserved room is about: who claims it, who has to end for it, and when."""
+"""Builders and readings for tests of reservations and preemption: asks with a right to room, and victims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from schedulerd.core.commands import NewAsk, UpdateConfiguration
 from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import PreemptionRefused, ReservationEnded, Reserved
+from schedulerd.core.preemption.facts import PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.specs import PartitionSpec, QueueSpec
 from tests.unit.core.builders import (
     RM,
@@ -34,14 +35,14 @@ def wait(talk: Conversation, ns: int) -> list[Fact]:
     return facts + talk.sleep(end_ns - talk.now_ns)
 
 
-def a_claim(key: str = "c", memory: int = 10, count: int = 1, app: str = "claimer", **fields: Any) -> NewAsk:
-    """An ask for which others may have to end."""
+def an_entitled_ask(key: str = "c", memory: int = 10, count: int = 1, app: str = "claimer", **fields: Any) -> NewAsk:
+    """An ask for which allocations may be preempted."""
     fields.setdefault("allow_preempt_other", True)
     return an_ask(key, memory, count, app, **fields)
 
 
 def a_daemon(key: str = "d", node: str = "n1", memory: int = 10, app: str = "daemons", **fields: Any) -> NewAsk:
-    """An ask that may run on this node only."""
+    """An ask with a required node."""
     return an_ask(key, memory, app=app, tags={REQUIRED_NODE_TAG: node}, **fields)
 
 
@@ -56,14 +57,14 @@ def fill(talk: Conversation, app: str, queue: str, **memory: int) -> list[Fact]:
 
 
 def preempted(facts: Sequence[Fact]) -> list[str]:
-    """Keys of those the RM is asked to end for the sake of others, in order; nothing else may be asked to go."""
+    """Keys of the allocations that the RM is asked to preempt, in order; no other release may be requested."""
     requests = of(ReleaseRequested, facts)
     assert all(one.cause is ReleaseCause.PREEMPTED for one in requests)
     return [one.allocation_key for one in requests]
 
 
-def gone(talk: Conversation, *keys: str) -> list[Fact]:
-    """The RM says that the allocations of these keys, which it was asked to end, are gone."""
+def confirm_releases(talk: Conversation, *keys: str) -> list[Fact]:
+    """The RM confirms the requested releases of the allocations with these keys."""
     facts: list[Fact] = []
     for allocation in list(talk.model().allocations.values()):
         if allocation.key in keys:
@@ -77,7 +78,7 @@ def gone(talk: Conversation, *keys: str) -> list[Fact]:
 
 
 def finished(talk: Conversation, *keys: str) -> list[Fact]:
-    """The RM says that the allocations of these keys ended by themselves."""
+    """The RM says that the allocations with these keys completed by themselves."""
     facts: list[Fact] = []
     for allocation in list(talk.model().allocations.values()):
         if allocation.key in keys:
@@ -90,30 +91,30 @@ def reserved(facts: Sequence[Fact]) -> list[tuple[str, str, bool]]:
     return [(one.allocation_key, one.node_id, one.entitled) for one in of(Reserved, facts)]
 
 
-def ends(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
+def ended_reservations(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
     """(key, node, why) of each reservation that ended, in order."""
     return [(one.allocation_key, one.node_id, one.end.value) for one in of(ReservationEnded, facts)]
 
 
 def refusals(facts: Sequence[Fact]) -> list[tuple[str, str]]:
-    """(key, why) of each ask for which nobody is ended, in order."""
+    """(key, why) of each ask for which nothing is preempted, in order."""
     return [(one.allocation_key, one.refusal.value) for one in of(PreemptionRefused, facts)]
 
 
-def kept(talk: Conversation) -> list[tuple[str, str, bool]]:
+def reservations_of(talk: Conversation) -> list[tuple[str, str, bool]]:
     """(key, node, whether it is entitled) of each reservation there is, in the order in which they began."""
     return [(one.ask.key, one.node.node_id, one.is_entitled) for one in talk.model().reservations]
 
 
-def claim_root(guaranteed: int = 50, *, victims: dict[str, Any] | None = None, **fields: Any) -> QueueSpec:
-    """`c` is guaranteed so much for the asks that claim it, `v` is for those who may have to end."""
+def guaranteed_root(guaranteed: int = 50, *, victims: dict[str, Any] | None = None, **fields: Any) -> QueueSpec:
+    """`c` is guaranteed so much for asks with a right to it, `v` has the possible victims."""
     mine = {"memory": guaranteed} if guaranteed else None
     return a_root(a_queue_spec("c", guaranteed=mine, **fields), a_queue_spec("v", **(victims or {})), a_queue_spec("o"))
 
 
 def full_nodes(root: QueueSpec | None = None, **nodes: list[int]) -> Conversation:
     """Nodes by name, each full of allocations of such sizes: `n1_0`, `n1_1` and so on, from the oldest on."""
-    talk = a_conversation(root=root or claim_root())
+    talk = a_conversation(root=root or guaranteed_root())
     talk.apps(an_app("claimer", "root.c"), an_app("victims", "root.v"), an_app("other", "root.o"))
     for node, sizes in nodes.items():
         talk.nodes(a_node(node, {"memory": sum(sizes)}))

@@ -1,4 +1,4 @@
-"""Others end for an ask that a max on its way does not let in, though its queue is guaranteed the room."""
+"""Preemption for an ask that a max on its path does not let in, though its queue is guaranteed the room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from schedulerd.core.commands import NewAsk, TerminationType
 from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, ReservationEnded
+from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.reservations.facts import ReservationEnded
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, QueueProperties, QueueSpec
 from tests.unit.core.builders import (
@@ -47,7 +48,7 @@ def a_talk(*leaves: QueueSpec, most: int = 40) -> Conversation:
     return talk
 
 
-def claim(key: str = "c", memory: int = 10, **fields: Any) -> NewAsk:
+def an_entitled_ask(key: str = "c", memory: int = 10, **fields: Any) -> NewAsk:
     return an_ask(key, memory, 1, "poor", allow_preempt_other=True, **fields)
 
 
@@ -62,7 +63,7 @@ def confirm(talk: Conversation, facts: list[Fact]) -> None:
 
 def test_victims_run_anywhere_below_the_queue_that_is_full() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20))
-    talk.asks(claim())
+    talk.asks(an_entitled_ask())
     assert placed(talk.schedule()) == []
     facts = later(talk)
     assert [(one.allocation_key, one.node_id) for one in of(ReleaseRequested, facts)] == [("k3", "n0")]
@@ -71,9 +72,9 @@ def test_victims_run_anywhere_below_the_queue_that_is_full() -> None:
     assert placed(talk.schedule()) == [("poor", "c", "n1")]
 
 
-def test_the_quota_that_came_free_is_kept_for_who_paid_for_it() -> None:
+def test_the_quota_that_victims_free_is_reserved_for_the_ask() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20))
-    talk.asks(claim(memory=20), an_ask("more", 10, 1, "rich"))
+    talk.asks(an_entitled_ask(memory=20), an_ask("more", 10, 1, "rich"))
     talk.schedule()
     facts = later(talk)
     first, second = of(ReleaseRequested, facts)
@@ -86,7 +87,7 @@ def test_the_quota_that_came_free_is_kept_for_who_paid_for_it() -> None:
 
 def test_it_is_for_others_again_when_the_ask_goes() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20))
-    talk.asks(claim(), an_ask("more", 10, 1, "rich"))
+    talk.asks(an_entitled_ask(), an_ask("more", 10, 1, "rich"))
     talk.schedule()
     facts = later(talk)
     talk.release_asks(application_id="poor", allocation_key="c")
@@ -94,18 +95,18 @@ def test_it_is_for_others_again_when_the_ask_goes() -> None:
     assert [key for _, key, _ in placed(talk.schedule())] == ["more"]
 
 
-def test_nobody_outside_the_full_queue_ends() -> None:
+def test_nothing_outside_the_full_queue_is_preempted() -> None:
     talk = a_talk(leaf("rich", 40), leaf("poor", 20))
-    talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)), claim())
+    talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)), an_entitled_ask())
     talk.schedule()
     facts = later(talk)
     assert of(ReleaseRequested, facts) == []
     assert only(PreemptionRefused, facts).refusal is PreemptionRefusal.NO_VICTIMS
 
 
-def test_a_leaf_that_is_full_itself_takes_from_nobody() -> None:
+def test_an_ask_in_a_leaf_that_is_full_itself_preempts_nothing() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 5, 5))
-    talk.asks(claim())
+    talk.asks(an_entitled_ask())
     talk.schedule()
     assert only(PreemptionRefused, later(talk)).refusal is PreemptionRefusal.QUOTA
 
@@ -114,7 +115,7 @@ def test_where_nodes_lack_room_as_well_all_victims_run_on_the_one_node() -> None
     talk = a_talk(leaf("rich", 10), leaf("poor", 20), most=40)
     talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)))
     talk.schedule()
-    talk.asks(claim(memory=20))
+    talk.asks(an_entitled_ask(memory=20))
     talk.schedule()
     facts = later(talk)
     ended = of(ReleaseRequested, facts)
@@ -126,7 +127,7 @@ def test_where_nodes_lack_room_as_well_all_victims_run_on_the_one_node() -> None
     assert {one.end.value for one in of(ReservationEnded, facts)} <= {"not_needed", "placed"}
 
 
-def test_one_node_is_claimed_once_by_an_ask_for_several() -> None:
+def test_one_node_is_reserved_once_by_an_ask_for_several() -> None:
     talk = a_talk(leaf("rich", 10), leaf("poor", 20), most=100)
     talk.asks(*(an_ask(f"o{at}", 10, 1, "other") for at in range(2)))
     talk.schedule()
