@@ -73,6 +73,9 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if not membership.may_ask(own):
         own.state, own.ask = PodState.HELD, None  # its gang says why
         return
+    if own.volumes is not None and own.volumes.again_ns > model.now_ns:
+        own.state, own.ask = PodState.HELD, None  # what has failed with its volumes says why
+        return
     _send(model, own, resources, again=again)
 
 

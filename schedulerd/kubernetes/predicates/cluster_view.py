@@ -21,6 +21,7 @@ from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, ch
 from schedulerd.kubernetes.predicates.plugins import ALL, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
+from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
 
 _UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
 
@@ -177,6 +178,16 @@ class ClusterView:
     def exceeded_budgets(self, victims: Iterable[str]) -> tuple[Exceeded, ...]:
         """The PodDisruptionBudgets that do not allow all these pods to be preempted."""
         return self.budgets.exceeded(self._pods[uid].info for uid in victims if uid in self._pods)
+
+    def unusable_claim(self, pod: Pod) -> Refusal | None:
+        """Why the pod cannot run on any node before its claims change; None if it can."""
+        return unusable_claim(self._pending(pod).info, self.storage)
+
+    def volume_plan(self, pod: Pod, node_name: str) -> VolumePlan:
+        """How the claims of the pod get their volumes on a known node."""
+        facts = self.state.nodes[node_name].facts
+        assert facts is not None
+        return plan(self._pending(pod).info, facts, self.storage)
 
     def node_class(self, pod: Pod) -> NodeClass:
         """What decides on the pod's nodes by their own properties."""

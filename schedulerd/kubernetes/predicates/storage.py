@@ -18,6 +18,8 @@ from schedulerd.kubernetes.objects.storage import (
     VolumeAttachment,
 )
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement, of_selector
+from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey as ClaimKey
+from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from schedulerd.kubernetes.quantity import MalformedQuantity, units
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -35,9 +37,6 @@ ZONE_LABELS = {
 """Labels of volumes and nodes that say where they are: by each, the label that stands in where a node lacks it."""
 
 _ZONES_SEPARATOR = "__"
-
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
 
 
 class Zone(NamedTuple):
@@ -75,8 +74,7 @@ class Storage:
         """How many nodes limit the volumes of a CSI driver."""
         self.capacities: dict[str, dict[ClaimKey, CSIStorageCapacity]] = {}
         """By storage class, by namespace and name."""
-        self.reserved: dict[str, ClaimKey] = {}
-        """Volumes that are promised to a claim, which the API server does not know yet."""
+        self.reservations = VolumeReservations()
         self._csi_nodes: dict[str, CSINode] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._attached: dict[str, dict[str, VolumeAttachment]] = {}
@@ -171,6 +169,13 @@ class Storage:
             volumes = self._by_class.get(class_name, {}).values()
             found = self._sorted[class_name] = tuple(sorted(volumes, key=lambda facts: facts.capacity))
         return found
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
+        """The node for which a volume of the claim is to be made; None if none was chosen."""
+        selected = (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
+        if selected is not None:
+            return selected
+        return self.reservations.selected_node((claim.metadata.namespace, claim.metadata.name))
 
     def waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         """The claim is bound only once a pod that uses it has a node."""

@@ -68,7 +68,7 @@ def unprovisionable(
 def _owner(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> str:
     """Whose the volume is: `claim`, `other`, or nobody's (empty)."""
     key = (claim.metadata.namespace, claim.metadata.name)
-    reserved = storage.reserved.get(volume.metadata.name)
+    reserved = storage.reservations.owner(volume.metadata.name)
     if reserved is not None:
         return "claim" if reserved == key else "other"
     reference = volume.spec.claim_ref
