@@ -185,6 +185,8 @@ def release_wanted(model: Model, event: ReleaseWanted) -> None:
         model.effects.append(ConfirmRelease(event.uuid))
         return
     own.is_release_wanted, own.cause = True, event.cause
+    if event.cause is Cause.PREEMPTED:
+        model.view.expect_disruptions((own.uid,), model.now_ns)
     if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
         return
     if own.is_placeholder:

@@ -9,8 +9,13 @@ from schedulerd.kubernetes.cluster import allocations, applications, nodes, pods
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.refused import wake_refused
-from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
-from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.objects.cluster import (
+    BetaPodDisruptionBudget,
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+)
+from schedulerd.kubernetes.objects.meta import LabelSelector, ObjectMeta
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
@@ -63,6 +68,17 @@ def _put_priority_class(model: Model, priority_class: PriorityClass) -> None:
 
 def _gone_priority_class(model: Model, priority_class: PriorityClass) -> None:
     model.priority_classes.pop(priority_class.metadata.name, None)
+
+
+def _put_budget(model: Model, budget: PodDisruptionBudget) -> None:
+    if isinstance(budget, BetaPodDisruptionBudget) and budget.spec.selector == LabelSelector():
+        model.view.budgets.remove(*_key(budget.metadata))
+    else:
+        model.view.budgets.put(budget)
+
+
+def _gone_budget(model: Model, budget: PodDisruptionBudget) -> None:
+    model.view.budgets.remove(*_key(budget.metadata))
 
 
 def _put_stored(put_one: Callable[[Model, Any], None]) -> _Handler:
@@ -119,7 +135,8 @@ _PUT: dict[type, _Handler] = {
     Node: nodes.put,
     Namespace: _put_namespace,
     PriorityClass: _put_priority_class,
-    PodDisruptionBudget: lambda model, thing: model.view.budgets.put(thing),
+    PodDisruptionBudget: _put_budget,
+    BetaPodDisruptionBudget: _put_budget,
     PersistentVolume: _put_volume,
     PersistentVolumeClaim: _put_claim,
     StorageClass: _put_class,
@@ -137,7 +154,8 @@ _GONE: dict[type, _Handler] = {
     Node: nodes.gone,
     Namespace: _gone_namespace,
     PriorityClass: _gone_priority_class,
-    PodDisruptionBudget: lambda model, thing: model.view.budgets.remove(*_key(thing.metadata)),
+    PodDisruptionBudget: _gone_budget,
+    BetaPodDisruptionBudget: _gone_budget,
     PersistentVolume: _gone_volume,
     PersistentVolumeClaim: _gone_claim,
     StorageClass: lambda model, thing: model.view.storage.remove_class(thing.metadata.name),

@@ -172,7 +172,7 @@ def test_another_value_is_rejected(value: str) -> None:
     rejected = only(AskRejected, talk.asks(an_ask("a", tags={PREDICATES_TAG: value})))
     assert rejected.code.value == "invalid_field"
     assert rejected.reason.startswith(f"tags[{PREDICATES_TAG}] is '{value[:80]}'")
-    assert rejected.reason.endswith("it must be 'none', or not be there")
+    assert rejected.reason.endswith("it must be 'none' or 'preemption', or not be there")
 
 
 def test_without_callbacks_the_tag_changes_nothing() -> None:
