@@ -72,13 +72,14 @@ def _gone_priority_class(model: Model, priority_class: PriorityClass) -> None:
 
 def _put_budget(model: Model, budget: PodDisruptionBudget) -> None:
     if isinstance(budget, BetaPodDisruptionBudget) and budget.spec.selector == LabelSelector():
-        model.view.budgets.remove(*_key(budget.metadata))
-    else:
-        model.view.budgets.put(budget)
+        _gone_budget(model, budget)
+    elif model.view.budgets.put(budget):
+        wake_refused(model)
 
 
 def _gone_budget(model: Model, budget: PodDisruptionBudget) -> None:
-    model.view.budgets.remove(*_key(budget.metadata))
+    if model.view.budgets.remove(*_key(budget.metadata)) is not None:
+        wake_refused(model)
 
 
 def _put_stored(put_one: Callable[[Model, Any], None]) -> _Handler:

@@ -38,6 +38,7 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     if model.settings.respects_budgets:
         chosen = victims[: index + 1]
         if model.view.exceeded_budgets(chosen, model.now_ns):
+            model.refused.setdefault(key)
             return None
         model.view.expect_disruptions(chosen, model.now_ns)
     return index

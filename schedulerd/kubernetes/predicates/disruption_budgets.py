@@ -48,9 +48,10 @@ class DisruptionBudgets:
         self._expected: dict[str, dict[BudgetKey, _Expected]] = {}
         """By uid of the victim, for each budget that covers it."""
 
-    def put(self, budget: PodDisruptionBudget) -> None:
+    def put(self, budget: PodDisruptionBudget) -> bool:
+        """The budget is new or has changed; whether it may allow more than before."""
         namespace, name = key = budget.metadata.namespace, budget.metadata.name
-        self.remove(namespace, name)
+        before = self.remove(namespace, name)
         try:
             selector = compiled(budget.spec.selector)
         except MalformedSelector:
@@ -61,11 +62,17 @@ class DisruptionBudgets:
         for uid, expected in list(self._expected.items()):
             if key in expected and expected[key].is_ending:
                 self._drop(uid, key)
+        return before is not None and (
+            before.spec != budget.spec or before.status.disruptions_allowed < budget.status.disruptions_allowed
+        )
 
-    def remove(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> PodDisruptionBudget | None:
+        """The budget as it was; None if there was none."""
         found = self._budgets.pop((namespace, name), None)
-        if found is not None:
-            self._index.remove((namespace, name), (found[1],))
+        if found is None:
+            return None
+        self._index.remove((namespace, name), (found[1],))
+        return found[0]
 
     def expect(self, victims: Iterable[PodInfo], now_ns: int) -> None:
         """These pods will end, or are to end: they count until the status of their budgets does."""
