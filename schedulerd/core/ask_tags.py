@@ -8,21 +8,25 @@ from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.facts import RejectCode
 
 PREDICATES_TAG = "schedulerd.io/predicates"
-"""Tag of an ask: whether predicate calls are made for it on the callback stream (SEMANTICS I18)."""
+"""Tag of an ask: which predicate calls are made for it on the callback stream, if not all (SEMANTICS I18)."""
 NO_PREDICATES = "none"
-"""The only value of that tag: the scheduler allocates the ask without asking the resource manager."""
+"""Value of that tag: no calls, neither before the ask is allocated nor before allocations are preempted for it."""
+PREEMPTION_PREDICATES = "preemption"
+"""Value of that tag: only calls about the victims, before allocations are preempted for the ask."""
 
 
-def skips_predicates(tags: Mapping[str, str]) -> bool:
-    return tags.get(PREDICATES_TAG) == NO_PREDICATES
+def predicate_calls(tags: Mapping[str, str]) -> str:
+    """The value of the tag; empty for all calls."""
+    return tags.get(PREDICATES_TAG, "")
 
 
 def mistake(tags: Mapping[str, str]) -> Mistake | None:
     """The first of these tags that cannot be read."""
     predicates = tags.get(PREDICATES_TAG, NO_PREDICATES)
-    if predicates != NO_PREDICATES:
+    if predicates not in (NO_PREDICATES, PREEMPTION_PREDICATES):
         return Mistake(
             RejectCode.INVALID_FIELD,
-            f"tags[{PREDICATES_TAG}] is {shown(predicates)}; it must be {NO_PREDICATES!r}, or not be there",
+            f"tags[{PREDICATES_TAG}] is {shown(predicates)}; it must be {NO_PREDICATES!r} or "
+            f"{PREEMPTION_PREDICATES!r}, or not be there",
         )
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from schedulerd.core.alarms import Alarm
-from schedulerd.core.ask_tags import skips_predicates
+from schedulerd.core.ask_tags import predicate_calls
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.constraints.constraint import SentConstraints
 from schedulerd.core.constraints.constraints import Constraints
@@ -248,8 +248,8 @@ class Partition:
         constraint = None
         if spec.tags or spec.constraint is not None:
             constraint = self.sent_constraints.take(spec)
-        skips = bool(spec.tags) and skips_predicates(spec.tags)
-        return self.request_classes.of(spec.resources, required_node, constraint, skips_predicates=skips)
+        calls = predicate_calls(spec.tags) if spec.tags else ""
+        return self.request_classes.of(spec.resources, required_node, constraint, predicate_calls=calls)
 
     def wants_predicates(self, request_class: RequestClass) -> bool:
         """Whether the resource manager is asked before an ask of this request class is placed, or room is reserved for
@@ -258,7 +258,7 @@ class Partition:
 
     def wants_preemption_predicates(self, request_class: RequestClass) -> bool:
         """Whether the resource manager is asked before allocations are preempted for an ask of this request class."""
-        return self.callbacks.preemption_predicates and not request_class.skips_predicates
+        return self.callbacks.preemption_predicates and not request_class.skips_preemption_predicates
 
     def refusal(self, request_class: RequestClass, node: Node) -> str | None:
         """Why no ask of this request class may be allocated on the node now, as a phrase; None if one may."""

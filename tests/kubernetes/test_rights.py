@@ -24,6 +24,10 @@ WRITES = {
     ("delete", "", "pods"),
     ("create", "", "pods/binding"),
     ("patch", "", "pods/status"),
+    ("get", "", "persistentvolumes"),
+    ("patch", "", "persistentvolumes"),
+    ("get", "", "persistentvolumeclaims"),
+    ("patch", "", "persistentvolumeclaims"),
     ("create", "events.k8s.io", "events"),
     ("patch", "events.k8s.io", "events"),
 }

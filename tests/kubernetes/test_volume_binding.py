@@ -140,10 +140,10 @@ def test_a_volume_that_is_promised_beforehand_comes_first() -> None:
 
 def test_reserved_volumes_are_left_to_others() -> None:
     view = cluster(storage_class(), claim(), volume("v", "5Gi"), volume("w", "6Gi"))
-    view.storage.reserved["v"] = ("ns", "other")
+    view.storage.reservations.reserve("p", {"v": ("ns", "other")}, {})
     assert planned(view, "c").to_bind == {"c": "w"}
-    view.storage.reserved["w"] = ("ns", "c")
-    view.storage.reserved.pop("v")
+    view.storage.reservations.reserve("q", {"w": ("ns", "c")}, {})
+    view.storage.reservations.release("p")
     assert planned(view, "c").to_bind == {"c": "w"}
 
 

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG
+from schedulerd.core.ask_tags import PREDICATES_TAG
 from schedulerd.core.commands import (
     Command,
     ConnectCallbacks,
@@ -109,7 +109,7 @@ class Calls:
         place = (fact.partition, fact.application_id, fact.allocation_key, fact.node_id)
         if self.stream is None or not self.stream.predicates:
             return
-        if fact.tags.get(PREDICATES_TAG) == NO_PREDICATES:
+        if fact.tags.get(PREDICATES_TAG):
             seen["swap without a call" if fact.replaces else "placed without a call"] += 1
             return
         if self.agreed[place]:

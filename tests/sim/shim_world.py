@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG
+from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
 from schedulerd.core.commands import (
     ExistingAllocation,
     NewApplication,
@@ -97,7 +97,8 @@ class AnyShimWorld(World):
     def _as_a_shim(self, ask: NewAsk) -> NewAsk:
         tags = dict(ask.tags)
         if self._shim_random.random() < 0.5:
-            tags[PREDICATES_TAG] = NO_PREDICATES if self._shim_random.random() < 0.97 else "some"
+            chance = self._shim_random.random()
+            tags[PREDICATES_TAG] = NO_PREDICATES if chance < 0.6 else PREEMPTION_PREDICATES if chance < 0.97 else "some"
         asked_at_ns = None
         if self._shim_random.random() < 0.3:
             asked_at_ns = BEGIN_NS + self._shim_random.choice((-3600, -1, 0, 60, 600, 3600)) * SECOND_NS

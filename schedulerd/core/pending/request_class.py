@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from schedulerd.core.ask_tags import NO_PREDICATES
 from schedulerd.core.constraints.constraint import Constraint
 from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.due import Due
@@ -19,7 +20,7 @@ from schedulerd.core.resources import Items, Resources
 
 _SIZES_MAX = 1_000
 
-_Identity: TypeAlias = tuple[Items, bool, str, Constraint | None, bool]
+_Identity: TypeAlias = tuple[Items, bool, str, Constraint | None, str]
 
 
 Leaf: TypeAlias = Any
@@ -40,6 +41,7 @@ class RequestClass:
         "resources",
         "rule",
         "skips_predicates",
+        "skips_preemption_predicates",
     )
 
     def __init__(
@@ -50,10 +52,11 @@ class RequestClass:
         required_node: str = "",
         constraint: Constraint | None = None,
         resources: Resources | None = None,
-        skips_predicates: bool = False,
+        predicate_calls: str = "",
     ) -> None:
-        """`resources` are those of the items, if there are some: nothing changes them, so they can be shared."""
-        self.identity: _Identity = (items, refused, required_node, constraint, skips_predicates)
+        """`resources` are those of the items, if there are some: nothing changes them, so they can be shared.
+        `predicate_calls` is the value of the asks' tag (`ask_tags`)."""
+        self.identity: _Identity = (items, refused, required_node, constraint, predicate_calls)
         self.items = items
         self.resources = Resources(items) if resources is None else resources
         self.refused = refused
@@ -62,8 +65,10 @@ class RequestClass:
         """The only node on which its asks may run; '' for any node (SI tag `yunikorn.apache.org/requiredNode`)."""
         self.constraint = constraint
         """What nodes, and what runs there, must be like for it (SI 2021-02 `PlacementConstraint`)."""
-        self.skips_predicates = skips_predicates
-        """Whether its asks are placed, reserved and preempted for without a call to the resource manager."""
+        self.skips_predicates = bool(predicate_calls)
+        """Whether its asks are placed, and room reserved for them, without a call to the resource manager."""
+        self.skips_preemption_predicates = predicate_calls == NO_PREDICATES
+        """Whether allocations are preempted for its asks without a call to the resource manager."""
         self.rule: Any = None
         """Cache of `Constraints.rule`: the last `Rule` found for the constraint. Not used here."""
         self.pending: dict[QuotaKey, PendingClass] = {}
@@ -118,19 +123,19 @@ class RequestClasses:
         required_node: str = "",
         constraint: Constraint | None = None,
         *,
-        skips_predicates: bool = False,
+        predicate_calls: str = "",
     ) -> RequestClass:
         """The one object for these resources if any ask demands them, else a new one (see `current`)."""
         size = self._of_size(resources)
-        if not required_node and constraint is None and not skips_predicates:
+        if not required_node and constraint is None and not predicate_calls:
             return size
-        known = self._known.get((size.items, False, required_node, constraint, skips_predicates))
+        known = self._known.get((size.items, False, required_node, constraint, predicate_calls))
         return known or RequestClass(
             size.items,
             required_node=required_node,
             constraint=constraint,
             resources=size.resources,
-            skips_predicates=skips_predicates,
+            predicate_calls=predicate_calls,
         )
 
     def knows_size(self, resources: Resources) -> bool:
@@ -143,7 +148,7 @@ class RequestClasses:
         if found is not None and found[0] is resources:
             return found[1]
         items = resources.canonical()
-        request_class = self._known.get((items, False, "", None, False)) or RequestClass(items)
+        request_class = self._known.get((items, False, "", None, "")) or RequestClass(items)
         if len(self._by_size) >= _SIZES_MAX:
             self._by_size.clear()
         self._by_size[id(resources)] = resources, request_class
@@ -151,20 +156,20 @@ class RequestClasses:
 
     def refused_variant(self, request_class: RequestClass, *, refused: bool) -> RequestClass:
         """The variant for asks that the RM refused on every node with room (`refused`), or the ordinary one."""
-        items, _, required_node, constraint, skips_predicates = request_class.identity
-        known = self._known.get((items, refused, required_node, constraint, skips_predicates))
+        items, _, required_node, constraint, predicate_calls = request_class.identity
+        known = self._known.get((items, refused, required_node, constraint, predicate_calls))
         return known or RequestClass(
             items,
             refused=refused,
             required_node=required_node,
             constraint=constraint,
-            skips_predicates=skips_predicates,
+            predicate_calls=predicate_calls,
         )
 
     def of_other_size(self, request_class: RequestClass, resources: Resources) -> RequestClass:
         """The same request for other amounts."""
-        _, _, required_node, constraint, skips_predicates = request_class.identity
-        return self.of(resources, required_node, constraint, skips_predicates=skips_predicates)
+        _, _, required_node, constraint, predicate_calls = request_class.identity
+        return self.of(resources, required_node, constraint, predicate_calls=predicate_calls)
 
     def current(self, request_class: RequestClass) -> RequestClass:
         """The object in use for the same demand. A request class that was not in use may have been forgotten and

@@ -31,7 +31,9 @@ def calls(rm: ResourceManager) -> Iterator[str]:
         )
         if not answers:
             yield f"{name} is open, and the RM has no callback stream for it"
-        if predicate_check.ask.request_class.skips_predicates:
+        request_class = predicate_check.ask.request_class
+        is_preemption = predicate_check.purpose is Purpose.PREEMPT
+        if request_class.skips_preemption_predicates if is_preemption else request_class.skips_predicates:
             yield f"{name} is of an ask that the resource manager is not asked about"
         if (
             predicate_check.ask.predicate_history is None

@@ -4,13 +4,15 @@
       ▲            │ a predicate refuses         │ refused, failed, not in time
       └────────────┴── released and asked again ─┘ (elsewhere, for a minute)
 
+A pod with claims that wait for their first consumer is bound once these have their volumes (`volumes`).
+
 Every allocation is judged again by all predicates against the cluster with what is assumed already: two allocations of
 one batch know nothing of each other's ports and labels.
 """
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import asking, conditions
+from schedulerd.kubernetes.cluster import asking, conditions, volumes
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
     ConfirmRelease,
@@ -26,6 +28,8 @@ from schedulerd.kubernetes.cluster.events import (
     Cause,
     DeleteEnded,
     ReleaseWanted,
+    VolumeResult,
+    VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import slots
@@ -33,7 +37,10 @@ from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.cluster.volumes import Progress
+from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.predicates.words import reasons
+from schedulerd.kubernetes.reasons.waiting import held
 
 BIND_AGAIN_NS = 5 * SECOND_NS
 DELETE_AGAIN_NS = 5 * SECOND_NS
@@ -70,8 +77,60 @@ def allocated(model: Model, event: Allocated) -> None:
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
+    plan = model.view.volume_plan(own.pod, event.node)
     model.view.assume(own.pod, event.node)
-    model.effects.append(Bind(own.name, event.node))
+    if plan.to_bind or plan.to_provision:
+        volumes.begin(model, own, plan)
+        _follow_volumes(model, own)
+    else:
+        model.effects.append(Bind(own.name, event.node))
+
+
+def volume_written(model: Model, event: VolumeWritten) -> None:
+    own = model.pods.get(event.uid)
+    awaited = volumes.awaited_of(own) if own is not None else None
+    if own is None or own.volumes is None or awaited is None or own.volumes.attempt != event.attempt:
+        return
+    awaited.unanswered.discard(event.written)
+    what = f'{event.written.kind.value} "{event.written.name}": {event.message}'
+    match event.result:
+        case VolumeResult.DONE if event.resource_version:
+            awaited.versions[event.written] = event.resource_version
+            _follow_volumes(model, own)
+        case VolumeResult.DONE | VolumeResult.UNKNOWN:
+            # The watch tells if it was performed; else it is tried again.
+            model.timers.set(model.now_ns + volumes.WRITE_AGAIN_NS, Due.VOLUMES, own.uid)
+        case VolumeResult.CHANGED:
+            _volumes_failed(model, own, what)
+        case VolumeResult.FAILED:
+            _volumes_failed(model, own, what, leaves_out=True)
+
+
+def volumes_changed(model: Model, claim: ClaimKey | None = None, volume: str = "") -> None:
+    """The claim or the volume is another one than before, or is gone."""
+    for own in volumes.affected(model, claim, volume):
+        _follow_volumes(model, own)
+
+
+def volumes_due(model: Model, uid: str) -> None:
+    """A write is to be repeated, the wait for volumes is over, or the pod may be asked for again after a failure."""
+    own = model.pods.get(uid)
+    if own is None or own.volumes is None:
+        return
+    if own.volumes.awaited is not None:
+        volumes.write(model, own)
+        _follow_volumes(model, own)
+    elif own.state is PodState.HELD and own.volumes.again_ns <= model.now_ns:
+        asking.consider(model, own)
+
+
+def node_gone(model: Model, own: OwnPod) -> bool:
+    """The node of the pod is gone: volumes are not waited for any longer. False if they were not."""
+    if volumes.awaited_of(own) is None:
+        return False
+    # Not left to the removal of the node: the next ask could come before that, and would be one of a placed pod.
+    _follow_volumes(model, own)
+    return True
 
 
 def bind_ended(model: Model, event: BindEnded) -> None:
@@ -114,6 +173,8 @@ def released(model: Model, event: AllocationReleased) -> None:
     own.uuid = ""
     if own.state is PodState.BOUND:
         report_running(model, own)
+    elif volumes.awaited_of(own) is not None:
+        _volumes_failed(model, own, "the allocation was released")
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
@@ -124,6 +185,8 @@ def release_wanted(model: Model, event: ReleaseWanted) -> None:
         model.effects.append(ConfirmRelease(event.uuid))
         return
     own.is_release_wanted, own.cause = True, event.cause
+    if event.cause is Cause.PREEMPTED:
+        model.view.expect_disruptions((own.uid,), model.now_ns)
     if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
         return
     if own.is_placeholder:
@@ -154,7 +217,7 @@ def delete_again(model: Model, uid: str) -> None:
 
 
 def _bound(model: Model, own: OwnPod) -> None:
-    own.state = PodState.BOUND
+    own.state, own.volumes = PodState.BOUND, None
     own.left_out.clear()
     conditions.done(own)
     pod = own.name
@@ -171,10 +234,37 @@ def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
     slots.stand_in(model, own)
     _give_back(model, own, event.message)
-    until_ns = model.now_ns + model.settings.left_out_ns
-    own.left_out[event.node] = until_ns
-    model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
+    _leave_out(model, own, event.node)
     asking.ask_again(model, own)
+
+
+def _follow_volumes(model: Model, own: OwnPod) -> None:
+    """The pod is bound when all its claims are."""
+    progress, problem = volumes.look(model, own)
+    if progress is Progress.BOUND:
+        volumes.stop(model, own)
+        model.effects.append(Bind(own.name, own.node))
+    elif progress is not Progress.WAITING:
+        _volumes_failed(model, own, problem, leaves_out=progress is Progress.REFUSED)
+
+
+def _volumes_failed(model: Model, own: OwnPod, problem: str, *, leaves_out: bool = False) -> None:
+    """The pod is asked for again a little later, elsewhere if the node is left out. What was written stays."""
+    node, message = own.node, f"node {own.node}: {problem}"
+    slots.stand_in(model, own)
+    _give_back(model, own, message)
+    if leaves_out:
+        _leave_out(model, own, node)
+    volumes.back_off(model, own)
+    conditions.waits(model, own, held(message, "FailedBinding", is_about_nodes=False))
+    asking.ask_again(model, own)
+
+
+def _leave_out(model: Model, own: OwnPod, node: str) -> None:
+    """Other nodes are tried for a while."""
+    until_ns = model.now_ns + model.settings.left_out_ns
+    own.left_out[node] = until_ns
+    model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
 
 
 def _give_back(model: Model, own: OwnPod, message: str) -> None:
@@ -187,4 +277,5 @@ def _give_back(model: Model, own: OwnPod, message: str) -> None:
         )
         model.effects.append(effect)
     own.uuid, own.node, own.is_release_wanted = "", "", False
+    volumes.stop(model, own)
     model.view.forget_assumed(own.uid)

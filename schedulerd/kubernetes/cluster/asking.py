@@ -1,7 +1,8 @@
 """Pods without a node: whether the daemon can be asked for one, and with what.
 
-A pod that nodes refuse by their own properties alone carries a node selector and a class, and needs no callback. All
-others, daemon pods among them, are asked about.
+A pod that nodes refuse by their own properties alone carries a node selector and a class, and is placed without a
+callback. Only before other pods are preempted for it is it asked about, because of their disruption budgets. All other
+pods, daemon pods among them, are asked about always.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
 NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
 PREDICATES_TAG = "schedulerd.io/predicates"
 NO_PREDICATES = "none"
+PREEMPTION_PREDICATES = "preemption"
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
 
@@ -72,6 +74,9 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if not membership.may_ask(own):
         own.state, own.ask = PodState.HELD, None  # its gang says why
+        return
+    if own.volumes is not None and own.volumes.again_ns > model.now_ns:
+        own.state, own.ask = PodState.HELD, None  # what has failed with its volumes says why
         return
     _send(model, own, resources, again=again)
 
@@ -207,7 +212,8 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
         if selector:
             tags[NODE_SELECTOR_TAG] = selector
     if not needs_callback:
-        tags[PREDICATES_TAG] = NO_PREDICATES
+        has_victims_checked = model.settings.respects_budgets and may_preempt(pod)
+        tags[PREDICATES_TAG] = PREEMPTION_PREDICATES if has_victims_checked else NO_PREDICATES
     return tags
 
 

@@ -1,7 +1,7 @@
-"""Volume claims that keep a pod from being asked for: missing ones, and those without a volume.
+"""Volume claims that keep a pod from being asked for: missing ones, and those that are bound without a pod and are not.
 
-Kubernetes does not place a pod before its claims exist. A claim that waits for its first consumer gets its volume by
-the scheduler, which this one does not do yet: such a pod waits until somebody else has bound the claim.
+Kubernetes does not place a pod before its claims exist. A claim that waits for its first consumer keeps no pod: it gets
+its volume together with the node of the pod (`volumes`).
 """
 
 from __future__ import annotations
@@ -9,22 +9,14 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.pod_info import ephemeral_claim
-from schedulerd.kubernetes.predicates.storage import ClaimKey, is_bound
+from schedulerd.kubernetes.predicates.storage import ClaimKey
+from schedulerd.kubernetes.predicates.words import todays_words
 
 
 def missing(model: Model, pod: Pod) -> str:
-    """Why the pod has to wait for a claim; empty if it need not."""
-    for key in _claims(pod):
-        claim = model.view.storage.claims.get(key)
-        if claim is None:
-            return f'persistentvolumeclaim "{key[1]}" not found'
-        if claim.metadata.deletion_timestamp is not None:
-            return f'persistentvolumeclaim "{key[1]}" is being deleted'
-        if not is_bound(claim):
-            if model.view.storage.waits_for_consumer(claim):
-                return f'persistentvolumeclaim "{key[1]}" waits for its first consumer: schedulerd cannot bind it yet'
-            return "pod has unbound immediate PersistentVolumeClaims"
-    return ""
+    """Why the pod has to wait for a claim, in the words of kube-scheduler; empty if it need not."""
+    refusal = model.view.unusable_claim(pod)
+    return ", ".join(todays_words(refusal)) if refusal is not None else ""
 
 
 def wait(model: Model, own: OwnPod) -> None:
@@ -36,6 +28,12 @@ def wait(model: Model, own: OwnPod) -> None:
 def take_waiting(model: Model, key: ClaimKey) -> list[OwnPod]:
     """The pods that waited for the claim, which wait no longer."""
     uids = model.waiting_for_claims.pop(key, {})
+    return [own for uid in uids if (own := model.pods.get(uid)) is not None]
+
+
+def all_waiting(model: Model) -> list[OwnPod]:
+    """The pods that wait for any claim."""
+    uids = dict.fromkeys(uid for waiting in model.waiting_for_claims.values() for uid in waiting)
     return [own for uid in uids if (own := model.pods.get(uid)) is not None]
 
 

@@ -40,6 +40,7 @@ from schedulerd.kubernetes.cluster.events import (
     Resynced,
     Started,
     Tick,
+    VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
@@ -111,6 +112,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AskTimedOut: answers.ask_timed_out,
     PendingReasonTold: gang_answers.told,
     BindEnded: allocations.bind_ended,
+    VolumeWritten: allocations.volume_written,
     DeleteEnded: allocations.delete_ended,
     CreateEnded: slots.create_ended,
     GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
@@ -119,6 +121,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
 _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.ASK_AGAIN: answers.ask_again,
     Due.BIND_AGAIN: allocations.bind_again,
+    Due.VOLUMES: allocations.volumes_due,
     Due.DELETE_AGAIN: allocations.delete_again,
     Due.TELL_CONDITION: lambda model, key: conditions.timer_rang(model),
     Due.ADD_APPLICATION: answers.add_application_again,

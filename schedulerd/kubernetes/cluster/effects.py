@@ -139,6 +139,42 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimName:
+    """Which claim is meant, in the version that is known."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindVolume:
+    """The volume is promised to the claim. Answered by the event VolumeWritten, for this pod and attempt."""
+
+    pod: PodName
+    attempt: int
+    volume: str
+    uid: str
+    resource_version: str
+    """The volume is left alone if it has another one by now."""
+    claim: ClaimName
+    was_promised: bool
+    """Somebody had promised it to a claim of that name beforehand."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectNode:
+    """A volume of the claim is to be made for the node. Answered as BindVolume is."""
+
+    pod: PodName
+    attempt: int
+    claim: ClaimName
+    """It is left alone if it has another version by now."""
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """Answered by the event DeleteEnded."""
 
@@ -220,6 +256,8 @@ Effect = (
     | UpdateNode
     | RemoveNode
     | Bind
+    | BindVolume
+    | SelectNode
     | DeletePod
     | CreatePod
     | FailPod

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.pod_volumes import WriteKey
 from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
@@ -202,6 +203,30 @@ class BindEnded:
     """With ELSEWHERE, the node of the pod."""
 
 
+class VolumeResult(Enum):
+    DONE = "done"
+    CHANGED = "changed"
+    """The volume or claim was changed by somebody else meanwhile, or is gone."""
+    FAILED = "failed"
+    """Refused, or not performed in time."""
+    UNKNOWN = "unknown"
+    """Nobody knows whether it was performed."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeWritten:
+    """How BindVolume or SelectNode has ended."""
+
+    uid: str
+    """Of the pod."""
+    attempt: int
+    written: WriteKey
+    result: VolumeResult
+    message: str = ""
+    resource_version: str = ""
+    """With DONE: of what was written."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteEnded:
     uid: str
@@ -249,6 +274,7 @@ Event: TypeAlias = (
     | AskTimedOut
     | PendingReasonTold
     | BindEnded
+    | VolumeWritten
     | DeleteEnded
     | CreateEnded
 )

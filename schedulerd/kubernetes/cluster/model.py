@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.effects import (
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
+from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
@@ -42,7 +43,7 @@ class PodState(Enum):
     ASKED = "asked"
     """The daemon looks for a node."""
     ASSUMED = "assumed"
-    """The daemon has found a node, and the binding is under way."""
+    """The daemon has found a node, and the binding is under way, that of its volumes first."""
     BOUND = "bound"
     """Is on its node."""
     LEAVING = "leaving"
@@ -106,6 +107,8 @@ class OwnPod:
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
     """Why the daemon wants its end."""
+    volumes: PodVolumes | None = None
+    """Once it was allocated with claims that were not bound."""
     reason: PodReason = field(default_factory=PodReason)
     """Why it waits."""
 
@@ -170,6 +173,8 @@ class Model:
         """Uids of pods that nodes have refused when the daemon asked, oldest refusal first."""
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
+        self.awaiting_volumes: dict[ClaimKey, dict[str, None]] = {}
+        """Uids of assumed pods by a claim that is being bound."""
         self.virtual: dict[str, OwnPod] = {}
         """Virtual placeholders by the key of their ask."""
         self.placeholders: dict[str, dict[str, None]] = {}

@@ -6,7 +6,7 @@ the reason names the pod that is to blame, and everything else is reported again
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications
+from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
 from schedulerd.kubernetes.cluster.gangs import life, slots
@@ -37,6 +37,10 @@ def gone(model: Model, node: Node) -> None:
     report = model.nodes.remove(name)
     for own in _pods_on(model, name):
         model.nodes.vacate(own.uid)
+        if allocations.node_gone(model, own):
+            continue
+        if own.is_reported_late:
+            give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
         own.uuid, own.is_release_wanted = "", False  # the daemon drops the allocations with the node
     if report is None or not report.is_created:
         return

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import applications, nodes, pods
+from schedulerd.kubernetes.cluster import allocations, applications, nodes, pods
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
-from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
-from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.cluster.refused import wake_refused
+from schedulerd.kubernetes.objects.cluster import (
+    BetaPodDisruptionBudget,
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+)
+from schedulerd.kubernetes.objects.meta import LabelSelector, ObjectMeta
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
@@ -48,7 +54,7 @@ def _put_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces[namespace.metadata.name] = namespace
     model.view.put_namespace(namespace)
     applications.namespace_changed(model, namespace.metadata.name)
-    pods.wake_refused(model)
+    wake_refused(model)
 
 
 def _gone_namespace(model: Model, namespace: Namespace) -> None:
@@ -64,19 +70,55 @@ def _gone_priority_class(model: Model, priority_class: PriorityClass) -> None:
     model.priority_classes.pop(priority_class.metadata.name, None)
 
 
+def _put_budget(model: Model, budget: PodDisruptionBudget) -> None:
+    if isinstance(budget, BetaPodDisruptionBudget) and budget.spec.selector == LabelSelector():
+        _gone_budget(model, budget)
+    elif model.view.budgets.put(budget):
+        wake_refused(model)
+
+
+def _gone_budget(model: Model, budget: PodDisruptionBudget) -> None:
+    if model.view.budgets.remove(*_key(budget.metadata)) is not None:
+        wake_refused(model)
+
+
 def _put_stored(put_one: Callable[[Model, Any], None]) -> _Handler:
     """Storage lets pods in, or keeps them out: pods that were refused are asked for again."""
 
     def handle(model: Model, thing: object) -> None:
         put_one(model, thing)
-        pods.wake_refused(model)
+        wake_refused(model)
 
     return handle
 
 
 def _put_claim(model: Model, claim: PersistentVolumeClaim) -> None:
     model.view.storage.put_claim(claim)
+    allocations.volumes_changed(model, _key(claim.metadata))
     pods.claim_changed(model, _key(claim.metadata))
+
+
+def _gone_claim(model: Model, claim: PersistentVolumeClaim) -> None:
+    model.view.storage.remove_claim(*_key(claim.metadata))
+    allocations.volumes_changed(model, _key(claim.metadata))
+
+
+def _put_volume(model: Model, volume: PersistentVolume) -> None:
+    model.view.storage.put_volume(volume)
+    reference = volume.spec.claim_ref
+    claim = (reference.namespace, reference.name) if reference is not None else None
+    allocations.volumes_changed(model, claim, volume.metadata.name)
+    wake_refused(model)
+
+
+def _gone_volume(model: Model, volume: PersistentVolume) -> None:
+    model.view.storage.remove_volume(volume.metadata.name)
+    allocations.volumes_changed(model, volume=volume.metadata.name)
+
+
+def _put_class(model: Model, storage_class: StorageClass) -> None:
+    model.view.storage.put_class(storage_class)
+    pods.class_changed(model)
 
 
 def _key(metadata: ObjectMeta) -> tuple[str, str]:
@@ -94,10 +136,11 @@ _PUT: dict[type, _Handler] = {
     Node: nodes.put,
     Namespace: _put_namespace,
     PriorityClass: _put_priority_class,
-    PodDisruptionBudget: lambda model, thing: model.view.budgets.put(thing),
-    PersistentVolume: _put_stored(lambda model, thing: model.view.storage.put_volume(thing)),
+    PodDisruptionBudget: _put_budget,
+    BetaPodDisruptionBudget: _put_budget,
+    PersistentVolume: _put_volume,
     PersistentVolumeClaim: _put_claim,
-    StorageClass: _put_stored(lambda model, thing: model.view.storage.put_class(thing)),
+    StorageClass: _put_class,
     CSINode: _put_stored(lambda model, thing: model.view.storage.put_csi_node(thing)),
     CSIDriver: _put_stored(lambda model, thing: model.view.storage.put_csi_driver(thing)),
     CSIStorageCapacity: _put_stored(lambda model, thing: model.view.storage.put_capacity(thing)),
@@ -112,9 +155,10 @@ _GONE: dict[type, _Handler] = {
     Node: nodes.gone,
     Namespace: _gone_namespace,
     PriorityClass: _gone_priority_class,
-    PodDisruptionBudget: lambda model, thing: model.view.budgets.remove(*_key(thing.metadata)),
-    PersistentVolume: lambda model, thing: model.view.storage.remove_volume(thing.metadata.name),
-    PersistentVolumeClaim: lambda model, thing: model.view.storage.remove_claim(*_key(thing.metadata)),
+    PodDisruptionBudget: _gone_budget,
+    BetaPodDisruptionBudget: _gone_budget,
+    PersistentVolume: _gone_volume,
+    PersistentVolumeClaim: _gone_claim,
     StorageClass: lambda model, thing: model.view.storage.remove_class(thing.metadata.name),
     CSINode: lambda model, thing: model.view.storage.remove_csi_node(thing.metadata.name),
     CSIDriver: lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name),

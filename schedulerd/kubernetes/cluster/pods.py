@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, claims
+from schedulerd.kubernetes.cluster import applications, claims, volumes
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
@@ -25,7 +26,6 @@ from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.resources import scheduler_names
 
-WAKE_AFTER_NS = SECOND_NS // 100
 RELEASE_AGAIN_NS = 5 * SECOND_NS
 RELEASES_AGAIN = 3
 
@@ -52,6 +52,8 @@ def put(model: Model, pod: Pod) -> None:
         consider(model, own)
     elif own.state is PodState.BOUND and is_changed:
         follow_resize(model, own)  # an event from before the binding
+    elif pod.metadata.deletion_timestamp is not None and volumes.awaited_of(own) is not None:
+        _leave(model, own)
 
 
 def release_again(model: Model, uuid: str) -> None:
@@ -80,24 +82,24 @@ def gone(model: Model, pod: Pod) -> None:
         wake_refused(model)
 
 
-def wake_refused(model: Model) -> None:
-    """Something has gone that may be why nodes refuse pods: these are asked for again soon."""
-    if model.refused and model.is_started:
-        model.timers.set(model.now_ns + WAKE_AFTER_NS, Due.ASK_REFUSED)
-
-
 def claim_changed(model: Model, key: ClaimKey) -> None:
     """Pods that waited for the claim are considered again, and so are those that nodes refused."""
     if model.is_started:
-        for own in claims.take_waiting(model, key):
-            if own.state is PodState.HELD:
-                consider(model, own)
+        consider_all(model, claims.take_waiting(model, key))
+    wake_refused(model)
+
+
+def class_changed(model: Model) -> None:
+    """Claims of the storage class may be bound in another way than before."""
+    if model.is_started:
+        consider_all(model, claims.all_waiting(model))
     wake_refused(model)
 
 
 def found_on(model: Model, own: OwnPod, node: str) -> None:
     """The pod runs on a node where the daemon has not placed it. An allocation elsewhere moves, if the daemon has that
     node; else it is given back, and the pod reported with its node. A placeholder there is replaced."""
+    volumes.stop(model, own)
     if own.is_placeholder:
         slots.stand_in(model, own)
     keeps_allocation = model.nodes.is_there(node) and not own.is_placeholder
@@ -147,13 +149,24 @@ def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:
     if own.node != node or (own.state is not PodState.BOUND and not own.uuid):
         found_on(model, own, node)
         return
+    volumes.stop(model, own)
     is_changed = is_changed or own.state is not PodState.BOUND
     own.state = PodState.BOUND
     if is_changed:
         follow_resize(model, own)
 
 
+def _leave(model: Model, own: OwnPod) -> None:
+    """The pod is being deleted before its volumes were bound."""
+    volumes.stop(model, own)
+    give_up(model, own, "the pod is being deleted")
+    own.node, own.is_release_wanted = "", False
+    model.view.forget_assumed(own.uid)
+    consider(model, own)
+
+
 def _end(model: Model, own: OwnPod) -> None:
+    volumes.stop(model, own)
     if own.is_placeholder:
         slots.stand_in(model, own)
     give_up(model, own, "")

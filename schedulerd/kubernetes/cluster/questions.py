@@ -1,4 +1,5 @@
-"""Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals."""
+"""Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals and of
+victims."""
 
 from __future__ import annotations
 
@@ -34,6 +35,10 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     index = model.view.sufficient_victims(own.pod, node, victims, max(0, start))
     if index is None:
         return None
-    if model.settings.respects_budgets and model.view.exceeded_budgets(victims[: index + 1]):
-        return None
+    if model.settings.respects_budgets:
+        chosen = victims[: index + 1]
+        if model.view.exceeded_budgets(chosen, model.now_ns):
+            model.refused.setdefault(key)
+            return None
+        model.view.expect_disruptions(chosen, model.now_ns)
     return index

@@ -23,6 +23,8 @@ class ClusterSettings:
     """Preempted pods get the condition DisruptionTarget first."""
     left_out_ns: int = 60 * SECOND_NS
     """How long a node is left out for a pod that could not be bound to it."""
+    volume_bind_timeout_ns: int = 600 * SECOND_NS
+    """How long a pod that has its node waits for the volumes of its claims."""
     placeholders: PlaceholderKind = PlaceholderKind.PODS
     """Of gangs that are declared by annotations and do not say which."""
     placeholder_image: str = "registry.k8s.io/pause:3.10"

@@ -13,6 +13,7 @@ class Due(Enum):
 
     ASK_AGAIN = "ask again"
     BIND_AGAIN = "bind again"
+    VOLUMES = "volumes"
     DELETE_AGAIN = "delete again"
     TELL_CONDITION = "tell condition"
     ADD_APPLICATION = "add application"

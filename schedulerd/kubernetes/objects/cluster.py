@@ -43,3 +43,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False, rename="camel")
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class BetaPodDisruptionBudget(PodDisruptionBudget, frozen=True, gc=False, rename="camel"):
+    """policy/v1beta1, of servers before 1.21: an empty selector covers no pods, and not all."""

@@ -21,6 +21,7 @@ from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, ch
 from schedulerd.kubernetes.predicates.plugins import ALL, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
+from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
 
 _UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
 
@@ -82,6 +83,8 @@ class ClusterView:
         if is_terminal(pod):
             self.remove_pod(pod.metadata.uid)
             return True
+        if pod.metadata.deletion_timestamp is not None:
+            self.budgets.ends(pod.metadata.uid)
         known = self._pods.get(pod.metadata.uid)
         if known is None:
             self._place(self._know(pod), pod.spec.node_name)
@@ -96,6 +99,7 @@ class ClusterView:
         return True
 
     def remove_pod(self, uid: str) -> None:
+        self.budgets.ends(uid)
         known = self._pods.pop(uid, None)
         if known is not None:
             self._forget(known)
@@ -174,9 +178,26 @@ class ClusterView:
                 judged.release(self.state)
         return None
 
-    def exceeded_budgets(self, victims: Iterable[str]) -> tuple[Exceeded, ...]:
+    def exceeded_budgets(self, victims: Iterable[str], now_ns: int = 0) -> tuple[Exceeded, ...]:
         """The PodDisruptionBudgets that do not allow all these pods to be preempted."""
-        return self.budgets.exceeded(self._pods[uid].info for uid in victims if uid in self._pods)
+        return self.budgets.exceeded(self._infos(victims), now_ns)
+
+    def expect_disruptions(self, victims: Iterable[str], now_ns: int) -> None:
+        """These pods will be preempted: they count against their budgets from now on."""
+        self.budgets.expect(self._infos(victims), now_ns)
+
+    def _infos(self, uids: Iterable[str]) -> list[PodInfo]:
+        return [self._pods[uid].info for uid in uids if uid in self._pods]
+
+    def unusable_claim(self, pod: Pod) -> Refusal | None:
+        """Why the pod cannot run on any node before its claims change; None if it can."""
+        return unusable_claim(self._pending(pod).info, self.storage)
+
+    def volume_plan(self, pod: Pod, node_name: str) -> VolumePlan:
+        """How the claims of the pod get their volumes on a known node."""
+        facts = self.state.nodes[node_name].facts
+        assert facts is not None
+        return plan(self._pending(pod).info, facts, self.storage)
 
     def node_class(self, pod: Pod) -> NodeClass:
         """What decides on the pod's nodes by their own properties."""

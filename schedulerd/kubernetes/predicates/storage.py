@@ -17,7 +17,13 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.predicates.label_index import LabelIndex
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement, of_selector
+from schedulerd.kubernetes.predicates.selectors import NOTHING, MalformedSelector, Selector, compiled
+from schedulerd.kubernetes.predicates.volume_index import VolumeFacts as VolumeFacts
+from schedulerd.kubernetes.predicates.volume_index import VolumeIndex, Zone
+from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey as ClaimKey
+from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from schedulerd.kubernetes.quantity import MalformedQuantity, units
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -25,6 +31,8 @@ BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+_NO_VOLUMES = VolumeIndex()
 
 ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -36,24 +44,14 @@ ZONE_LABELS = {
 
 _ZONES_SEPARATOR = "__"
 
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
 
+class CapacityFacts(NamedTuple):
+    """A CSIStorageCapacity with what is read of it once."""
 
-class Zone(NamedTuple):
-    """A volume's label that says where it can be used."""
-
-    label: str
-    values: tuple[str, ...]
-
-
-class VolumeFacts(NamedTuple):
-    """A persistent volume with what is read of it once."""
-
-    volume: PersistentVolume
-    capacity: int
-    requirement: NodeRequirement
-    zones: tuple[Zone, ...]
+    class_name: str
+    bytes_max: int
+    """Of a volume; -1 if nothing is said, or nothing that can be read."""
+    topology: Selector
 
 
 class Handle(NamedTuple):
@@ -73,16 +71,15 @@ class Storage:
         self.csi_drivers: dict[str, CSIDriver] = {}
         self.limited_drivers: dict[str, int] = {}
         """How many nodes limit the volumes of a CSI driver."""
-        self.capacities: dict[str, dict[ClaimKey, CSIStorageCapacity]] = {}
-        """By storage class, by namespace and name."""
-        self.reserved: dict[str, ClaimKey] = {}
-        """Volumes that are promised to a claim, which the API server does not know yet."""
+        self.capacities: dict[ClaimKey, CapacityFacts] = {}
+        self._capacities_of: dict[str, LabelIndex[CapacityFacts]] = {}
+        """By storage class."""
+        self.reservations = VolumeReservations()
         self._csi_nodes: dict[str, CSINode] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._attached: dict[str, dict[str, VolumeAttachment]] = {}
         """By node, by name."""
-        self._by_class: dict[str, dict[str, VolumeFacts]] = {}
-        self._sorted: dict[str, tuple[VolumeFacts, ...]] = {}
+        self._by_class: dict[str, VolumeIndex] = {}
 
     def put_volume(self, volume: PersistentVolume) -> None:
         self.remove_volume(volume.metadata.name)
@@ -93,16 +90,12 @@ class Storage:
             zones(volume),
         )
         self.volumes[volume.metadata.name] = facts
-        class_name = volume_class(volume)
-        self._by_class.setdefault(class_name, {})[volume.metadata.name] = facts
-        self._sorted.pop(class_name, None)
+        self._by_class.setdefault(volume_class(volume), VolumeIndex()).add(facts)
 
     def remove_volume(self, name: str) -> None:
         facts = self.volumes.pop(name, None)
         if facts is not None:
-            class_name = volume_class(facts.volume)
-            del self._by_class[class_name][name]
-            self._sorted.pop(class_name, None)
+            self._by_class[volume_class(facts.volume)].remove(facts)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.claims[claim.metadata.namespace, claim.metadata.name] = claim
@@ -142,13 +135,20 @@ class Storage:
     def put_capacity(self, capacity: CSIStorageCapacity) -> None:
         key = (capacity.metadata.namespace, capacity.metadata.name)
         self.remove_capacity(*key)
-        self.capacities.setdefault(capacity.storage_class_name, {})[key] = capacity
+        facts = self.capacities[key] = read_capacity(capacity)
+        index = self._capacities_of.setdefault(facts.class_name, LabelIndex())
+        index.add(key, facts, facts.topology.requirements)
 
     def remove_capacity(self, namespace: str, name: str) -> None:
-        for class_name, capacities in self.capacities.items():
-            if capacities.pop((namespace, name), None) is not None and not capacities:
-                del self.capacities[class_name]
-                return
+        facts = self.capacities.pop((namespace, name), None)
+        if facts is not None:
+            self._capacities_of[facts.class_name].remove((namespace, name), facts.topology.requirements)
+
+    def largest_volume(self, class_name: str, labels: Mapping[str, str]) -> int:
+        """Bytes of the largest volume of the class that can be made for nodes with these labels; -1 if none can."""
+        index = self._capacities_of.get(class_name)
+        found = index.candidates(labels) if index is not None else ()
+        return max((one.bytes_max for one in found if one.topology.matches(labels)), default=-1)
 
     def put_attachment(self, attachment: VolumeAttachment) -> None:
         name = attachment.metadata.name
@@ -164,13 +164,15 @@ class Storage:
     def attached_to(self, node: str) -> Iterable[VolumeAttachment]:
         return self._attached.get(node, {}).values()
 
-    def volumes_by_size(self, class_name: str) -> tuple[VolumeFacts, ...]:
-        """Volumes of the class, the smallest first."""
-        found = self._sorted.get(class_name)
-        if found is None:
-            volumes = self._by_class.get(class_name, {}).values()
-            found = self._sorted[class_name] = tuple(sorted(volumes, key=lambda facts: facts.capacity))
-        return found
+    def volumes_of(self, class_name: str) -> VolumeIndex:
+        return self._by_class.get(class_name, _NO_VOLUMES)
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
+        """The node for which a volume of the claim is to be made; None if none was chosen."""
+        selected = (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
+        if selected is not None:
+            return selected
+        return self.reservations.selected_node((claim.metadata.namespace, claim.metadata.name))
 
     def waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         """The claim is bound only once a pod that uses it has a node."""
@@ -196,6 +198,16 @@ def volume_limits(node: CSINode | None) -> dict[str, int]:
         for driver in drivers
         if driver.allocatable is not None and driver.allocatable.count is not None
     }
+
+
+def read_capacity(capacity: CSIStorageCapacity) -> CapacityFacts:
+    """What cannot be read is for no node."""
+    quantity = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    try:
+        topology, bytes_max = compiled(capacity.node_topology), -1 if quantity is None else units(quantity)
+    except (MalformedSelector, MalformedQuantity):
+        topology, bytes_max = NOTHING, -1
+    return CapacityFacts(capacity.storage_class_name, bytes_max, topology)
 
 
 def csi_handle(volume: PersistentVolume) -> Handle | None:

@@ -15,13 +15,7 @@ from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, J
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
 from schedulerd.kubernetes.predicates.pod_info import ClaimUse, PodInfo
 from schedulerd.kubernetes.predicates.refusal import NONE, Code, Kind, Refusal, Refusals
-from schedulerd.kubernetes.predicates.storage import (
-    SELECTED_NODE_ANNOTATION,
-    Storage,
-    is_bound,
-    is_usable,
-    storage_size,
-)
+from schedulerd.kubernetes.predicates.storage import Storage, is_bound, is_usable, storage_size
 from schedulerd.kubernetes.predicates.volume_choice import smallest_match, unprovisionable
 
 NAME = "VolumeBinding"
@@ -39,19 +33,30 @@ class VolumePlan:
 
 
 def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterState, gone: Gone | None) -> Refusals:
-    return plan(pod.info, facts, cluster.storage).refusals if pod.info.claims else NONE
+    return plan(pod.info, facts, cluster.storage).refusals
 
 
-def plan(pod: PodInfo, facts: NodeFacts, storage: Storage) -> VolumePlan:
-    claims: list[PersistentVolumeClaim] = []
+def unusable_claim(pod: PodInfo, storage: Storage) -> Refusal | None:
+    """Why the pod cannot run on any node before its claims change; None if it can."""
     for use in pod.claims:
         problem = _claim_problem(pod, use, storage)
         if problem is not None:
-            return VolumePlan(refusals=(problem,))
-        claims.append(storage.claims[pod.namespace, use.name])
-    for claim in claims:
+            return problem
+    for use in pod.claims:
+        claim = storage.claims[pod.namespace, use.name]
         if not is_bound(claim) and (claim.spec.volume_name or not storage.waits_for_consumer(claim)):
-            return VolumePlan(refusals=(_refusal(Code.CLAIM_UNBOUND, claim.metadata.name),))
+            return _refusal(Code.CLAIM_UNBOUND, claim.metadata.name)
+    return None
+
+
+def plan(pod: PodInfo, facts: NodeFacts, storage: Storage) -> VolumePlan:
+    """How the claims get their volumes if the pod runs on the node."""
+    if not pod.claims:
+        return VolumePlan()
+    problem = unusable_claim(pod, storage)
+    if problem is not None:
+        return VolumePlan(refusals=(problem,))
+    claims = [storage.claims[pod.namespace, use.name] for use in pod.claims]
     found = VolumePlan()
     bound = _bound_problem([claim for claim in claims if is_bound(claim)], facts, storage)
     unbound = _choose([claim for claim in claims if not is_bound(claim)], facts, storage, found)
@@ -100,7 +105,7 @@ def _choose(
     provision: list[PersistentVolumeClaim] = []
     free: list[PersistentVolumeClaim] = []
     for claim in claims:
-        selected = (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
+        selected = storage.selected_node(claim)
         if selected is not None and selected != facts.name:
             return _refusal(Code.VOLUME_NO_MATCH, claim.metadata.name)
         (free if selected is None else provision).append(claim)

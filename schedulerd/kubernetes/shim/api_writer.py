@@ -15,12 +15,14 @@ from schedulerd.kubernetes.api.writes import Create, Delete, Patch, Reference
 from schedulerd.kubernetes.api.writes.patching import patch_key
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
+    BindVolume,
     CreatePod,
     DeletePod,
     Effect,
     FailPod,
     PatchPodCondition,
     RecordEvent,
+    SelectNode,
 )
 from schedulerd.kubernetes.cluster.events import (
     BindEnded,
@@ -32,6 +34,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.objects.decode import MalformedObject, decode
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.shim.volume_writer import VolumeWriter
 
 _BIND_RESULTS = {
     Result.DONE: BindResult.DONE,
@@ -56,6 +59,7 @@ class ApiWriter:
         self._pool = pool
         self._recorder = recorder
         self._handle = handle
+        self._volumes = VolumeWriter(pool, handle)
         self._patches: dict[str, asyncio.Future[Outcome]] = {}
         """By uid of a pod: the last patch that is under way."""
 
@@ -63,6 +67,10 @@ class ApiWriter:
         match effect:
             case Bind():
                 self._bind(effect)
+            case BindVolume():
+                self._volumes.bind(effect)
+            case SelectNode():
+                self._volumes.select_node(effect)
             case DeletePod():
                 self._delete(effect)
             case CreatePod():

@@ -133,6 +133,11 @@ class KubernetesSettings(BaseModel):
         default=60,
         description="Seconds for which a node is left out for a pod that could not be bound to it.",
     )
+    volume_bind_timeout_s: Seconds = Field(
+        default=600,
+        description="Seconds for which a pod that has its node waits for the volumes of its claims. Then it is "
+        "scheduled again.",
+    )
     writes_per_s: float = Field(
         default=2_000,
         gt=0,
@@ -171,6 +176,7 @@ class KubernetesSettings(BaseModel):
             placeholders=self.placeholders,
             placeholder_image=self.placeholder_image,
             left_out_ns=int(self.leave_out_node_s * SECOND_NS),
+            volume_bind_timeout_ns=int(self.volume_bind_timeout_s * SECOND_NS),
             reason_writes_per_s=self.reason_writes_per_s,
         )
 

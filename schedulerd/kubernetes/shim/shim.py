@@ -28,12 +28,12 @@ from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.driver import Driver
 from schedulerd.kubernetes.shim.watches import (
-    WATCHED,
     Watched,
     cluster_events,
     gang_sources,
     is_synced,
     reflectors,
+    watched_by,
 )
 
 LOG = logging.getLogger(__name__)
@@ -112,10 +112,11 @@ class Shim:
         recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
         driver = Driver(self.cluster, pool, recorder, self.binding_times, fail)
         try:
-            sources = await self._served_sources()
-            async with self._watching(fail, sources):
+            always, sources = await self._served()
+            watched = [*always, *sources.values()]
+            async with self._watching(fail, watched):
                 driver.handle([GangSourceServed(source) for source in sources])
-                await self._sync(driver, [*WATCHED, *sources.values()])
+                await self._sync(driver, watched)
                 LOG.info("all resources are listed: %s", self._counts())
                 client = self.client = Client(
                     options.daemon,
@@ -140,15 +141,12 @@ class Shim:
             await pool.close(options.drain_timeout_s)
 
     @contextlib.asynccontextmanager
-    async def _watching(
-        self, fail: Callable[[Exception], None], sources: dict[GangSource, Watched]
-    ) -> AsyncIterator[None]:
+    async def _watching(self, fail: Callable[[Exception], None], watched: list[Watched]) -> AsyncIterator[None]:
         def ended(task: asyncio.Task[None]) -> None:
             error = None if task.cancelled() else task.exception()
             if isinstance(error, Exception):
                 fail(error)
 
-        watched = [*WATCHED, *sources.values()]
         tasks = [
             asyncio.create_task(one.run())
             for one in reflectors(self._transport, self._queue, self._options.watch, watched)
@@ -162,12 +160,14 @@ class Shim:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _served_sources(self) -> dict[GangSource, Watched]:
-        """The kinds of gangs that the server has objects for. A server that cannot be reached is waited for."""
+    async def _served(self) -> tuple[tuple[Watched, ...], dict[GangSource, Watched]]:
+        """What is always watched, and the kinds of gangs that the server has objects for. A server that cannot be
+        reached is waited for."""
         backoff = Backoff(BackoffSettings(most_s=10.0), lambda: 0.5)
         while True:
             try:
-                return await gang_sources(self._transport, self._options.gang_sources)
+                always = await watched_by(self._transport)
+                return always, await gang_sources(self._transport, self._options.gang_sources)
             except ApiError as error:
                 LOG.warning("waiting for the API server: %s", error)
                 await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))

@@ -21,7 +21,12 @@ from schedulerd.kubernetes.api import (
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.events import Event, Gone, Put
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
-from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
+from schedulerd.kubernetes.objects.cluster import (
+    BetaPodDisruptionBudget,
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+)
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
@@ -48,12 +53,14 @@ class Watched:
     """Older servers do not have it, or not in this version."""
 
 
+_BUDGETS = Watched(r.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, may_be_absent=True)
+_BETA_BUDGETS = Watched(r.BETA_POD_DISRUPTION_BUDGETS, BetaPodDisruptionBudget, may_be_absent=True)
 WATCHED = (
     Watched(r.NAMESPACES, Namespace),
     Watched(r.PRIORITY_CLASSES, PriorityClass),
     Watched(r.NODES, Node),
     Watched(r.PODS, Pod, NOT_ENDED),
-    Watched(r.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, may_be_absent=True),
+    _BUDGETS,
     Watched(r.PERSISTENT_VOLUMES, PersistentVolume),
     Watched(r.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
     Watched(r.STORAGE_CLASSES, StorageClass),
@@ -62,7 +69,6 @@ WATCHED = (
     Watched(r.CSI_STORAGE_CAPACITIES, CSIStorageCapacity, may_be_absent=True),
     Watched(r.VOLUME_ATTACHMENTS, VolumeAttachment, may_be_absent=True),
 )
-
 
 COSCHEDULING = Watched(r.POD_GROUPS, CoschedulingPodGroup, may_be_absent=True)
 SCHEDULING_GROUPS = tuple(
@@ -76,6 +82,13 @@ SCHEDULING_GROUPS = tuple(
     )
 )
 """By age of the version: the first one that a server has is watched."""
+
+
+async def watched_by(transport: Transport) -> tuple[Watched, ...]:
+    """What is watched of this server: of budgets the version that it has. Raises `ApiError`."""
+    if await knows(transport, _BUDGETS.resource) or not await knows(transport, _BETA_BUDGETS.resource):
+        return WATCHED
+    return tuple(_BETA_BUDGETS if one is _BUDGETS else one for one in WATCHED)
 
 
 async def gang_sources(transport: Transport, wanted: Collection[GangSource]) -> dict[GangSource, Watched]:

@@ -61,7 +61,7 @@ def test_a_pod_is_asked_for_in_the_turn_in_which_it_comes(play: Play) -> None:
         "kubernetes.io/label/queue": "root.q",
         "creationTime": "1767225600",
         SELECTOR: attribute,
-        PREDICATES: "none",
+        PREDICATES: "none",  # it preempts nobody
     }
 
 
@@ -85,7 +85,7 @@ def test_what_nodes_decide_by_labels_needs_no_callback(play: Play) -> None:
     plain, attribute = ask.tags[SELECTOR].split(",")
     assert plain == "zone=a"
     assert attribute.startswith("c/")
-    assert ask.tags[PREDICATES] == "none"
+    assert ask.tags[PREDICATES] == "preemption"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_new_classes_come_once_a_second_and_until_then_pods_are_asked_about(play
     assert isinstance(update, UpdateNode)
     (ask,) = play.put(tolerating("c", "b"))
     assert isinstance(ask, Ask)
-    assert ask.tags[PREDICATES] == "none"
+    assert ask.tags[PREDICATES] == "preemption"
 
 
 def test_idle_classes_go() -> None:
@@ -138,7 +138,7 @@ def test_idle_classes_go() -> None:
     (update,) = of(play.wait(400), UpdateNode)
     assert update.attributes is not None
     assert not [name for name in update.attributes if name.startswith("c/")]
-    assert the_ask(play.put(own("b"))).tags[PREDICATES] == "none"
+    assert the_ask(play.put(own("b"))).tags[PREDICATES] == "preemption"
 
 
 def test_more_classes_than_allowed_are_asked_about() -> None:
@@ -304,11 +304,22 @@ def test_a_pod_waits_for_its_claims(play: Play) -> None:
     assert the_ask(play.put(claim("c", bound_to="v"))).key == "p"
 
 
-def test_a_claim_that_waits_for_its_first_consumer_is_left_to_others(play: Play) -> None:
-    play.put(storage_class(), claim("c"))
+def test_a_claim_that_waits_for_its_first_consumer_keeps_no_pod(play: Play) -> None:
+    play.put(claim("c"))
     _, event = play.all(Put(own("p", volumes=uses("c"))))
     assert isinstance(event, RecordEvent)
-    assert "schedulerd cannot bind it yet" in event.note
+    assert "unbound immediate" in event.note
     assert play.cluster.model.waiting_for_claims == {("ns", "c"): {"p": None}}
+    ask = the_ask(play.put(storage_class()))
+    assert PREDICATES not in ask.tags, "other pods and volumes decide"
     play.gone(own("p", volumes=uses("c")))
     assert play.cluster.model.waiting_for_claims == {}
+
+
+@pytest.mark.parametrize(
+    ("respects", "policy", "said"), [(True, None, "preemption"), (False, None, "none"), (True, "Never", "none")]
+)
+def test_a_pod_that_may_preempt_is_asked_about_before_it_does(respects: bool, policy: str | None, said: str) -> None:
+    play = Play(respects_budgets=respects)
+    play.start(node("n"))
+    assert the_ask(play.put(own("p", preemptionPolicy=policy))).tags[PREDICATES] == said

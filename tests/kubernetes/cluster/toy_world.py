@@ -14,6 +14,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed, terminating
 from tests.kubernetes.cluster.play import own
@@ -157,13 +158,21 @@ class ToyWorld:
         self.pods: dict[str, Pod] = {}
         self.nodes: set[str] = set()
         self.bindings: list[str] = []
+        self.stolen: set[str] = set()
+        """Pods that somebody else has bound."""
         self.now_ns = 0
         self._names = itertools.count()
         self._watch: deque[v.Event] = deque()
+        self._watches: list[deque[v.Event]] = [self._watch]
+        """Between kinds of objects there is no order."""
         self._ends: deque[v.Event] = deque()
         self._to_daemon: dict[str, deque[e.Effect]] = {way: deque() for way in ("applications", "nodes", "others")}
         """By stream of messages: there is no order between them."""
         self._to_api: deque[e.Effect] = deque()
+
+    @staticmethod
+    def node(name: str) -> Node:
+        return node(name, {"disk": name}, cpu="1")
 
     def start(self) -> None:
         self._carry_out(self.cluster.step(0, [v.Started()]))
@@ -186,7 +195,7 @@ class ToyWorld:
     def move(self) -> bool:
         """One message arrives; False if there is none."""
         streams = self._streams()
-        others: list[deque[Any]] = [self._watch, self._ends, self.daemon.said, self._to_api]
+        others: list[deque[Any]] = [*self._watches, self._ends, self.daemon.said, self._to_api]
         ways = [way for way in (*others, *streams) if way]
         if not ways:
             return False
@@ -205,7 +214,7 @@ class ToyWorld:
         for effect in effects:
             if isinstance(effect, e.Recovery):
                 self._carry_out([*effect.applications, *effect.nodes, *effect.asks, *effect.others])
-            elif isinstance(effect, e.Bind | e.DeletePod):
+            elif isinstance(effect, e.Bind | e.BindVolume | e.SelectNode | e.DeletePod):
                 self._to_api.append(effect)
             elif not isinstance(effect, e.RecordEvent | e.PatchPodCondition):
                 self._to_daemon[_way(effect)].append(effect)
@@ -250,11 +259,11 @@ class ToyWorld:
             name = f"n{self.random.randrange(4)}"
             if name not in self.nodes:
                 self.nodes.add(name)
-                self._watch.append(v.Put(node(name, cpu="1")))
+                self._watch.append(v.Put(self.node(name)))
         elif chance < 0.96:
             name = self.random.choice(sorted(self.nodes))
             self.nodes.discard(name)
-            self._watch.append(v.Gone(node(name, cpu="1")))
+            self._watch.append(v.Gone(self.node(name)))
 
     def _api(self, effect: e.Effect) -> None:
         match effect:
@@ -282,6 +291,8 @@ class ToyWorld:
             return v.BindEnded(uid, at, v.BindResult.UNKNOWN)
         is_stolen = chance > 0.97 and self.nodes
         self.bindings.append(uid)
+        if is_stolen:
+            self.stolen.add(uid)
         self._put(placed(pod, self.random.choice(sorted(self.nodes)) if is_stolen else at))
         return v.BindEnded(uid, at, v.BindResult.UNKNOWN if chance < 0.3 or is_stolen else v.BindResult.DONE)
 

@@ -10,7 +10,7 @@ from schedulerd.kubernetes.api.writes.creation import Create
 from schedulerd.kubernetes.api.writes.deletion import Delete
 from schedulerd.kubernetes.api.writes.event_records import Reference, WriteEvent
 from schedulerd.kubernetes.api.writes.leases import CreateLease, GetLease, LeaseRecord, UpdateLease
-from schedulerd.kubernetes.api.writes.patching import Patch
+from schedulerd.kubernetes.api.writes.patching import Patch, PatchVolume
 
 __all__ = [
     "Bind",
@@ -22,6 +22,7 @@ __all__ = [
     "LeaseRecord",
     "Outcome",
     "Patch",
+    "PatchVolume",
     "Reference",
     "Result",
     "Retry",

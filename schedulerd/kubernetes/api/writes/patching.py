@@ -81,6 +81,13 @@ class Patch(Write):
         return Retry("conflict", error.status.message, error.retry_after_s, error.status.code)
 
 
+class PatchVolume(Patch):
+    """A volume or claim that a pod waits for before it can be bound."""
+
+    kind = "volume"
+    urgency = Urgency.BIND
+
+
 def patch_key(resource: Resource, namespace: str, name: str, subresource: str = "status") -> Hashable:
     """The key of patches of this object."""
     return "patch", resource, namespace, name, subresource

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG
+from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
 from schedulerd.core.commands import NewAsk
 from schedulerd.core.facts import AskRejected, ReleaseRequested
 from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.specs import SECOND_NS
-from tests.unit.core.answering_rm import AnsweringRM, Refuses, Wanted
+from tests.unit.core.answering_rm import AnsweringRM, Refusal, Refuses, Wanted
 from tests.unit.core.builders import (
     a_node,
     a_placeholder,
@@ -166,13 +166,65 @@ def test_allocations_are_preempted_on_its_required_node_without_a_call() -> None
     assert talk.asked == []
 
 
+def checked(key: str, memory: int = 10, **fields: Any) -> NewAsk:
+    """Only the victims of the ask are asked about."""
+    return an_ask(key, memory, tags={PREDICATES_TAG: PREEMPTION_PREDICATES}, **fields)
+
+
+def with_a_victim(refusal: Refusal) -> AnsweringRM:
+    """The only node is full with `v`, and `a` may preempt it."""
+    talk = AnsweringRM(refusal)
+    talk.begin(a_root(a_queue_spec("a", guaranteed={"memory": 10}), a_queue_spec("b")))
+    talk.nodes(a_node("n1", {"memory": 10}))
+    talk.apps(an_app("victim", "root.b"), an_app())
+    talk.asks(checked("v", app="victim"))
+    assert placed(talk.schedule()) == [("victim", "v", "n1")]
+    assert talk.asked == [], "it is placed without a call"
+    talk.asks(checked("a", allow_preempt_other=True))
+    talk.schedule()
+    talk.sleep(60 * SECOND_NS)
+    return talk
+
+
+def test_one_whose_victims_are_asked_about_takes_their_room_without_another_call() -> None:
+    talk = with_a_victim(lambda wanted: "")
+    asked = only(ReleaseRequested, talk.schedule())
+    assert asked.allocation_key == "v"
+    (wanted,) = of(PreemptionPredicateWanted, talk.asked)
+    assert (wanted.allocation_key, wanted.victim_keys) == ("a", ("v",))
+    talk.release(application_id="victim", uuid=asked.uuid, termination=asked.termination)
+    assert placed(talk.schedule()) == [("app", "a", "n1")]
+    assert talk.asked == [wanted]
+
+
+def test_one_whose_victims_may_not_go_waits_and_is_tried_again() -> None:
+    refuses = True
+    talk = with_a_victim(lambda wanted: "a disruption budget" if refuses else "")
+    assert of(ReleaseRequested, talk.schedule()) == []
+    assert len(of(PreemptionPredicateWanted, talk.asked)) == 1
+    refuses = False
+    talk.sleep(talk.scheduler.cluster.timeouts.preemption_attempt_ns)
+    assert [one.allocation_key for one in of(ReleaseRequested, talk.schedule())] == ["v"]
+
+
+def test_an_update_that_changes_the_calls_ends_the_open_ones() -> None:
+    talk = with_a_victim(lambda wanted: "")
+    talk.withholds_answers = True
+    talk.schedule()
+    assert talk.open_calls == 1
+    talk.asks(unasked("a", allow_preempt_other=True))
+    assert talk.open_calls == 0
+    assert [one.allocation_key for one in of(ReleaseRequested, talk.schedule())] == ["v"]
+    assert len(talk.asked) == 1
+
+
 @pytest.mark.parametrize("value", ["", "None", "all", "x" * 200])
 def test_another_value_is_rejected(value: str) -> None:
     talk = a_talk(10)
     rejected = only(AskRejected, talk.asks(an_ask("a", tags={PREDICATES_TAG: value})))
     assert rejected.code.value == "invalid_field"
     assert rejected.reason.startswith(f"tags[{PREDICATES_TAG}] is '{value[:80]}'")
-    assert rejected.reason.endswith("it must be 'none', or not be there")
+    assert rejected.reason.endswith("it must be 'none' or 'preemption', or not be there")
 
 
 def test_without_callbacks_the_tag_changes_nothing() -> None:
