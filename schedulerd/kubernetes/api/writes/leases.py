@@ -13,6 +13,7 @@ import msgspec
 
 from schedulerd.kubernetes.api.errors import Refused
 from schedulerd.kubernetes.api.resources import LEASES
+from schedulerd.kubernetes.api.watch_events import PlainMetadata
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Urgency, Write
 
 
@@ -26,17 +27,12 @@ class LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
     lease_transitions: int | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Lease(msgspec.Struct):
-    metadata: _Metadata
+class Lease(msgspec.Struct):
+    metadata: PlainMetadata
     spec: LeaseRecord = LeaseRecord()
 
 
-_LEASE = msgspec.json.Decoder(_Lease)
+_LEASE = msgspec.json.Decoder(Lease)
 
 
 def micro_time(wall_s: float) -> str:
@@ -44,10 +40,9 @@ def micro_time(wall_s: float) -> str:
     return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
-def lease_of(body: bytes) -> tuple[LeaseRecord, str]:
-    """The record and the resource version of a lease in JSON, which is `Outcome.object`."""
-    lease = _LEASE.decode(body)
-    return lease.spec, lease.metadata.resource_version
+def lease_of(body: bytes) -> Lease:
+    """A lease in JSON, which is `Outcome.object`."""
+    return _LEASE.decode(body)
 
 
 class _LeaseWrite(Write):
