@@ -31,9 +31,8 @@ class History:
         self.made = 0
 
     def turn(self) -> Event:
-        match self.random.choices(("new", "bind", "end", "node", "gone node", "space", "claim"), (8, 6, 4, 3, 1, 1, 1))[
-            0
-        ]:
+        kinds = ("new", "bind", "end", "node", "gone node", "space")
+        match self.random.choices(kinds, (8, 6, 4, 3, 1, 1))[0]:
             case "new":
                 return self.put("pod", self.pod())
             case "bind" if waiting := [one for one in self.pods() if not one.spec.node_name]:

@@ -20,7 +20,7 @@ from tests.kubernetes import failover
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.shim.test_command import Command, metrics, way_to
-from tests.kubernetes.shim.world import LIMIT_SECONDS, World
+from tests.kubernetes.shim.world import World
 
 TIMES = ("--lease-duration-s", "3", "--lease-renew-deadline-s", "2", "--lease-retry-s", "0.5")
 SLACK_SECONDS = 10.0
@@ -72,9 +72,7 @@ async def test_a_standby_says_that_it_is_one(world: World, tmp_path: Path) -> No
     await world.node("n")
     await world.pod("me", node=world.node_name("n"))
     async with replicas(world, tmp_path, "--pod-name", "me") as (one, two):
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while (await two.get("/readyz"))[0] != 200:
-                await asyncio.sleep(0.05)
+        await two.until("can be reached")
         assert await one.get("/readyz") == (200, "ok\n")
         code, text = await two.get("/readyz")
         assert (code, text.partition("one_")[0]) == (200, "ok: standing by, the leader is ")
