@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -85,7 +86,7 @@ def report(cluster: Cluster, now_ns: int) -> dict[str, Any]:
     told, *others = cluster.step(now_ns, [Started()])
     assert isinstance(told, Recovery)
     existing = {node.name: sorted(node.existing, key=lambda one: one.key) for node in told.nodes}
-    nodes = {node.name: msgspec.structs.replace(node, existing=()) for node in told.nodes}
+    nodes = {node.name: replace(node, existing=()) for node in told.nodes}
     return {
         "applications": {one.application_id: one for one in told.applications},
         "nodes": nodes,
