@@ -171,7 +171,7 @@ class Shim:
         daemon = self._daemon_watch = DaemonWatch(self._options.daemon, leadership.may_lead)
         self.binding_times.is_counting = False  # what the leader binds
         async with beside(fail, daemon.run(), self._follow(driver, None)):
-            LOG.info("standing by: %s leads", leadership.leader or "nobody")
+            LOG.info("standing by")
             await leadership.elected()
         self._daemon_watch = None
         self.binding_times.is_counting = True
