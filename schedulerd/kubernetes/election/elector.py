@@ -110,7 +110,7 @@ class Elector:
         if due_s is None or now_s < due_s:
             return None
         self._began_s, self._retry_at_s = now_s, now_s + self.times.retry_s
-        return Attempt(self._claim(micro_time(wall_s)), self._version)
+        return Attempt(self._next_record(micro_time(wall_s)), self._version)
 
     def performed(self, now_s: float, record: LeaseRecord, version: str) -> None:
         """The attempt has succeeded: the lease is this, in this version."""
@@ -168,7 +168,7 @@ class Elector:
         duration_s = record.lease_duration_seconds or self.times.duration_s
         return self._changed_s + min(duration_s, DURATION_SECONDS_MAX)
 
-    def _claim(self, now: str) -> LeaseRecord:
+    def _next_record(self, now: str) -> LeaseRecord:
         record, duration_s = self._record, self.times.duration_s
         if record is None:
             return LeaseRecord(self.identity, duration_s, now, now, 0)

@@ -22,6 +22,8 @@ from schedulerd.kubernetes.election.elector import Attempt, Elector, Standing
 
 LOG = logging.getLogger(__name__)
 
+RESULTS = ("done", "failed", "conflict")
+"""Of an attempt to take or renew the lease."""
 WAIT_SECONDS_MAX = 5.0
 """Between two looks at the clock: an event loop's own may stand still while the machine sleeps."""
 
@@ -64,7 +66,7 @@ class LeaseKeeper:
         self.uid = ""
         """Of the lease object, for events about it."""
         self.renewals: Counter[str] = Counter()
-        """Attempts to take or renew the lease by result: done, conflict, failed."""
+        """Attempts to take or renew the lease by result, one of `RESULTS`."""
         self._elector = elector
         self._name = name
         self._clock = clock

@@ -13,7 +13,7 @@ from typing import Self
 
 from schedulerd.kubernetes.api.transport import Transport
 from schedulerd.kubernetes.election.elector import Elector, LeaseTimes, Standing
-from schedulerd.kubernetes.election.keeper import LeaseKeeper, LeaseLost, LeaseName, boot_time
+from schedulerd.kubernetes.election.keeper import RESULTS, LeaseKeeper, LeaseLost, LeaseName, boot_time
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Leadership:
     @property
     def renewals(self) -> Mapping[str, int]:
         """Attempts to take or renew the lease, by result."""
-        return dict(self._keeper.renewals) if self._keeper is not None else {}
+        return {result: self._keeper.renewals[result] if self._keeper is not None else 0 for result in RESULTS}
 
     @property
     def lease_uid(self) -> str:

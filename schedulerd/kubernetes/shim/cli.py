@@ -130,7 +130,7 @@ class _Process:
         self._shim: Shim | None = None
         self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
-        metrics = registry(transport.metrics, lambda: self._shim, lambda: self._leadership, clock)
+        metrics = registry(transport.metrics, lambda: self._shim, clock, self._leadership)
         self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader)
 
     def _made_leadership(self) -> Leadership:

@@ -25,13 +25,13 @@ Values = Iterable[tuple[Sequence[str], float]]
 def registry(
     metrics: ApiMetrics,
     shim: Callable[[], Shim | None],
-    leadership: Callable[[], Leadership | None],
     clock: Callable[[], float],
+    leadership: Leadership | None = None,
 ) -> CollectorRegistry:
     """With the metrics of the process and of Python. `clock` is that of the event loop. Without a `leadership` there
     is no leader election."""
     made = CollectorRegistry()
-    made.register(_Collector(metrics, shim, leadership, clock))
+    made.register(_Collector(metrics, shim, clock, leadership))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
     return made
@@ -42,8 +42,8 @@ class _Collector(Collector):
         self,
         metrics: ApiMetrics,
         shim: Callable[[], Shim | None],
-        leadership: Callable[[], Leadership | None],
         clock: Callable[[], float],
+        leadership: Leadership | None,
     ) -> None:
         self._metrics = metrics
         self._shim = shim
@@ -55,7 +55,7 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_shim(self._shim())
-        yield from _of_lease(self._leadership())
+        yield from _of_lease(self._leadership)
         yield from _of_requests(self._metrics)
         yield from _of_watches(self._metrics, self._clock())
         yield from _of_writes(self._metrics)
