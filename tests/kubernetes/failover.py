@@ -40,7 +40,6 @@ SCHEDULER, RM_ID, LEASE = "schedulerd", "kubernetes", "schedulerd"
 LIMIT_SECONDS = 90.0
 EXIT_LEASE_LOST = 76
 LEASES = "/leases"
-LABELLED = "schedulerd.io/role"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +201,17 @@ async def kill(cluster: Cluster) -> float:
 
 
 async def term(cluster: Cluster) -> float:
-    """SIGTERM for the leader's shim."""
+    """SIGTERM for the leader's pod: both containers get it."""
 
     def end(leader: Replica) -> None:
         leader.shim.send_signal(signal.SIGTERM)
+        leader.daemon.signal(signal.SIGTERM)
 
     def again(leader: Replica) -> None:
         assert leader.shim.wait(LIMIT_SECONDS) == 0, leader.log
-        leader.restart_shim()
+        assert leader.daemon.wait() == 0
+        leader.daemon.__exit__(None, None, None)
+        leader.start()
 
     return await _takeover(cluster, end, again)
 
@@ -287,7 +289,7 @@ async def run(
 def main() -> None:
     parser = argparse.ArgumentParser(description="Kill, end and stop the leader of two replicas under load.")
     parser.add_argument("--kills", type=int, default=0, help="SIGKILL for daemon and shim of the leader")
-    parser.add_argument("--terms", type=int, default=0, help="SIGTERM for the leader's shim")
+    parser.add_argument("--terms", type=int, default=0, help="SIGTERM for daemon and shim of the leader")
     parser.add_argument("--stops", type=int, default=0, help="SIGSTOP and SIGCONT for the leader's shim")
     parser.add_argument("--stop-s", type=float, default=30.0)
     parser.add_argument("--load-s", type=float, default=2.0, help="seconds of load before and after, on average")

@@ -17,7 +17,7 @@ from schedulerd.kubernetes.api.resources import LEASES, Resource
 from schedulerd.kubernetes.api.transport import Transport
 from schedulerd.kubernetes.api.watch_events import Deleted, Upserted, WatchEvent
 from schedulerd.kubernetes.api.writes import CreateLease, Outcome, Result, Retry, UpdateLease, Write
-from schedulerd.kubernetes.api.writes.leases import Lease, lease_of
+from schedulerd.kubernetes.api.writes.leases import Lease, LeaseMetadata, lease_of
 from schedulerd.kubernetes.election.elector import Attempt, Elector, Standing
 
 LOG = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class LeaseKeeper:
     ) -> None:
         """`stuck` says whether this process has come to a halt elsewhere: then it neither takes nor renews the lease.
         `changed` is called when the standing or the leader may have."""
-        self.uid = ""
-        """Of the lease object, for events about it."""
+        self.metadata: LeaseMetadata | None = None
+        """Of the lease object, as it was seen last."""
         self.renewals: Counter[str] = Counter()
         """Attempts to take or renew the lease by result, one of `RESULTS`."""
         self._elector = elector
@@ -153,7 +153,7 @@ class LeaseKeeper:
         elif outcome.result is Result.DONE:
             self._note("")
             lease = lease_of(outcome.object)
-            self.uid = lease.metadata.uid
+            self.metadata = lease.metadata
             elector.performed(now_s, lease.spec, lease.metadata.resource_version)
         else:
             self.renewals["conflict"] += 1
@@ -161,6 +161,7 @@ class LeaseKeeper:
             if found is None:
                 elector.lost_race(now_s, None, "")
             else:
+                self.metadata = found.metadata
                 elector.lost_race(now_s, found.spec, found.metadata.resource_version)
         if was_standby and elector.standing is Standing.LEADER:
             LOG.info("this process leads: %s holds the lease %s", elector.identity, self._name)
@@ -169,7 +170,7 @@ class LeaseKeeper:
         name = self._name
         write: Write = CreateLease(name.namespace, name.name, attempt.record)
         if attempt.version:
-            write = UpdateLease(name.namespace, name.name, attempt.record, attempt.version)
+            write = UpdateLease(name.namespace, name.name, attempt.record, attempt.version, self._kept(attempt))
         seconds = self._attempt_s
         if self._elector.standing is Standing.LEADER:
             seconds = min(seconds, max(self._elector.seconds_left(self._clock()), 0.001))
@@ -181,6 +182,11 @@ class LeaseKeeper:
         except ApiError as error:
             return Retry("unusable", str(error))
 
+    def _kept(self, attempt: Attempt) -> LeaseMetadata | None:
+        """What the update must not change: known, as whoever has changed it since has made another version."""
+        seen = self.metadata
+        return seen if seen is not None and seen.resource_version == attempt.version else None
+
     async def _give_back(self, attempt: Attempt) -> None:
         """Best effort: without it the lease expires."""
         for _ in range(2):
@@ -191,6 +197,7 @@ class LeaseKeeper:
             found = lease_of(outcome.object) if isinstance(outcome, Outcome) and outcome.object else None
             if found is None or found.spec.holder_identity != self._elector.identity:
                 break
+            self.metadata = found.metadata
             attempt = Attempt(attempt.record, found.metadata.resource_version)
         LOG.warning("the lease %s is not released, and expires: %s", self._name, outcome.message)
 
@@ -218,5 +225,6 @@ class LeaseKeeper:
         self._changed()
 
     def _saw(self, now_s: float, lease: Lease) -> None:
-        self.uid = lease.metadata.uid
+        if self._elector.standing is Standing.STANDBY:
+            self.metadata = lease.metadata
         self._elector.saw(now_s, lease.spec, lease.metadata.resource_version)

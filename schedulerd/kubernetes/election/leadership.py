@@ -100,7 +100,9 @@ class Leadership:
 
     @property
     def lease_uid(self) -> str:
-        return self._keeper.uid if self._keeper is not None else ""
+        """Of the object, for events about it."""
+        metadata = self._keeper.metadata if self._keeper is not None else None
+        return metadata.uid if metadata is not None else ""
 
     def seconds_left(self) -> float:
         """For how long from now on a write may take effect; 0 or less: it must not leave."""

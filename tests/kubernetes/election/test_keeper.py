@@ -59,7 +59,8 @@ async def test_the_first_one_leads_and_renews() -> None:
         await pause(21.0)
         assert one.leads()
         assert one.keeper.renewals["done"] == 11
-        assert one.keeper.uid
+        assert one.keeper.metadata is not None
+        assert one.keeper.metadata.uid
         await one.end()
 
 
@@ -137,6 +138,23 @@ async def test_a_lease_that_is_deleted_is_made_again_by_its_leader() -> None:
         assert (one.leads(), two.leads(), holder(world)) == (True, False, "a")
         await one.end()
         await two.end()
+
+
+async def test_what_other_people_write_into_the_lease_is_kept() -> None:
+    async with World() as world:
+        labels, notes = {"app": "schedulerd"}, {"note": "touched"}
+        world.cluster.create(r.LEASES, "l", metadata={"name": "l", "labels": labels})
+        one = Candidate(world, "a")
+        await pause(5.0)
+        body = {"metadata": {"annotations": notes}}
+        kind = world.cluster.kind(r.LEASES)
+        world.cluster.operations.patch(kind, "default", "l", body, "", "application/merge-patch+json")
+        await pause(5.0)
+        assert one.leads()
+        await one.end()
+        lease = world.cluster.get(r.LEASES, "l")
+        assert lease is not None
+        assert (lease["metadata"]["labels"], lease["metadata"]["annotations"]) == (labels, notes)
 
 
 async def test_who_finds_the_lease_taken_ends() -> None:

@@ -27,8 +27,16 @@ class LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
     lease_transitions: int | None = None
 
 
+class LeaseMetadata(PlainMetadata, rename="camel"):
+    """With what other people write there, which an update must keep."""
+
+    labels: dict[str, str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+    finalizers: list[str] | None = None
+
+
 class Lease(msgspec.Struct):
-    metadata: PlainMetadata
+    metadata: LeaseMetadata
     spec: LeaseRecord = LeaseRecord()
 
 
@@ -76,10 +84,18 @@ class _LeaseWrite(Write):
             return None
         return Outcome(Result.CONFLICT, message, object=body)
 
-    def _body(self, record: LeaseRecord, version: str) -> bytes:
+    def _body(self, record: LeaseRecord, version: str, kept: LeaseMetadata | None = None) -> bytes:
         metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
         if version:
             metadata["resourceVersion"] = version
+        if kept is not None:
+            others = {
+                "labels": kept.labels,
+                "annotations": kept.annotations,
+                "ownerReferences": kept.owner_references,
+                "finalizers": kept.finalizers,
+            }
+            metadata |= {key: value for key, value in others.items() if value}
         return msgspec.json.encode(
             {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": record}
         )
@@ -125,9 +141,17 @@ class UpdateLease(_LeaseWrite):
 
     kind = "lease_update"
 
-    def __init__(self, namespace: str, name: str, record: LeaseRecord, resource_version: str) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        record: LeaseRecord,
+        resource_version: str,
+        metadata: LeaseMetadata | None = None,
+    ) -> None:
+        """`metadata` is that of the lease in this version: labels and the like are kept."""
         super().__init__(namespace, name)
-        self._record, self._version = record, resource_version
+        self._record, self._version, self._metadata = record, resource_version, metadata
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
         record, version = self._record, self._version
@@ -135,7 +159,7 @@ class UpdateLease(_LeaseWrite):
             return found
         try:
             path = LEASES.path(self.namespace, self.name)
-            answer = await caller.send("PUT", LEASES, path, self._body(record, version))
+            answer = await caller.send("PUT", LEASES, path, self._body(record, version, self._metadata))
         except Refused as error:
             status = error.status
             if status.code == 404:
