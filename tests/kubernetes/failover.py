@@ -40,6 +40,8 @@ SCHEDULER, RM_ID, LEASE = "schedulerd", "kubernetes", "schedulerd"
 LIMIT_SECONDS = 90.0
 EXIT_LEASE_LOST = 76
 LEASES = "/leases"
+FAULTS = {"lose": 0.03, "cut": 0.03, "fail_after": 0.02, "cut_watch": 0.2, "end_watch": 0.2}
+"""Probabilities of each request or watch, while there is load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,8 @@ async def round_of(cluster: Cluster, happen: Callable[[Cluster], object], load_s
         await asyncio.sleep(load_s * cluster.random.random())
     finally:
         is_over.set()
+        cluster.fake.faults.stop()
+        cluster.fake.faults.released.clear()
         await loading
     await cluster.until_warm()
     await cluster.load.settle(LIMIT_SECONDS)
@@ -262,7 +266,7 @@ async def round_of(cluster: Cluster, happen: Callable[[Cluster], object], load_s
 
 
 async def run(
-    times: Times, incidents: dict[str, int], *, seed: int, stop_s: float, load_s: float
+    times: Times, incidents: dict[str, int], *, seed: int, stop_s: float, load_s: float, with_faults: bool = False
 ) -> dict[str, list[float]]:
     """Raises AssertionError if something does not hold; by incident the seconds until the next binding."""
     happen: dict[str, Callable[[Cluster], object]] = {
@@ -274,6 +278,8 @@ async def run(
     async with Cluster(times, Random(seed)).running() as cluster:
         for name, count in incidents.items():
             for number in range(count):
+                if with_faults:
+                    cluster.fake.faults.draw(cluster.random, FAULTS)
                 try:
                     seconds = await round_of(cluster, happen[name], load_s)
                 except (AssertionError, TimeoutError) as error:
@@ -294,13 +300,18 @@ def main() -> None:
     parser.add_argument("--stop-s", type=float, default=30.0)
     parser.add_argument("--load-s", type=float, default=2.0, help="seconds of load before and after, on average")
     parser.add_argument("--lease", default="15/10/2", help="duration/renew deadline/retry in seconds")
+    parser.add_argument(
+        "--faults", action="store_true", help="requests and watches are cut, and answers lost, meanwhile"
+    )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     incidents = {"kill": given.kills, "term": given.terms, "stop": given.stops}
     times = Times.read(given.lease)
-    found = asyncio.run(run(times, incidents, seed=given.seed, stop_s=given.stop_s, load_s=given.load_s))
+    found = asyncio.run(
+        run(times, incidents, seed=given.seed, stop_s=given.stop_s, load_s=given.load_s, with_faults=given.faults)
+    )
     for name, seconds in found.items():
         LOG.info(
             "%s, lease %s: %d times, next binding after p50 %.2f s, max %.2f s",
