@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 import pytest
 
@@ -70,3 +72,27 @@ async def test_a_thread_that_cannot_begin_says_why(real_loop: None) -> None:
             one.may_lead(True)
             with pytest.raises(AccessUnusable, match="no token"):
                 await one.elected()
+
+
+async def test_a_thread_that_hangs_ends_the_leader(real_loop: None) -> None:
+    """The loop of the shim notices; the thread cannot."""
+    hangs, goes_on, moved = threading.Event(), threading.Event(), [0.0]
+
+    def clock() -> float:
+        if hangs.is_set() and threading.current_thread().name == "lease":
+            goes_on.wait(LIMIT_SECONDS)
+        return time.monotonic() + moved[0]
+
+    async with (
+        World() as world,
+        asyncio.timeout(LIMIT_SECONDS),
+        Leadership(world.new_transport, NAME, "a", LeaseTimes(15, 10.0, 0.1), clock=clock) as one,
+    ):
+        one.may_lead(True)
+        await one.elected()
+        hangs.set()
+        moved[0] = 11.0
+        with pytest.raises(LeaseLost, match="no renewal for 10 s"):
+            await one.lost()
+        hangs.clear()
+        goes_on.set()
