@@ -23,9 +23,11 @@ def manifests(name: str) -> list[dict[str, Any]]:
 
 @cache
 def granted() -> frozenset[Right]:
-    (role,) = [one for one in manifests("rbac.yaml") if one["kind"] == "ClusterRole"]
+    """In the whole cluster, or in the namespace of the shim."""
     return frozenset(
         (verb, group, resource)
+        for role in manifests("rbac.yaml")
+        if role["kind"] in ("ClusterRole", "Role")
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

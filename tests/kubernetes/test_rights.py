@@ -31,6 +31,11 @@ WRITES = {
     ("create", "events.k8s.io", "events"),
     ("patch", "events.k8s.io", "events"),
 }
+IN_ITS_NAMESPACE = {
+    *((verb, r.LEASES.group, r.LEASES.plural) for verb in ("get", "list", "watch", "create", "update")),
+    ("patch", "", "pods"),
+}
+"""With leader election."""
 """With `get` for answers that are lost. `tests/kubernetes/api` has the writes one by one."""
 GANGS = (
     (r.POD_GROUPS.group, r.POD_GROUPS.plural),
@@ -42,16 +47,31 @@ GANGS = (
 def test_the_role_allows_what_is_watched_and_written_and_nothing_else() -> None:
     watched = [(one.resource.group, one.resource.plural) for one in WATCHED]
     reads = {(verb, group, plural) for group, plural in (*watched, *GANGS) for verb in ("list", "watch")}
-    assert granted() == reads | WRITES
+    assert granted() == reads | WRITES | IN_ITS_NAMESPACE
+
+
+def test_leases_are_those_of_its_namespace_and_of_its_name() -> None:
+    """Rights of the leader election are none of the cluster's."""
+    (cluster,) = [one for one in manifests("rbac.yaml") if one["kind"] == "ClusterRole"]
+    (role,) = [one for one in manifests("rbac.yaml") if one["kind"] == "Role"]
+    everywhere = {(verb, rule["resources"][0]) for rule in cluster["rules"] for verb in rule["verbs"]}
+    assert not {("patch", "pods"), ("update", "leases"), ("create", "leases")} & everywhere
+    assert role["metadata"]["namespace"] == cluster["metadata"]["name"] == "schedulerd"
+    for rule in role["rules"]:
+        if rule["resources"] == ["leases"] and rule["verbs"] != ["create"]:
+            assert rule["resourceNames"] == [KubernetesSettings().lease_name]
 
 
 def test_the_account_is_bound_to_the_role() -> None:
     objects = {one["kind"]: one for one in manifests("rbac.yaml")}
-    account, role, binding = (objects[kind] for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"))
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (subject,) = binding["subjects"]
-    assert subject["name"] == account["metadata"]["name"]
-    assert subject["namespace"] == account["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
+    account = objects["ServiceAccount"]
+    for kind in ("ClusterRole", "Role"):
+        role, binding = objects[kind], objects[f"{kind}Binding"]
+        assert binding["roleRef"]["kind"] == kind
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        (subject,) = binding["subjects"]
+        assert subject["name"] == account["metadata"]["name"]
+        assert subject["namespace"] == account["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
 
 
 def test_a_right_that_is_missing_is_named() -> None:
