@@ -43,12 +43,16 @@ class _Ask:
     """Number of allocations received, including those that are gone."""
     held: int = 0
     """Allocations that are there."""
+    released: int = 0
+    """Of these, those that the resource manager has released, and whose release is not confirmed."""
     before: bytes = b""
     """The message before this one, if an allocation was there when this one was sent; it holds if this is rejected."""
     sizes: bool = False
     """Whether its amounts are those of its allocation, if there is one only: they resize it."""
     opted_out: bool = False
     """Whether its allocations may not be preempted for others (`allowPreemptSelf: false`)."""
+    is_anew: bool = False
+    """It was sent behind releases of all its allocations, with which the scheduler forgets the ask before it."""
 
 
 @dataclass(slots=True)
@@ -164,6 +168,8 @@ class Books:
         if known is None:
             known = application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
         else:
+            if known.held and known.held == known.released and not known.wanted:
+                known.is_anew, known.placed = True, 0
             known.message = ask.SerializeToString()
             known.wanted = max(0, ask.maxAllocations - known.placed)
         known.count = ask.maxAllocations
@@ -187,6 +193,9 @@ class Books:
         else:
             named = [held for held in application.held.values() if release.allocationKey in ("", held.key)]
         for held in named:
+            ask = application.asks.get(held.key)
+            if ask is not None and not held.release:
+                ask.released += 1
             held.release = release.SerializeToString()
 
     # What is heard.
@@ -304,10 +313,21 @@ class Books:
         """Asks for the allocations that are still to come. The scheduler counts only existing allocations as placed."""
         for application in self._applications.values():
             for ask in application.asks.values():
+                if ask.is_anew:
+                    continue
                 ask.placed = ask.held
                 if ask.wanted:
                     message = si_pb2.AllocationAsk.FromString(ask.message)
                     message.maxAllocations = ask.wanted + ask.held
+                    yield message
+
+    def report_asks_anew(self) -> Iterator[si_pb2.AllocationAsk]:
+        """Asks that have to come after the releases of the allocations that they had before."""
+        for application in self._applications.values():
+            for ask in application.asks.values():
+                if ask.is_anew and ask.wanted:
+                    message = si_pb2.AllocationAsk.FromString(ask.message)
+                    message.maxAllocations = ask.wanted + ask.placed
                     yield message
 
     def report_releases(self) -> Iterator[si_pb2.AllocationRelease]:
@@ -352,11 +372,14 @@ class Books:
     def _move(self, application: _Application, old_uuid: str, allocation: si_pb2.Allocation, node_id: str) -> None:
         """The allocation stays what it is, but for its node, its UUID and its amounts."""
         held = application.held.pop(old_uuid)
-        application.asks[held.key].sizes = False
+        ask = application.asks[held.key]
+        ask.sizes = False
         message = si_pb2.Allocation.FromString(held.message)
         message.UUID = allocation.UUID
         message.nodeID = node_id
         if old_uuid != allocation.UUID:
+            ask.released -= bool(held.release)
+            ask.is_anew = ask.is_anew and ask.released > 0
             held.release = b""  # it is for an allocation that the scheduler does not know under that UUID any longer
         message.resourcePerAlloc.CopyFrom(allocation.resourcePerAlloc)
         old_node, node = self._nodes.get(held.node_id), self._nodes.get(node_id)
@@ -388,6 +411,8 @@ class Books:
         ask = application.asks.get(held.key)
         if ask is not None:
             ask.held -= 1
+            ask.released -= bool(held.release)
+            ask.is_anew = ask.is_anew and ask.released > 0
             if not ask.held and not ask.wanted:
                 del application.asks[held.key]
         if application.leaving and not application.held:
@@ -448,7 +473,7 @@ def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:
     """The allocation with the amounts that it was resized to, if it was."""
     allocation = si_pb2.Allocation.FromString(held.message)
     ask = application.asks[held.key]
-    if ask.sizes and ask.held == 1:
+    if ask.sizes and ask.held == 1 and not held.release:
         allocation.resourcePerAlloc.CopyFrom(si_pb2.AllocationAsk.FromString(ask.message).resourceAsk)
     return allocation
 

@@ -263,6 +263,50 @@ def test_a_release_is_repeated_until_it_is_confirmed(books: Books) -> None:
     assert [release.UUID for release in books.report_releases()] == held(books) == ["u1"]
 
 
+def asked_anew(books: Books) -> dict[str, int]:
+    return {ask.allocationKey: ask.maxAllocations for ask in books.report_asks_anew()}
+
+
+def test_an_ask_behind_the_release_of_its_allocation_is_asked_for_anew(books: Books) -> None:
+    """The pod was refused by its node: it is released and asked for again before the release is confirmed."""
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(sized(7))
+    assert there(books) == {"u1": ("node", "pod", 1)}
+    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    assert (wanted(books), asked_anew(books)) == ({}, {"pod": 1}), "it comes after the release"
+    books.heard_allocations(released(a_release("u1")))
+    assert (wanted(books), asked_anew(books)) == ({"pod": 1}, {})
+    books.heard_allocations(placed(an_allocation("u2")))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    assert there(books) == {"u2": ("node", "pod", 7)}
+
+
+def test_an_ask_anew_may_be_placed_before_the_release_is_confirmed(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(an_ask())
+    confirmed = si_pb2.AllocationResponse(new=[an_allocation("u2")], released=[a_release("u1")])
+    books.heard_allocations(confirmed)
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    assert held(books) == ["u2"]
+    books.sent_ask(sized(7))
+    assert there(books) == {"u2": ("node", "pod", 7)}
+
+
+def test_an_ask_anew_is_withdrawn_like_any_other(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(an_ask())
+    books.sent_ask_release(si_pb2.AllocationAskRelease(applicationID="app", allocationKey="pod"))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    books.heard_allocations(released(a_release("u1")))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+
+
 def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: Books) -> None:
     order = a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER)
     books.sent_ask(an_ask())

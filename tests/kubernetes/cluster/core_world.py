@@ -1,0 +1,139 @@
+"""The toy world with the real core, the real books of the client, and daemons and shims that are killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedulerd.client import AllocationRelease
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.shim.daemon_link import DaemonLink
+from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
+from tests.kubernetes.builders import node
+from tests.kubernetes.cluster.core_daemon import CoreDaemon
+from tests.kubernetes.cluster.toy_world import ToyWorld
+
+
+class CoreWorld(ToyWorld):
+    """`core` is the daemon; the one of the toy world is not used."""
+
+    def __init__(self, seed: int, *, kills: bool = True) -> None:
+        super().__init__(seed)
+        self.kills = kills
+        self.deaths = 0
+        self._connect()
+
+    def _connect(self) -> None:
+        """A shim that has begun, and the daemon with which it registers."""
+        known = self.core.scheduler if self.deaths else None
+        self.link = DaemonLink(self.cluster, self._handle, self._note_wanted)
+        self.core = CoreDaemon(self.link)
+        self.core.now_ns = self.now_ns
+        if known is not None and self.random.random() < 0.5:
+            self.core.scheduler = known
+            self.core.register()
+        self.writer = DaemonWriter(self.core.client)  # type: ignore[arg-type]
+
+    def turn(self) -> None:
+        chance = self.random.random() if self.kills else 1.0
+        if chance < 0.01:
+            self.kill_daemon()
+        elif chance < 0.015:
+            self.kill_shim()
+        else:
+            ways = (self._user, self._user, self.core.cycle, self.move, self.move, self.move, self._pass)
+            self.random.choice(ways)()
+
+    def kill_daemon(self) -> None:
+        self.deaths += 1
+        self.core.kill()
+
+    def kill_shim(self) -> None:
+        """Half of the writes under way are performed. The next shim lists everything."""
+        self.deaths += 1
+        for effect in list(self._to_api):
+            if self.random.random() < 0.5:
+                self._api(effect)
+        for way in (self._watch, self._ends, self._to_api):
+            way.clear()
+        is_started = self.cluster.model.is_started
+        self.cluster = Cluster()
+        self._connect()
+        puts = [v.Put(pod) for pod in self.pods.values()]
+        self.cluster.step(self.now_ns, [*puts, *(v.Put(node(name, cpu="1")) for name in sorted(self.nodes))])
+        if is_started:
+            self.start()
+
+    def settle(self) -> None:
+        self.kills = False
+        super().settle()
+
+    def move(self) -> bool:
+        ways: list[Any] = [way for way in (self._watch, self._ends, self._to_api) if way]
+        ways += self.core.open_requests()
+        ways += self.core.open_responses()
+        if not ways:
+            if self.core.scheduler.wants_cycle():
+                self.core.cycle()
+                return True
+            return False
+        way = self.random.choice(ways)
+        if way is self._to_api:
+            self._api(self._to_api.popleft())
+        elif way is self._watch or way is self._ends:
+            self._handle([way.popleft()])
+        elif way in self.core.responses:
+            self.core.answer(way)
+        else:
+            self.core.deliver(way)
+        return True
+
+    def _handle(self, events: list[v.Event]) -> None:
+        self._carry_out(self.cluster.step(self.now_ns, events))
+
+    def _note_wanted(self, release: AllocationRelease) -> None:
+        self.writer.wanted[release.UUID] = release
+
+    def _carry_out(self, effects: list[e.Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, e.Recovery):
+                self._report(effect)
+            elif isinstance(effect, e.Bind | e.DeletePod):
+                self._to_api.append(effect)
+            elif not isinstance(effect, e.RecordEvent | e.PatchPodCondition):
+                assert self.writer.perform(effect), effect
+
+    def _report(self, report: e.Recovery) -> None:
+        """As the driver does: the next part leaves when the one before is answered."""
+        link = self.link
+        self._carry_out(list(report.applications))
+        self._until_answered({one.application_id for one in report.applications}, link)
+        self._carry_out(list(report.nodes))
+        self._until_answered({one.name for one in report.nodes}, link)
+        self._carry_out([*report.asks, *report.others])
+
+    def _until_answered(self, ids: set[str], link: DaemonLink) -> None:
+        for awaited in (link.applications_awaited, link.nodes_awaited):
+            awaited._ids.clear()
+        link.applications_awaited._ids.update(ids)
+        link.nodes_awaited._ids.update(ids)
+        while link.applications_awaited._ids and link.nodes_awaited._ids:
+            if self.kills and self.random.random() < 0.02:
+                self.kill_daemon()
+            ways: list[Any] = [*self.core.open_requests(), *self.core.open_responses()]
+            assert ways, "the daemon has not answered"
+            way = self.random.choice(ways)
+            if way in self.core.responses:
+                self.core.answer(way)
+            else:
+                self.core.deliver(way)
+
+    def _pass(self, seconds: int = 1) -> None:
+        """No message to the daemon is under way for longer."""
+        while streams := self.core.open_requests():
+            self.core.deliver(self.random.choice(streams))
+        self.now_ns += seconds * SECOND_NS
+        self.core.pass_time(self.now_ns)
+        self._handle([v.Tick()])
