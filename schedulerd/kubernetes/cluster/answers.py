@@ -14,7 +14,7 @@ from schedulerd.kubernetes.cluster.events import (
     ReportBegun,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import life
+from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.reasons.waiting import held
@@ -117,6 +117,7 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
         return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
+        slots.stand_in(model, own)
         asking.rejected(model, own, event.reason)
         return
     own = model.pods.get(event.key)
