@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import pytest
@@ -14,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, HypothesisWarning
 
+from tests.kubernetes.virtual_loop import run
 from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, simulate
 from tests.sim.world import World
@@ -21,6 +26,8 @@ from tests.unit.core import builders
 
 EXAMPLES_MAX = 3 * 1_500
 """Most mutants take a few dozen."""
+VIRTUAL_SECONDS_MAX = 100_000.0
+"""For a test on a virtual loop."""
 
 
 class Found(NamedTuple):
@@ -117,12 +124,70 @@ class Told:
         return Found(problem) if problem is not None else None
 
 
+@dataclass(frozen=True)
+class TestsOf:
+    """All tests of a module that need nothing, or one fixture of that module; coroutines on a virtual loop."""
+
+    __test__ = False
+
+    module: ModuleType
+
+    def find(self) -> Found | None:
+        for name, test in vars(self.module).items():
+            if name.startswith("test_") and (call := self._call(test)) is not None:
+                found = raised_by(call)
+                if found is not None:
+                    return Found(f"{name}: {found.text}", found.innermost_file)
+        return None
+
+    def _call(self, test: Callable[..., Any]) -> Callable[[], object] | None:
+        if getattr(test, "pytestmark", ()):
+            return None
+        fixtures = []
+        for name in inspect.signature(test).parameters:
+            fixture = getattr(getattr(self.module, name, None), "__wrapped__", None)
+            if fixture is None or inspect.signature(fixture).parameters:
+                return None
+            fixtures.append(fixture)
+
+        def call() -> object:
+            made = test(*(fixture() for fixture in fixtures))
+            return run(_in_time(made)) if inspect.iscoroutine(made) else made
+
+        return call
+
+
+async def _in_time(test: Coroutine[Any, Any, object]) -> object:
+    async with asyncio.timeout(VIRTUAL_SECONDS_MAX):
+        return await test
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Histories of a simulation, one seed after the other."""
+
+    play: Callable[[int], object]
+    seeds: int = 50
+    first_seed: int = 0
+
+    def from_seed(self, first: int) -> Seeds:
+        """Begins with this seed, which found it once; that saves time as long as it does."""
+        return replace(self, first_seed=first)
+
+    def find(self) -> Found | None:
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
+            found = raised_by(partial(self.play, seed))
+            if found is not None:
+                return Found(f"seed {seed}: {found.text}", found.innermost_file)
+        return None
+
+
 def raised_by(call: Callable[[], object]) -> Found | None:
     try:
         call()
     except HypothesisException:
         raise
-    except Exception as error:  # noqa: BLE001 broken code may fall over before anything is judged
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 broken code may fall over before it is judged
         frames = traceback.extract_tb(error.__traceback__)
         return Found(repr(error).splitlines()[0][:200], frames[-1].filename)
     return None

@@ -11,8 +11,10 @@ from collections.abc import Awaitable
 from itertools import count
 from typing import Any, cast
 
+from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client.books import Books
+from schedulerd.client.callback_stream import hello_of
 from schedulerd.client.connection import Connection
 from schedulerd.client.reporting import Answers, Reporting
 from schedulerd.client.requests import Requests
@@ -20,11 +22,21 @@ from schedulerd.client.resource_manager import ResourceManager
 from schedulerd.client.update_stream import UpdateStream
 from schedulerd.config import matches
 from schedulerd.config.queue_file import load_queue_file
-from schedulerd.core.commands import Command, ConnectResourceManager, RingAlarms, RunCycle
+from schedulerd.core.commands import (
+    Command,
+    ConnectResourceManager,
+    GivePredicateResults,
+    PredicateResult,
+    RingAlarms,
+    RunCycle,
+)
+from schedulerd.core.facts import Fact
 from schedulerd.core.partition import Partition
+from schedulerd.core.predicates.facts import PendingReasonChanged, PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import NO_CONFIGURATION, Timeouts
 from schedulerd.instant import Instant
+from schedulerd.wire.callback import CallBuilder, InterfaceVersion, read_hello
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
@@ -39,9 +51,11 @@ partitions:
         submitacl: "*"
         queues:
           - {name: q}
+          - {name: small, resources: {max: {vcore: 500m}}}
 """
 PARTITIONS = load_queue_file(QUEUES).partitions
 PLACEMENTS_MAX = 3
+_CALLS = (PredicateWanted, PreemptionPredicateWanted, PendingReasonChanged)
 
 
 class _NoChannel:
@@ -84,6 +98,9 @@ class CoreDaemon:
         self.client = SimulatedClient(connection, self.reporting, self.books)
         rm.client = cast(Any, self.client)
         self.responses: dict[Stream, deque[bytes]] = {}
+        self.calls: deque[Fact] = deque()
+        """Of the callback stream, in order."""
+        self._rm = rm
         self._uuids = count()
         self._decoder = RequestDecoder(self._clocks)
         self._encoder = ResponseEncoder()
@@ -104,6 +121,7 @@ class CoreDaemon:
         """The client registers, perhaps with the daemon that knows it."""
         self._encoder.forget(RM_ID)
         self.responses = {kind: deque() for kind in (Stream.NODE, Stream.APPLICATION, Stream.ALLOCATION)}
+        self.calls.clear()
         request = si_pb2.RegisterResourceManagerRequest(rmID=RM_ID, version="2023-06")
         self.step(self._decoder.registration(request, PARTITIONS, NO_CONFIGURATION))
         for stream in self.streams.streams:
@@ -121,6 +139,7 @@ class CoreDaemon:
             if self._reports:
                 self._reports = False
                 self.reporting.report_asks(cast(Connection, self.streams))
+                self.step(read_hello(_hello(self._rm), None).connect)
                 self.step(ConnectResourceManager(RM_ID))
             streams = self.streams.streams
         return [stream for stream in streams if stream.queued_items]
@@ -149,6 +168,28 @@ class CoreDaemon:
         else:
             self.reporting.take_allocations(si_pb2.AllocationResponse.FromString(payload))
 
+    def call(self) -> None:
+        """The next call of the callback stream is made, and answered in the same turn."""
+        builder = CallBuilder(RM_ID, InterfaceVersion.V2023_06)
+        match self.calls.popleft():
+            case PredicateWanted() as fact:
+                builder.predicate_wanted(fact)
+            case PreemptionPredicateWanted() as fact:
+                builder.preemption_predicate_wanted(fact)
+            case PendingReasonChanged() as fact:
+                builder.pending_reason(fact)
+        message = callback_pb2.CallbackCall.FromString(builder.payload())
+        results = []
+        for one in message.predicates:
+            results.append(PredicateResult(one.callID, cast(Any, self._rm.predicates(one)) or ""))
+        for each in message.preemptionPredicates:
+            index = cast(Any, self._rm.preemption_predicates(each))
+            results.append(PredicateResult(each.callID, "no" if index is None else "", index or 0))
+        if message.pendingReasons:
+            self._rm.on_pending_reasons(message.pendingReasons)
+        if results:
+            self.step(GivePredicateResults(RM_ID, results))
+
     def cycle(self) -> None:
         if self.scheduler.wants_cycle():
             self.step(RunCycle(PLACEMENTS_MAX))
@@ -161,12 +202,19 @@ class CoreDaemon:
     def step(self, command: Command) -> None:
         facts = self.scheduler.step(self.now_ns, command)
         assert not self.scheduler.failed_checks, self.scheduler.failed_checks
+        self.calls.extend(fact for fact in facts if isinstance(fact, _CALLS))
         self._encoder.add(facts, self._clocks())
         for response in self._encoder.drain():
             self.responses[response.stream].append(response.payload)
 
     def _clocks(self) -> Instant:
         return Instant(self.now_ns, EPOCH_NS + self.now_ns)
+
+
+def _hello(rm: ResourceManager) -> callback_pb2.CallbackHello:
+    hello = hello_of(rm, RM_ID)
+    assert hello is not None
+    return hello
 
 
 def _all_answered(answers: Answers) -> bool:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from schedulerd.client import AllocationRelease
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
 from tests.kubernetes.builders import node
 from tests.kubernetes.cluster.core_daemon import CoreDaemon
+from tests.kubernetes.cluster.gang_world import GangWorld
 from tests.kubernetes.cluster.toy_world import ToyWorld
 
 
@@ -62,9 +67,14 @@ class CoreWorld(ToyWorld):
         self.cluster = Cluster()
         self._connect()
         puts = [v.Put(pod) for pod in self.pods.values()]
-        self.cluster.step(self.now_ns, [*puts, *(v.Put(node(name, cpu="1")) for name in sorted(self.nodes))])
+        nodes = [v.Put(node(name, cpu="1")) for name in sorted(self.nodes)]
+        self.cluster.step(self.now_ns, [*self._told_first(), *puts, *nodes])
         if is_started:
             self.start()
+
+    def _told_first(self) -> list[v.Event]:
+        """What a shim is told before it is told of pods and nodes."""
+        return []
 
     def settle(self) -> None:
         self.kills = False
@@ -74,6 +84,8 @@ class CoreWorld(ToyWorld):
         ways: list[Any] = [way for way in (self._watch, self._ends, self._to_api) if way]
         ways += self.core.open_requests()
         ways += self.core.open_responses()
+        if self.core.calls:
+            ways.append(self.core.calls)
         if not ways:
             if self.core.scheduler.wants_cycle():
                 self.core.cycle()
@@ -84,6 +96,8 @@ class CoreWorld(ToyWorld):
             self._api(self._to_api.popleft())
         elif way is self._watch or way is self._ends:
             self._handle([way.popleft()])
+        elif way is self.core.calls:
+            self.core.call()
         elif way in self.core.responses:
             self.core.answer(way)
         else:
@@ -100,10 +114,25 @@ class CoreWorld(ToyWorld):
         for effect in effects:
             if isinstance(effect, e.Recovery):
                 self._report(effect)
-            elif isinstance(effect, e.Bind | e.DeletePod):
+            elif isinstance(effect, e.Bind | e.DeletePod | e.CreatePod | e.FailPod | e.PatchPodCondition):
                 self._to_api.append(effect)
-            elif not isinstance(effect, e.RecordEvent | e.PatchPodCondition):
+            elif not isinstance(effect, e.RecordEvent):
                 assert self.writer.perform(effect), effect
+
+    def _api(self, effect: e.Effect) -> None:
+        if isinstance(effect, e.PatchPodCondition):
+            self._patch(effect)
+        else:
+            super()._api(effect)
+
+    def _patch(self, effect: e.PatchPodCondition) -> None:
+        pod = self.pods.get(effect.pod.uid)
+        if pod is None or (effect.type == "PodScheduled" and pod.spec.node_name):
+            return
+        status = "True" if effect.is_true else "False"
+        condition = PodCondition(type=effect.type, status=status, reason=effect.reason, message=effect.message)
+        others = [one for one in pod.status.conditions or () if one.type != effect.type]
+        self._put(replace(pod, status=replace(pod.status, conditions=(*others, condition))))
 
     def _report(self, report: e.Recovery) -> None:
         """As the driver does: the next part leaves when the one before is answered."""
@@ -137,3 +166,11 @@ class CoreWorld(ToyWorld):
         self.now_ns += seconds * SECOND_NS
         self.core.pass_time(self.now_ns)
         self._handle([v.Tick()])
+
+
+class CoreGangWorld(CoreWorld, GangWorld):
+    """With gangs of every kind, evictions and refused creations."""
+
+    def _told_first(self) -> list[v.Event]:
+        groups = [v.Put(one) for one in self.pod_groups.values()]
+        return [v.GangSourceServed(GangSource.COSCHEDULING), *groups]
