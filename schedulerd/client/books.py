@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import messages
 
-_OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-"""States of applications that the scheduler forgets."""
 FORCE_CREATE_TAG = "application.create.force"
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """Of an allocation in a report, with the value `false`: its ask was sent with `allowPreemptSelf: false`, which an
@@ -96,6 +94,8 @@ class Books:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._applications: dict[str, _Application] = {}
+        self._unanswered: dict[str, int] = {}
+        """By application id: how many submissions are not answered; only the answer to the last one counts."""
 
     # What is said.
 
@@ -140,9 +140,12 @@ class Books:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
         other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
         reported is sent as it was reported."""
+        self._unanswered[added.applicationID] = self._unanswered.get(added.applicationID, 0) + 1
         known = self._applications.get(added.applicationID)
         if known is None or known.leaving:
             self._applications[added.applicationID] = _Application(added.SerializeToString())
+            if known is not None:
+                self._carry_over(known, self._applications[added.applicationID])
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
             if known.reported:
@@ -150,11 +153,24 @@ class Books:
                 added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
                 added.tags.update(tags)
 
+    def _carry_over(self, old: _Application, new: _Application) -> None:
+        """An application of this id comes after one that has ended: what updates of nodes have found running meanwhile
+        is for the new one, as the reports wait for it."""
+        for uuid, held in old.held.items():
+            if held.found and not held.release:
+                new.held[uuid] = held
+                ask = new.asks.setdefault(held.key, _Ask(b"", 0))
+                ask.placed += 1
+                ask.held += 1
+            elif (node := self._nodes.get(held.node_id)) is not None:
+                node.held -= 1
+                self._forget_node_if_left(held.node_id)
+
     def sent_removal(self, application_id: str) -> None:
         application = self._applications.get(application_id)
         if application is not None:
             application.leaving = True
-            application.asks.clear()
+            self._withdraw(application_id, "")
             if not application.held:
                 del self._applications[application_id]
 
@@ -214,21 +230,35 @@ class Books:
                 self._forget_found(rejected.nodeID, rejected.reason)
 
     def heard_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        """An end before the acceptance is that of an earlier application of the id."""
+        ended = {one.applicationID for one in response.updated if one.state in messages.OVER}
+        if ended:
+            ended -= messages.ended_before_accepted(response)
+        for application_id in [one for one in ended if one in self._applications and self._applications[one].accepted]:
+            ended.discard(application_id)
+            self.sent_removal(application_id)
         for accepted in response.accepted:
-            if accepted.applicationID in self._applications:
-                self._applications[accepted.applicationID].accepted = True
-                self._applications[accepted.applicationID].before = b""
+            application = self._answered(accepted.applicationID)
+            if application is not None:
+                application.accepted, application.before = True, b""
+                if accepted.applicationID in ended:
+                    self.sent_removal(accepted.applicationID)
         for rejected in response.rejected:
-            application = self._applications.get(rejected.applicationID)
+            application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
                 for uuid in list(application.held):
                     self._drop(rejected.applicationID, uuid)
                 self._applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
-        for updated in response.updated:
-            if updated.state in _OVER:
-                self.sent_removal(updated.applicationID)
+
+    def _answered(self, application_id: str) -> _Application | None:
+        """The application, if this answers its last submission."""
+        left = self._unanswered.pop(application_id, 1) - 1
+        if left:
+            self._unanswered[application_id] = left
+            return None
+        return self._applications.get(application_id)
 
     def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for allocation in response.new:
@@ -272,6 +302,8 @@ class Books:
     def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
         """All applications. One that has allocations is marked as running already: the scheduler takes it over although
         a limit was lowered or a namespace annotation broken meanwhile, so that no pod is lost to that."""
+        self._forget_lost()
+        self._unanswered = dict.fromkeys(self._applications, 1)
         for application in self._applications.values():
             application.accepted = False
             added = si_pb2.AddApplicationRequest.FromString(application.added)
@@ -279,6 +311,14 @@ class Books:
                 added.tags[FORCE_CREATE_TAG] = "true"
             self.reported_application(added)
             yield added
+
+    def _forget_lost(self) -> None:
+        """Allocations that were released, on nodes that were removed: they cannot be reported, so nobody would confirm
+        their end."""
+        for application_id, application in list(self._applications.items()):
+            released = [(uuid, held.node_id) for uuid, held in application.held.items() if held.release]
+            for uuid in [uuid for uuid, node_id in released if node_id not in self._nodes]:
+                self._drop(application_id, uuid)
 
     def reported_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """Notes how the application is reported."""

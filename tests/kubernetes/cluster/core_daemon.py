@@ -7,8 +7,7 @@ steps the core. Responses go the way back. A daemon that is killed is a new core
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable
-from itertools import count
+from collections.abc import Awaitable, Iterator
 from typing import Any, cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
@@ -46,6 +45,9 @@ EPOCH_NS = 1_800_000_000_000_000_000
 QUEUES = """
 partitions:
   - name: default
+    placementrules:
+      - {name: provided, create: false}
+      - {name: fixed, value: root.q}
     queues:
       - name: root
         submitacl: "*"
@@ -87,9 +89,9 @@ class SimulatedClient(Requests):
 
 
 class CoreDaemon:
-    """`rm` is the shim's link."""
+    """`rm` is the shim's link; no two daemons draw the same from `uuids`."""
 
-    def __init__(self, rm: ResourceManager) -> None:
+    def __init__(self, rm: ResourceManager, uuids: Iterator[int]) -> None:
         self.now_ns = 0
         self.books = Books()
         self.streams = Streams()
@@ -101,7 +103,7 @@ class CoreDaemon:
         self.calls: deque[Fact] = deque()
         """Of the callback stream, in order."""
         self._rm = rm
-        self._uuids = count()
+        self._uuids = uuids
         self._decoder = RequestDecoder(self._clocks)
         self._encoder = ResponseEncoder()
         self._reports = True
@@ -114,7 +116,8 @@ class CoreDaemon:
 
     def kill(self) -> None:
         """Everything on its way is lost; a new daemon knows nothing, and is told everything."""
-        self.scheduler = Scheduler(Timeouts(), lambda: f"u{next(self._uuids)}", matches)
+        uuids = self._uuids
+        self.scheduler = Scheduler(Timeouts(), lambda: f"u{next(uuids)}", matches)
         self.register()
 
     def register(self) -> None:
@@ -159,8 +162,10 @@ class CoreDaemon:
     def open_responses(self) -> list[Stream]:
         return [kind for kind, payloads in self.responses.items() if payloads]
 
-    def answer(self, kind: Stream) -> None:
-        payload = self.responses[kind].popleft()
+    def answer(self, kind: Stream, joined: int = 1) -> None:
+        """The next responses come, joined as the daemon's sender does."""
+        waiting = self.responses[kind]
+        payload = b"".join(waiting.popleft() for _ in range(min(joined, len(waiting))))
         if kind is Stream.NODE:
             self.reporting.take_nodes(si_pb2.NodeResponse.FromString(payload))
         elif kind is Stream.APPLICATION:

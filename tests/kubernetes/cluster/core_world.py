@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,10 +16,13 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import node, placed
 from tests.kubernetes.cluster.core_daemon import CoreDaemon
 from tests.kubernetes.cluster.gang_world import GangWorld
 from tests.kubernetes.cluster.toy_world import ToyWorld
+
+RESTS = 100
+"""Minutes until every timer has rung, back-offs of half an hour included."""
 
 
 class CoreWorld(ToyWorld):
@@ -28,13 +32,15 @@ class CoreWorld(ToyWorld):
         super().__init__(seed)
         self.kills = kills
         self.deaths = 0
+        self.is_quiet = False
+        self._uuids = count()
         self._connect()
 
     def _connect(self) -> None:
         """A shim that has begun, and the daemon with which it registers."""
         known = self.core.scheduler if self.deaths else None
         self.link = DaemonLink(self.cluster, self._handle, self._note_wanted)
-        self.core = CoreDaemon(self.link)
+        self.core = CoreDaemon(self.link, self._uuids)
         self.core.now_ns = self.now_ns
         if known is not None and self.random.random() < 0.5:
             self.core.scheduler = known
@@ -77,8 +83,29 @@ class CoreWorld(ToyWorld):
         return []
 
     def settle(self) -> None:
+        """Nobody does anything new; then the pods that are being deleted go, and no binding fails any longer."""
         self.kills = False
-        super().settle()
+        self._rest()
+        self.is_quiet = True
+        for uid in [uid for uid, pod in self.pods.items() if pod.metadata.deletion_timestamp]:
+            self._remove(uid)
+        self._rest()
+
+    def _rest(self) -> None:
+        for _ in range(RESTS):
+            while self.move():
+                pass
+            self._pass(60)
+        while self.move():
+            pass
+
+    def _bind(self, uid: str, at: str) -> v.BindEnded:
+        pod = self.pods.get(uid)
+        if not self.is_quiet or pod is None or pod.spec.node_name:
+            return super()._bind(uid, at)
+        self.bindings.append(uid)
+        self._put(placed(pod, at))
+        return v.BindEnded(uid, at, v.BindResult.DONE)
 
     def move(self) -> bool:
         ways: list[Any] = [way for way in (self._watch, self._ends, self._to_api) if way]
@@ -99,7 +126,7 @@ class CoreWorld(ToyWorld):
         elif way is self.core.calls:
             self.core.call()
         elif way in self.core.responses:
-            self.core.answer(way)
+            self.core.answer(way, self.random.choice((1, 1, 2, 5)))
         else:
             self.core.deliver(way)
         return True
@@ -155,7 +182,7 @@ class CoreWorld(ToyWorld):
             assert ways, "the daemon has not answered"
             way = self.random.choice(ways)
             if way in self.core.responses:
-                self.core.answer(way)
+                self.core.answer(way, self.random.choice((1, 1, 2, 5)))
             else:
                 self.core.deliver(way)
 
@@ -174,3 +201,10 @@ class CoreGangWorld(CoreWorld, GangWorld):
     def _told_first(self) -> list[v.Event]:
         groups = [v.Put(one) for one in self.pod_groups.values()]
         return [v.GangSourceServed(GangSource.COSCHEDULING), *groups]
+
+    def _rest(self) -> None:
+        self.is_calm = True
+        for _ in range(3):
+            super()._rest()
+            self._collect_garbage()
+        super()._rest()

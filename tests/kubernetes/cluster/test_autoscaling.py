@@ -13,7 +13,7 @@ from tests.kubernetes.builders import JSON, node, placed
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.play import own
 
-TEMPLATE = {"cpu": 1000, "memory": 64 << 30, "pods": 110}
+TEMPLATE = {"cpu": 1000, "memory": 16 << 30, "pods": 110}
 LOOK_EVERY = 10
 SECONDS_MAX = 400
 

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 from schedulerd.kubernetes.shim import http_connections
 from schedulerd.kubernetes.shim.http import HttpServer
 
+pytestmark = pytest.mark.usefixtures("real_loop")
+
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 PROBE = b"GET /livez HTTP/1.1\r\nHost: shim\r\n\r\n"
 
