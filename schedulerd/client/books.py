@@ -79,6 +79,8 @@ class _Application:
     reported: bytes = b""
     """As it was reported last to a scheduler that had lost the state."""
     leaving: bool = False
+    removal_due: bool = False
+    """It was reported again, and its removal was not."""
     asks: dict[str, _Ask] = field(default_factory=dict)
     """By allocation key, as long as any of it is to come or there."""
     held: dict[str, _Held] = field(default_factory=dict)
@@ -154,25 +156,47 @@ class Books:
                 added.tags.update(tags)
 
     def _carry_over(self, old: _Application, new: _Application) -> None:
-        """An application of this id comes after one that has ended: what updates of nodes have found running meanwhile
-        is for the new one, as the reports wait for it."""
+        """An application of this id comes after one that has ended: what is not confirmed of that one is released again
+        if it has to be reported, and what updates of nodes have found running meanwhile is for the new one."""
         for uuid, held in old.held.items():
-            if held.found and not held.release:
-                new.held[uuid] = held
-                ask = new.asks.setdefault(held.key, _Ask(b"", 0))
-                ask.placed += 1
-                ask.held += 1
-            elif (node := self._nodes.get(held.node_id)) is not None:
-                node.held -= 1
-                self._forget_node_if_left(held.node_id)
+            new.held[uuid] = held
+            ask = new.asks.setdefault(held.key, _Ask(b"", 0))
+            ask.placed += 1
+            ask.held += 1
+            ask.released += bool(held.release)
+
+    def takes_removal_due(self, application_id: str) -> bool:
+        """Whether the removal of the application has to be sent before another one of its id: the report that is being
+        made has the removed one as well."""
+        application = self._applications.get(application_id)
+        is_due = application is not None and application.removal_due
+        if application is not None:
+            application.removal_due = False
+        return is_due
 
     def sent_removal(self, application_id: str) -> None:
+        """Notes a removal, which releases all allocations of the application."""
         application = self._applications.get(application_id)
-        if application is not None:
-            application.leaving = True
-            self._withdraw(application_id, "")
-            if not application.held:
-                del self._applications[application_id]
+        if application is None:
+            return
+        for uuid, held in application.held.items():
+            if not held.release:
+                release = si_pb2.AllocationRelease(
+                    applicationID=application_id,
+                    allocationKey=held.key,
+                    UUID=uuid,
+                    terminationType=si_pb2.STOPPED_BY_RM,
+                )
+                held.release = release.SerializeToString()
+                application.asks[held.key].released += 1
+        self._end(application_id)
+
+    def _end(self, application_id: str) -> None:
+        application = self._applications[application_id]
+        application.leaving = True
+        self._withdraw(application_id, "")
+        if not application.held:
+            del self._applications[application_id]
 
     def sent_ask(self, ask: si_pb2.AllocationAsk) -> None:
         application = self._applications.get(ask.applicationID)
@@ -236,13 +260,13 @@ class Books:
             ended -= messages.ended_before_accepted(response)
         for application_id in [one for one in ended if one in self._applications and self._applications[one].accepted]:
             ended.discard(application_id)
-            self.sent_removal(application_id)
+            self._end(application_id)
         for accepted in response.accepted:
             application = self._answered(accepted.applicationID)
             if application is not None:
                 application.accepted, application.before = True, b""
                 if accepted.applicationID in ended:
-                    self.sent_removal(accepted.applicationID)
+                    self._end(accepted.applicationID)
         for rejected in response.rejected:
             application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
@@ -306,6 +330,7 @@ class Books:
         self._unanswered = dict.fromkeys(self._applications, 1)
         for application in self._applications.values():
             application.accepted = False
+            application.removal_due = application.leaving
             added = si_pb2.AddApplicationRequest.FromString(application.added)
             if application.held:
                 added.tags[FORCE_CREATE_TAG] = "true"
@@ -383,6 +408,7 @@ class Books:
         """Removals of applications with allocations that are not confirmed to be gone."""
         for application_id, application in self._applications.items():
             if application.leaving:
+                application.removal_due = False
                 partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
                 yield si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
 

@@ -174,7 +174,7 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     elif own.uuid:
         release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
         model.effects.append(release)
-        if own.is_reported_late:
+        if own.is_reported_late or own.node in model.nodes.unanswered:
             model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
             model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
     may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder

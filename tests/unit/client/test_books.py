@@ -359,10 +359,23 @@ def test_what_an_update_found_running_is_of_the_next_application_of_its_id(books
     assert there(books) == {"u1": ("node", "pod", 1)}
     books.sent_ask(sized(7))
     assert (there(books), wanted(books)) == ({"u1": ("node", "pod", 7)}, {})
-    books.sent_release(a_release("u1"))
     books.sent_removal("app")
     books.sent_application(an_application())
+    assert [release.UUID for release in books.report_releases()] == ["u1"], "it was removed with its application"
+    books.heard_allocations(released(a_release("u1")))
     assert held(books) == []
+
+
+def test_an_application_that_was_removed_and_reported_is_removed_before_the_next_one_of_its_id(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_removal("app")
+    assert not books.takes_removal_due("app")
+    assert [one.applicationID for one in books.report_applications()] == ["app"]
+    assert books.takes_removal_due("app")
+    books.sent_application(an_application())
+    assert list(books.report_removals()) == []
+    assert [release.UUID for release in books.report_releases()] == ["u1"]
 
 
 def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: Books) -> None:
