@@ -7,7 +7,7 @@ import inspect
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
@@ -126,7 +126,8 @@ class Told:
 
 @dataclass(frozen=True)
 class TestsOf:
-    """All tests of a module that need nothing, or one fixture of that module; coroutines on a virtual loop."""
+    """All tests of a module, with all their parameters, that need no more than fixtures of that module which need
+    nothing; coroutines on a virtual loop."""
 
     __test__ = False
 
@@ -134,27 +135,40 @@ class TestsOf:
 
     def find(self) -> Found | None:
         for name, test in vars(self.module).items():
-            if name.startswith("test_") and (call := self._call(test)) is not None:
+            if not name.startswith("test_"):
+                continue
+            for call in self._calls(test):
                 found = raised_by(call)
                 if found is not None:
                     return Found(f"{name}: {found.text}", found.innermost_file)
         return None
 
-    def _call(self, test: Callable[..., Any]) -> Callable[[], object] | None:
-        if getattr(test, "pytestmark", ()):
-            return None
-        fixtures = []
-        for name in inspect.signature(test).parameters:
+    def _calls(self, test: Callable[..., Any]) -> Iterator[Callable[[], object]]:
+        given: list[dict[str, Any]] = [{}]
+        for mark in getattr(test, "pytestmark", ()):
+            if mark.name != "parametrize":
+                return
+            given = [{**one, **more} for one in given for more in _parameters(*mark.args[:2])]
+        fixtures = {}
+        for name in inspect.signature(test).parameters.keys() - given[0].keys():
             fixture = getattr(getattr(self.module, name, None), "__wrapped__", None)
             if fixture is None or inspect.signature(fixture).parameters:
-                return None
-            fixtures.append(fixture)
+                return
+            fixtures[name] = fixture
+        for parameters in given:
+            yield partial(_play, test, fixtures, parameters)
 
-        def call() -> object:
-            made = test(*(fixture() for fixture in fixtures))
-            return run(_in_time(made)) if inspect.iscoroutine(made) else made
 
-        return call
+def _parameters(names: str | Sequence[str], values: Iterable[Any]) -> list[dict[str, Any]]:
+    """As `pytest.mark.parametrize` takes them."""
+    split = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
+    rows = (one.values if hasattr(one, "values") and not isinstance(one, dict) else one for one in values)
+    return [dict(zip(split, one if len(split) > 1 else (one,), strict=True)) for one in rows]
+
+
+def _play(test: Callable[..., Any], fixtures: dict[str, Callable[[], Any]], parameters: dict[str, Any]) -> object:
+    made = test(**{name: fixture() for name, fixture in fixtures.items()}, **parameters)
+    return run(_in_time(made)) if inspect.iscoroutine(made) else made
 
 
 async def _in_time(test: Coroutine[Any, Any, object]) -> object:

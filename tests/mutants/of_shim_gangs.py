@@ -6,8 +6,8 @@ from typing import Any
 
 from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
 from schedulerd.kubernetes.cluster.model import Application, Model
-from tests.kubernetes.cluster import test_gang_simulation, test_gangs
-from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
+from tests.kubernetes.cluster import test_gang_metadata, test_gang_simulation, test_gangs
+from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "pods of a PodGroup do not wait for each other",
         Rule.SHIM_GANGS,
-        Within(life.review, life._say_unformed, lambda original, *_: None),
+        Compares(life._form, ("real", "wanted"), ">"),
         (GANGS,),
     ),
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS = (
         "placeholders have other names with another shim",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(placeholder_pods.name, of_the_next),
-        (GANGS,),
+        (TestsOf(test_gang_metadata),),
     ),
     Mutant(
         "placeholders that nobody wants are left at a start",
@@ -95,7 +95,7 @@ MUTANTS = (
         "a virtual placeholder that gives way is not asked for anew",
         Rule.SHIM_PLACEHOLDERS,
         left_out(answers.release_wanted, slots._ask),
-        (GANGS, SIMULATION),
+        (GANGS,),
     ),
     Mutant(
         "the release of a virtual placeholder is not confirmed",
@@ -131,6 +131,6 @@ MUTANTS = (
         "a gang that the daemon gives up goes on waiting",
         Rule.SHIM_GANG_TIME,
         left_out(life.updated, life._end),
-        (SIMULATION,),
+        (GANGS,),
     ),
 )

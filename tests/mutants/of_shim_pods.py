@@ -20,8 +20,8 @@ from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.predicates import cluster_view
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.reasons import node_counts
 from schedulerd.kubernetes.reasons.backlog import Backlog
-from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,
@@ -209,7 +209,7 @@ MUTANTS = (
         "a release that may have come too early is not repeated",
         Rule.SHIM_ENDS,
         Replaced(pods.release_again, nothing),
-        (RUNNING, TOY),
+        (RUNNING, CORE),
     ),
     Mutant(
         "a deletion that failed is not repeated",
@@ -241,7 +241,7 @@ MUTANTS = (
         "an ask with older amounts has the last word",
         Rule.SHIM_RESIZES,
         left_out(nodes.report_changes, asking.resize),
-        (TOY,),
+        (RESIZES,),
     ),
     # Nodes
     Mutant(
@@ -266,7 +266,7 @@ MUTANTS = (
         "what others use is not counted",
         Rule.SHIM_NODES,
         Replaced(NodeReports.occupy, nothing),
-        (ALLOCATIONS, TOY),
+        (ALLOCATIONS,),
     ),
     Mutant(
         "what others used is counted when they are gone",
@@ -352,7 +352,7 @@ MUTANTS = (
     Mutant(
         "counts of nodes are not renewed",
         Rule.SHIM_REASONS,
-        Within(conditions.report, NodeCounts.count_due, lambda original, *_: []),
+        Constant(node_counts, "AGAIN_NS", 10**18),
         (RATES,),
     ),
     Mutant(
@@ -372,7 +372,7 @@ MUTANTS = (
         "an ask behind the release of its allocation is not reported",
         Rule.SHIM_REPORTS,
         Replaced(Books.report_asks_anew, gives(())),
-        (TestsOf(test_books), CORE),
+        (TestsOf(test_books),),
     ),
     Mutant(
         "answers to an earlier daemon count",

@@ -108,6 +108,7 @@ class CoreWorld(ToyWorld):
         return v.BindEnded(uid, at, v.BindResult.DONE)
 
     def move(self) -> bool:
+        self._note_move()
         ways: list[Any] = [way for way in (self._watch, self._ends, self._to_api) if way]
         ways += self.core.open_requests()
         ways += self.core.open_responses()

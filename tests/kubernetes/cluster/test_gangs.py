@@ -292,6 +292,17 @@ def fail(play: Play) -> list[e.Effect]:
     return effects + play.tell(v.ApplicationUpdated("a", "Failed", "no room"))
 
 
+def test_a_soft_gang_that_the_daemon_gives_up_gives_its_placeholders_back() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    play.tell(v.ApplicationAccepted("a"))
+    effects = play.tell(v.ApplicationUpdated("a", "Resuming", "no room"))
+    assert {one.pod.uid for one in of(effects, e.DeletePod)} == {pod.metadata.uid for pod in pods}
+    play.gone(*pods)
+    assert of(play.wait(100), e.CreatePod) == [], "and none is made again"
+
+
 def test_requeued_pods_wait_twice_as_long_each_time() -> None:
     play = started()
     placeholders_of(play, "Requeue")

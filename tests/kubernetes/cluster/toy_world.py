@@ -18,6 +18,9 @@ from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed, terminating
 from tests.kubernetes.cluster.play import own
 
+MOVES_MAX = 100_000
+"""Histories have some thousands."""
+
 
 @dataclass
 class ToyDaemon:
@@ -158,6 +161,7 @@ class ToyWorld:
         self.nodes: set[str] = set()
         self.bindings: list[str] = []
         self.now_ns = 0
+        self.moves = 0
         self._names = itertools.count()
         self._watch: deque[v.Event] = deque()
         self._ends: deque[v.Event] = deque()
@@ -185,6 +189,7 @@ class ToyWorld:
 
     def move(self) -> bool:
         """One message arrives; False if there is none."""
+        self._note_move()
         streams = self._streams()
         others: list[deque[Any]] = [self._watch, self._ends, self.daemon.said, self._to_api]
         ways = [way for way in (*others, *streams) if way]
@@ -200,6 +205,10 @@ class ToyWorld:
             assert not isinstance(event, e.Recovery)
             self._carry_out(self.cluster.step(self.now_ns, [event]))
         return True
+
+    def _note_move(self) -> None:
+        self.moves += 1
+        assert self.moves < MOVES_MAX, "messages without end"
 
     def _carry_out(self, effects: list[e.Effect]) -> None:
         for effect in effects:
