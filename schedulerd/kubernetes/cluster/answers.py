@@ -25,6 +25,7 @@ ASKS_AGAIN_EVERY_NS = 1_000_000_000
 
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected", "Expired"})
+_FAILING = "Failing"
 _NEW = "New"
 _RUN_STATES = frozenset({"Starting", "Running"})
 """A gang that only waits has not succeeded yet."""
@@ -93,9 +94,11 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:
-        _fail(model, application, "ApplicationFailed", event.message or f"the application is {event.state}")
+        message = application.failing or event.message or f"the application is {event.state}"
+        _fail(model, application, "ApplicationFailed", message)
     elif event.state != _NEW:
         application.has_started = True
+        application.failing = event.message if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = 0
         life.updated(model, application, event.state, event.message)
